@@ -24,9 +24,9 @@ from guided.matching import CompiledGrammar, GrammarCompiler, GrammarMatcher
 from guided.vocabulary import Vocabulary
 
 WHY_REFUSED = """\
-Two formats are narrower than the standards: a host name has no label in Punycode (`xn--`, `formats/internet.py`), and a
-regular expression no named groups and no references to groups (`formats/regex.py`). The schemas of Kubernetes require
-the format `byte`, which is base64, and the refused texts are not base64."""
+Three formats are narrower than the standards. `hostname` and `idn-hostname` allow no label in Punycode (`xn--`,
+`formats/internet.py`). `regex` allows no named groups and no back-references (`formats/regex.py`). The schemas of
+Kubernetes require the format `byte`, which is base64, and the refused texts are not base64."""
 
 DRAFTS = ("draft4", "draft6", "draft7", "draft2019-09", "draft2020-12")
 
@@ -170,30 +170,30 @@ def _report(required: dict[str, Tally], optional: dict[str, Tally], real: dict[s
         "Which schemas of the public suites compile, and is every verdict right? `python -m benchmarks.conformance`",
         "writes this page.",
         "",
-        "A *group* is a schema of a suite. A *verdict* is about one of its instances: the complete text is accepted,",
-        "or it is not. Members may have any order. `format` and contents are asserted in their own optional tests and",
-        "in the real schemas. Remote documents come from the registry.",
+        "A *group* is a schema of a suite. A *verdict* says whether the complete text of one of its instances is",
+        "accepted. Members may have any order. `format`, `contentEncoding` and `contentMediaType` are asserted in the",
+        "optional tests for them and in the real schemas. The suite's remote documents are passed in `registry`.",
         "",
         "## JSON-Schema-Test-Suite, required tests",
         "",
         head.format("draft"),
         *(tally.row(draft) for draft, tally in required.items()),
         "",
-        "## Optional tests, formats among them",
+        "## Optional tests, including formats",
         "",
         head.format("draft"),
         *(tally.row(draft) for draft, tally in optional.items()),
         "",
         '## MaskBench, real schemas (`unknown_format="ignore"`)',
         "",
-        head.format("members"),
+        head.format("order of members"),
         *(tally.row(order) for order, tally in real.items()),
         "",
     ]
     if "declared" in real:
         other = real["declared"].other_order
         lines += [
-            f"In declared order, {other} instances are refused as well, because their members have another order.",
+            f"In declared order, {other} more instances are refused, because their members have another order.",
             "",
         ]
     sections: dict[str, list[str]] = {

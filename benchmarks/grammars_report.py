@@ -12,11 +12,12 @@ __all__ = ["grammar_goals", "grammar_section"]
 Row = dict[str, Any]
 _GROWTH, _MEMORY = 2.0, 512 << 20
 _WHY = (
-    "Why are some goals missed? *First mask*: llguidance has its own reader for Lark's notation and compiles regular "
+    "Why are some goals missed? *First mask*: llguidance has its own parser for Lark's notation and compiles regular "
     "expressions on demand. guided lets Lark itself parse the text, in Python, and this alone takes longer. C++ builds "
-    "the rules and the LALR table. *99th percentile*: met in C. guided stores what tokens do at the top of the "
-    "parser's stack, and new stacks seldom have new tops. The remaining slow masks meet lexer tables or tops for the "
-    "first time. In the short JSON text, nearly all of the slowest masks are of this kind. "
+    "the rules and the LALR table. *99th percentile*: the goal is met for C. guided caches the effect of tokens on "
+    "the top of the parser's stack, and new stacks seldom have new tops. The remaining slow masks are the first to "
+    "need a lexer table or a top of the stack. "
+    "In the short JSON text, nearly all of the slowest masks are of this kind. "
     "llguidance computes most masks anew, so its 99th percentile is close to its mean."
 )
 
@@ -81,8 +82,9 @@ def grammar_section(data: Row) -> list[str]:
         long.append((row["shape"], row["way"], *cells))
     text = (
         "Each library gets the same grammar in its own notation: Lark's for guided and llguidance, xgrammar's EBNF "
-        "from `benchmarks/peer_grammars.py`. *First mask*: from the text of the grammar, when only the vocabulary is "
-        "prepared. *Masks*: the first walk of a real text. xgrammar has no lexer: it follows every way to split the "
+        "from `benchmarks/peer_grammars.py`. *First mask*: the time from the text of the grammar to the "
+        "first mask, with only the vocabulary prepared. *Masks*: the first walk of a real text. "
+        "xgrammar has no lexer: it follows every way to split the "
         "text."
     )
     walks = (

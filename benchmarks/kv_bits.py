@@ -33,10 +33,10 @@ class Steps:
 
         from guided.engine.runner import ModelRunner, cache_shape
         from guided.kv.paged import PagedCache
-        from guided.kv.quantised import QuantisedCache, pack, quantised
+        from guided.kv.quantised import QuantisedCache, pack, packed_shape
 
         shape = cache_shape(model)
-        paged = PagedCache(quantised(shape) if packed else shape, -(-positions // _BLOCK), _BLOCK)
+        paged = PagedCache(packed_shape(shape) if packed else shape, -(-positions // _BLOCK), _BLOCK)
         for memory in (paged._pool.k, paged._pool.v):
             for layer in memory:
                 noise = torch.randn(len(layer), shape.kv_heads, shape.head_dim, dtype=shape.dtype)

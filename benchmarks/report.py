@@ -54,7 +54,7 @@ _TAIL = """
 <!-- snippet: not run, it installs packages and takes minutes -->
 ```sh
 pip install 'guided-decoding[bench]'
-python -m benchmarks --llama3 llama3.tiktoken          # everything, some ten minutes
+python -m benchmarks --llama3 llama3.tiktoken          # everything, about ten minutes
 python -m benchmarks --quick masks patterns            # two sections, few repeats
 ```
 """
@@ -283,7 +283,7 @@ def _first_walks(data: Results) -> list[str]:
     text = (
         f"CPU time of masks on the first walks of {data['schemas']} schemas of MaskBench, {data['masks']:,} masks. "
         "Masks with and without a budget are measured in separate processes. "
-        f"The ratio of the means is {data['ratio']:.2f}; {data['refused']} more schemas were refused. "
+        f"The ratio of the means is {data['ratio']:.2f}; schemas that were refused: {data['refused']}. "
         f"The budget adds most to {', '.join(f'`{file}` ({us / 1e3:.1f} ms)' for file, us in data['most'])}."
     )
     return ["## Budgets on first walks", "", text, "", *table(("", "mean us", "p50", "p99", "max"), rows)]
@@ -423,7 +423,7 @@ def _tight_budgets(data: Results) -> list[str]:
         "The same ten extractions, under budgets that are a multiple of the shortest completion. The table counts how "
         f"many of {fields} fields are right when decoding greedily, and how many of {sampled} with {data['seeds']} "
         "seeds at temperature 0.7. If less than twice the shortest completion is left, the engine lowers the logits of "
-        "tokens that make the output longer, by at most `budget_ramp`. With 0 the budget only cuts."
+        "tokens that make the output longer, by at most `budget_ramp`. With 0, only the mask enforces the budget."
     )
     rows = []
     for row in data["rows"]:

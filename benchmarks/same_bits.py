@@ -55,7 +55,7 @@ def load(path: Any, kind: dict[str, Any]) -> Callable[..., Any]:
     from guided.engine.runner import cache_shape
     from guided.files.gguf import GgufFile
     from guided.kv.paged import PagedCache
-    from guided.kv.quantised import QuantisedCache, quantised
+    from guided.kv.quantised import QuantisedCache, packed_shape
     from guided.models.loading.gguf_loader import load_gguf
 
     kind = dict(kind)
@@ -71,7 +71,7 @@ def load(path: Any, kind: dict[str, Any]) -> Callable[..., Any]:
         options: dict[str, Any] = {"kv_dtype": kv_dtype}
         if blocks is not None:
             packed = kv_dtype == "int8"
-            paged = PagedCache(quantised(shape) if packed else shape, blocks, 16)
+            paged = PagedCache(packed_shape(shape) if packed else shape, blocks, 16)
             options = {"cache": QuantisedCache(paged, shape) if packed else paged}
         return Engine(
             first.model, first.vocabulary, chat=first.chat, bos=first.bos, token_budget=token_budget, **options

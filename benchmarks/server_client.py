@@ -166,7 +166,7 @@ def _port_of(process: subprocess.Popen[str]) -> int:
     said = list[str]()
     for line in process.stderr:
         said.append(line)
-        if found := re.search(r"answers at http://[^ /]*:(\d+)/v1", line):
+        if found := re.search(r" at http://[^ /]*:(\d+)/v1", line):
             return int(found[1])
     raise RuntimeError(f"the server ended with {process.wait()}: {''.join(said)}")
 

@@ -71,7 +71,7 @@ def refusals(clients: int) -> dict[int, list[float]]:
     command = [sys.executable, "-m", "guided", "serve", "shakespeare", *options]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
-        address = next(found[1] for line in process.stderr if (found := re.search(r"answers at (http://\S+)/v1", line)))
+        address = next(found[1] for line in process.stderr if (found := re.search(r" at (http://\S+)/v1", line)))
         over = threading.Event()
 
         def ask() -> None:

@@ -66,7 +66,7 @@ class Worker:
             if not self._pipe.poll(limit):
                 self._process.kill()
                 self._process.join()
-                return Failure(f"not done in {limit:.0f} s")
+                return Failure(f"not finished in {limit:.0f} s")
             return self._pipe.recv()
         except (EOFError, ConnectionResetError):
             self._process.join(10)

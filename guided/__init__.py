@@ -1,4 +1,4 @@
-"""guided: constrained decoding. What the model writes satisfies the specification, always, within its token budget.
+"""guided: constrained decoding. A model's output always satisfies the specification, within its token budget.
 
     import guided
 
@@ -8,7 +8,7 @@
     bitmask = guided.allocate_token_bitmask(1, vocabulary.size)
     matcher.fill_next_token_bitmask(bitmask, max_tokens=20)
 
-Nothing here imports torch before `Engine` is asked for.
+torch is imported only when `Engine` is first used.
 """
 
 from __future__ import annotations
@@ -158,25 +158,25 @@ _LAZY: Final = {
     "SamplingParams": "guided.sampling.params",
     "from_transformers": "guided.integrations.transformers_engine",
 }
-"""Where the names are that are imported when they are first asked for. Those of the engine need torch."""
+"""Name -> the module from which it is imported on first use. The engine's modules need torch."""
 
 
 def __getattr__(name: str) -> Any:
-    """The names of `_LAZY`: the engine needs torch (`pip install guided-decoding[engine]`)."""
+    """Import a name of `_LAZY`. The engine needs torch (`pip install guided-decoding[engine]`)."""
     if name in _LAZY:
         with importing(f"guided.{name}"):
             return getattr(import_module(_LAZY[name]), name)
     close = close_name(name, __all__)
-    meant = f"; did you mean {close!r}?" if close else ""
-    raise AttributeError(f"module 'guided' has no attribute {name!r}{meant}")
+    suggestion = f"; did you mean {close!r}?" if close else ""
+    raise AttributeError(f"module 'guided' has no attribute {name!r}{suggestion}")
 
 
 def __dir__() -> list[str]:
-    """All names; without torch those that can be had, so that `help(guided)` shows them."""
-    lazy = [name for name in _LAZY if _is_there(_LAZY[name])]
+    """All names that can be imported, so that `help(guided)` works without torch."""
+    lazy = [name for name in _LAZY if _is_available(_LAZY[name])]
     return sorted({*globals(), *__all__} - {*_LAZY} | {*lazy})
 
 
-def _is_there(module: str) -> bool:
+def _is_available(module: str) -> bool:
     needed = {"guided.engine": "torch", "guided.integrations": "transformers"}
     return all(find_spec(package) is not None for start, package in needed.items() if module.startswith(start))

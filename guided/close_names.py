@@ -1,10 +1,10 @@
-"""Finds the known name that a misspelled one was probably meant to be, for hints in errors.
+"""Suggests the known name that is closest to a misspelled one, for hints in errors.
 
 In: a name, and the names that exist. Out: the most similar one, or "".
 
 How: `difflib.SequenceMatcher`. Two upper bounds on its ratio, by length and by letters, leave a few names to compare.
 
-Cost: bounded for any input. Names of more than 100 characters have no suggestion, and only the first 2,000 names of a
+Cost: bounded for any input. Names of more than 100 characters get no suggestion, and only the first 2,000 names of a
 similar length are considered. A search takes at most about 20 ms, usually 0.1 ms. Callers that report many names limit
 the number of searches.
 """
@@ -19,7 +19,7 @@ from typing import Final
 
 __all__ = ["close_name"]
 
-_LONGEST: Final = 100  # characters of a name
+_MAX_LENGTH: Final = 100  # characters of a name
 _MOST_MEASURED: Final = 2_000  # names whose letters are counted
 _MOST_COMPARED: Final = 20
 
@@ -32,14 +32,14 @@ def close_name(name: object, known: Iterable[str], *, cutoff: float = 0.6) -> st
         known: the names that exist.
         cutoff: the least ratio of `SequenceMatcher` that counts as similar, from 0 to 1.
     """
-    if not isinstance(name, str) or len(name) > _LONGEST:
+    if not isinstance(name, str) or len(name) > _MAX_LENGTH:
         return ""
     size = len(name)
-    fitting = (other for other in known if 2 * min(size, len(other)) >= cutoff * (size + len(other)))
+    candidates = (other for other in known if 2 * min(size, len(other)) >= cutoff * (size + len(other)))
     matcher = SequenceMatcher()
     matcher.set_seq2(name)
     bounds: list[tuple[float, str]] = []
-    for other in islice(fitting, _MOST_MEASURED):
+    for other in islice(candidates, _MOST_MEASURED):
         matcher.set_seq1(other)
         bounds.append((matcher.quick_ratio(), other))
     best = (cutoff, "")

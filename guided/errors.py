@@ -56,20 +56,20 @@ class GuidedError(Exception):
         return self
 
     def __str__(self) -> str:
-        return self._shown(super().__str__())
+        return self._format(super().__str__())
 
-    def _shown(self, message: str, *, is_placed: bool = False, after: str | None = None) -> str:
+    def _format(self, message: str, *, has_location: bool = False, after: str | None = None) -> str:
         """The message, the line with carets, and the hint.
 
         Args:
-            is_placed: the message already states a location; without it, line and column are added.
+            has_location: whether the message already states a location. If not, line and column are added.
             after: text for the end of the first line; replaces the hint.
         """
         parts = [message]
         if self.text:
             line = self.text.count("\n", 0, self.span[0]) + 1
             column = self.span[0] - (self.text.rfind("\n", 0, self.span[0]) + 1) + 1
-            parts[0] += "" if is_placed else f" ({self.file}{', ' * bool(self.file)}line {line}, column {column})"
+            parts[0] += "" if has_location else f" ({self.file}{', ' * bool(self.file)}line {line}, column {column})"
             parts.append(marked_line(self.text, self.span))
         parts[0] += after or ""
         if self.hint and after is None:
@@ -78,7 +78,7 @@ class GuidedError(Exception):
 
 
 def short(text: str, most: int = 40) -> str:
-    """A text in quotes, for a `repr`. A long text is cut to `most` characters."""
+    """A text in quotes, for a `repr`. Only the beginning of a long text is shown, in at most `most` characters."""
     return repr(text if len(text) <= most else text[: most - 3] + "...")
 
 
@@ -95,7 +95,7 @@ def marked_line(text: str, span: tuple[int, int]) -> str:
     the line.
 
     Unprintable characters are shown as U+FFFD. The carets align on a terminal: tabs stay tabs, and wide characters,
-    such as Chinese ones, count as two columns. A long line is cut to the neighbourhood of the span.
+    such as Chinese ones, count as two columns. Of a long line, only the part around the span is shown.
     """
     start, end = max(0, min(span[0], len(text))), max(0, min(span[1], len(text)))
     line_start = text.rfind("\n", 0, start) + 1
@@ -138,11 +138,11 @@ class SpecError(GuidedError):
         super().__init__(message)
 
     def __str__(self) -> str:
-        return self._shown(self.message + (f" (at {self.pointer})" if self.pointer else ""))
+        return self._format(self.message + (f" (at {self.pointer})" if self.pointer else ""))
 
 
 class UnsupportedError(GuidedError):
-    """The specification is valid, but guided cannot enforce a part of it, and refuses it rather than ignore that part.
+    """The specification is valid, but guided cannot enforce part of it, and refuses it instead of ignoring that part.
 
     Attributes:
         pointer: the location: a JSON Pointer in a schema, otherwise a description such as "offset 3".
@@ -159,31 +159,31 @@ class UnsupportedError(GuidedError):
 
     def __str__(self) -> str:
         where = f" (at {self.pointer})" if self.pointer else ""
-        return self._shown(self.reason + where, is_placed=bool(where))
+        return self._format(self.reason + where, has_location=bool(where))
 
 
 _FIXED = {
-    "depth": "nest less in one rule: a part that is a rule of its own begins anew",
+    "depth": "reduce the nesting, or move a part into another rule: each rule is counted alone",
     "states": "make the specification smaller: fewer alternatives, lower counts",
     "nodes": "make the specification smaller",
 }
-"""Default hints for fixed bounds, which no field of `Limits` raises."""
+"""Default hints for fixed limits, which no field of `Limits` raises."""
 
 
 BEYOND_LIMITS = 10**41
-"""Stands in for counts that are too large to write out."""
+"""Represents counts that are too large to write out."""
 
 
 class LimitExceeded(GuidedError):
-    """A bound of `guided.Limits` was reached.
+    """A limit was exceeded: a field of `guided.Limits`, or a fixed limit.
 
     Attributes:
-        limit: the field of `Limits`.
+        limit: the field of `Limits`; for a fixed limit, what it counts.
         given: how much the input needs, as far as it was counted; for time and memory, how much was used.
-        allowed: the bound.
-        fixed: whether the bound is fixed: no field of `Limits` raises it.
+        allowed: the limit's value.
+        fixed: whether the limit is fixed, so that no field of `Limits` raises it.
         hint: what to do about it.
-        place: the rule or JSON Pointer at which the bound was reached; "" if unknown.
+        place: the rule or JSON Pointer at which the limit was reached; "" if unknown.
     """
 
     def __init__(
@@ -195,12 +195,12 @@ class LimitExceeded(GuidedError):
 
     def __str__(self) -> str:
         where = f" (at {self.place})" if self.place else ""
-        bound = "a fixed bound; " if self.fixed else ""
-        found = f"{_exact(self.given)} > {_exact(self.allowed)}"
-        return self._shown(f"limit {self.limit!r} exceeded: {found}{where}", after=f"; {bound}{self.hint}")
+        fixed = "this limit is fixed; " if self.fixed else ""
+        comparison = f"{_format_number(self.given)} > {_format_number(self.allowed)}"
+        return self._format(f"limit {self.limit!r} exceeded: {comparison}{where}", after=f"; {fixed}{self.hint}")
 
 
-def _exact(number: float) -> str:
+def _format_number(number: float) -> str:
     """A count with all its digits (up to 10**40), or a time with three digits."""
     if number > 10**40:
         return "more than 10**40"
@@ -230,8 +230,8 @@ class BudgetError(GuidedError, ValueError):
     Attributes:
         needed: the length of the shortest known completion, in tokens. It is counted like the budget: a matcher's
             budget includes the end token, an engine's `max_tokens` does not. Any budget of at least `needed` works.
-        given: the budget. If the model's context leaves less than the request's budget, what the context leaves.
-        requested: the request's budget if the context leaves less than that, otherwise None.
+        given: the budget, or the number of tokens that the model's context leaves if this is less.
+        requested: the request's budget if the context leaves less, otherwise None.
         is_exact: whether `needed` is the minimum. If not, a shorter completion may exist.
     """
 
@@ -241,8 +241,8 @@ class BudgetError(GuidedError, ValueError):
             f"the budget is {given}" if requested is None else f"the model's context leaves {given} after the prompt"
         )
         self.is_exact = is_exact or needed <= 1
-        count = f"{'' if self.is_exact else 'at most '}{needed} {'token' if needed == 1 else 'tokens'}"
-        super().__init__(f"the shortest completion needs {count}, {budget}")
+        count = f"{needed} {'token' if needed == 1 else 'tokens'}"
+        super().__init__(f"the shortest {'' if self.is_exact else 'known '}completion has {count}, but {budget}")
 
     @property
     def asked(self) -> int | None:
@@ -252,16 +252,16 @@ class BudgetError(GuidedError, ValueError):
 
 
 class ContextError(GuidedError):
-    """The prompt leaves no room in the model's context.
+    """The prompt fills the model's context.
 
     Attributes:
         tokens: the length of the prompt.
-        context: the length of the model's context, in tokens; the output must fit into it, too.
+        context: the length of the model's context, in tokens, which must also hold the output.
     """
 
     def __init__(self, tokens: int, context: int) -> None:
         self.tokens, self.context = tokens, context
-        super().__init__(f"the prompt has {tokens} tokens, the model reads {context} with the output: shorten it")
+        super().__init__(f"the prompt has {tokens} tokens, but the model reads {context} including output: shorten it")
 
 
 class OptionError(GuidedError, ValueError):
@@ -281,7 +281,7 @@ class ToolError(GuidedError):
 
 
 def fields_of(error: GuidedError) -> dict[str, Any]:
-    """An error as data: its type and message, and those of pointer, hint, span, limit and file that it has."""
+    """An error as data: its type and message, and its pointer, hint, span, limit and file if it has them."""
     fields: dict[str, Any] = {"type": type(error).__name__, "message": str(error)}
     if isinstance(error, SpecError | UnsupportedError):
         fields["message"] = error.message if isinstance(error, SpecError) else error.reason
@@ -319,7 +319,7 @@ class GuidedWarning(UserWarning):
     """Parts of a specification are not enforced. A compilation issues at most one warning.
 
     Attributes:
-        findings: all these parts; the text of the warning lists the first ten.
+        findings: these parts. The text of the warning lists the first ten.
     """
 
     def __init__(self, findings: Sequence[Finding]) -> None:
@@ -327,16 +327,16 @@ class GuidedWarning(UserWarning):
         super().__init__(self.findings)
 
     def __str__(self) -> str:
-        lines = [f"not enforced: {finding}" for finding in self.findings[:_MOST_NAMED]]
-        more = len(self.findings) - _MOST_NAMED
-        return "\n".join([*lines, f"and {more} more, which guided check lists"] if more > 0 else lines)
+        lines = [f"not enforced: {finding}" for finding in self.findings[:_MOST_LISTED]]
+        more = len(self.findings) - _MOST_LISTED
+        return "\n".join([*lines, f"and {more} more; `guided check` lists them all"] if more > 0 else lines)
 
 
-_MOST_NAMED = 10
+_MOST_LISTED = 10
 
 
 def warn_of(findings: Sequence[Finding]) -> None:
-    """Issue a warning if there are findings. It points to the caller's line outside of guided."""
+    """Issue a warning if there are findings. It points to the caller's line, outside of guided."""
     if not findings:
         return
     package = __name__.partition(".")[0]

@@ -1,9 +1,9 @@
-"""Checks of arguments: unknown keywords, and values of the wrong type or range.
+"""Checks arguments: unknown keywords, and values of the wrong type or range.
 
 Unknown keywords raise a TypeError. Unlike Python's own message, it suggests the keyword that was probably meant, or
 what to write instead of another library's keyword, and lists the known keywords.
 
-Wrong values raise an `OptionError` that names the argument and the values it accepts. Without this check they would
+Wrong values raise an `OptionError` that names the argument and the values it accepts. Without this check, they would
 fail later, in code that does not know the argument's name.
 
 `read_items` turns an iterable argument into a list. An endless iterator raises an error instead of looping forever.
@@ -52,10 +52,10 @@ def check_keywords(
             raise TypeError(_message(function, name, sorted(known), elsewhere.get(name, "")))
 
 
-def _message(function: str, name: str, known: list[str], meant: str) -> str:
-    if not meant:
-        meant = close_name(name, known)
-    hint = "" if not meant else f"did you mean {meant!r}? " if meant in known else f"{meant}. "
+def _message(function: str, name: str, known: list[str], instead: str) -> str:
+    if not instead:
+        instead = close_name(name, known)
+    hint = "" if not instead else f"did you mean {instead!r}? " if instead in known else f"{instead}. "
     listed = f"The options are {', '.join(known)}." if known else "It takes no options."
     return f"{function}() has no option {brief(name)}: {hint}{listed}"
 
@@ -71,11 +71,11 @@ def keywords_checked(
     """
 
     def decorate(function: Callable[_P, _T]) -> Callable[_P, _T]:
-        own = inspect.signature(function).parameters.values()
-        named = {parameter.name for parameter in own if parameter.kind is parameter.KEYWORD_ONLY}
-        also = {parameter.name for parameter in own if parameter.kind is parameter.POSITIONAL_OR_KEYWORD}
-        known = named.union(*more)
-        accepted = known | also
+        parameters = inspect.signature(function).parameters.values()
+        keyword_only = {parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY}
+        positional = {parameter.name for parameter in parameters if parameter.kind is parameter.POSITIONAL_OR_KEYWORD}
+        known = keyword_only.union(*more)
+        accepted = known | positional
 
         @wraps(function)
         def checked(*args: _P.args, **kwargs: _P.kwargs) -> _T:
@@ -102,7 +102,7 @@ def keywords_checked_class(elsewhere: Mapping[str, str] = _EMPTY) -> Callable[[t
                 check_keywords(cls.__name__, kwargs, fields, elsewhere)
             init(self, *args, **kwargs)
 
-        setattr(cls, "__init__", checked)  # noqa: B010 (a dataclass's own is replaced)
+        setattr(cls, "__init__", checked)  # noqa: B010 (replaces the dataclass's __init__)
         return cls
 
     return decorate
@@ -113,8 +113,8 @@ def check_integer(name: str, value: object, *, least: int, optional: bool = Fals
     if value is None and optional:
         return
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        needed = f"an integer of at least {least}" + (", or None" if optional else "")
-        raise OptionError(f"{name} is {brief(value)}, it must be {needed}", option=name)
+        expected = f"an integer of at least {least}" + (", or None" if optional else "")
+        raise OptionError(f"{name} is {brief(value)}, but must be {expected}", option=name)
 
 
 def is_number(value: object) -> TypeGuard[float]:
@@ -128,7 +128,7 @@ def is_number(value: object) -> TypeGuard[float]:
 def check_path(name: str, value: object, what: str = "a path") -> None:
     """Raise an OptionError unless the value is a path. `what` describes the accepted values."""
     if not isinstance(value, str | os.PathLike):
-        raise OptionError(f"{name} is {brief(value)}, it must be {what}", option=name)
+        raise OptionError(f"{name} is {brief(value)}, but must be {what}", option=name)
 
 
 def read_items(

@@ -1,4 +1,4 @@
-"""Bounds on the cost of a specification. Reaching one raises `LimitExceeded`."""
+"""Limits on the cost of a specification. Exceeding one raises `LimitExceeded`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LARGEST = 2**62
 @keywords_checked_class()
 @dataclass(frozen=True, slots=True, repr=False)
 class Limits:
-    """Bounds on time, memory and size, since specifications may come from strangers.
+    """Limits on time, memory and size, since specifications may be untrusted.
 
     Attributes:
         spec_length: the length of the source text, in characters.
@@ -23,10 +23,11 @@ class Limits:
         nodes: the number of IR nodes after reading.
         states: the number of automaton states of a compiled grammar, and of each intermediate automaton.
         memory: the memory for states that matching creates, in bytes per grammar. Beyond it, states are discarded and
-            rebuilt. A single call may use as much again, and at least 64 MiB.
+            rebuilt. A single call may use as much again (64 MiB if this is more).
         seconds: the wall time of one compilation.
-        work: the steps of a compilation: so many while a schema is read, and so many while automata are built. A step
-            takes about 10 ns. Steps are counted, not timed, so the bound is reached at the same point on any machine.
+        work: the steps of a compilation. The limit applies once to reading a schema and once to building automata. A
+            step takes about 10 ns. Steps are counted, not timed, so the limit is reached at the same point on any
+            machine.
         call_work: the steps of one call on a compiled grammar, such as filling a mask or accepting a token.
     """
 
@@ -41,7 +42,7 @@ class Limits:
 
     @property
     def are_usual(self) -> bool:
-        """Whether every bound on compilation is at least its default."""
+        """Whether every limit on compilation is at least its default."""
         return all(
             getattr(self, field.name) >= getattr(_DEFAULTS, field.name)
             for field in fields(self)
@@ -56,10 +57,10 @@ class Limits:
         for name in ("spec_length", "depth", "nodes", "states", "memory", "work", "call_work"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _LARGEST:
-                raise ValueError(f"Limits({name}={brief(value)}): an integer from 0 to 2**62 is needed")
+                raise ValueError(f"Limits({name}={brief(value)}): it must be an integer from 0 to 2**62")
         seconds = self.seconds
         if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds >= 0:
-            raise ValueError(f"Limits(seconds={brief(seconds)}): a number of at least 0 is needed")
+            raise ValueError(f"Limits(seconds={brief(seconds)}): it must be a number of at least 0")
 
 
 _DEFAULTS = Limits()

@@ -1,11 +1,11 @@
-"""A meter bounds the time and the steps of a block of code, and can be stopped from another thread.
+"""A meter limits the time and the steps of a block of code, and can be stopped from another thread.
 
-In: bounds for a block of code. Out: its loops raise LimitExceeded once a bound is reached.
+In: limits for a block of code. Out: loops in the block raise LimitExceeded once a limit is exceeded.
 
     with metered(2.0, work=1_000_000, stop=event):
         ...                     # loops call spend(); the core's compilations take at most seconds_left()
 
-    with compiling(limits):     # the bounds are fields of `Limits`, and errors name the field
+    with compiling(limits):     # the limits are fields of `Limits`, and errors name the field
         ...
 
 The meter is a context variable, so loops need no argument for it. Meters nest. Steps count for all of them, and an
@@ -32,11 +32,11 @@ __all__ = [
 STEP: Final = 3_000
 """The work of an ordinary step in Python, in the units of `Limits.work`."""
 _UNBOUNDED: Final = 1 << 62
-_LESS: Final = "ask for less at once, or make the specification smaller"
+_HINT: Final = "request less at once, or make the specification smaller"
 
 
 class Meter:
-    """The bounds of a block and the work so far. A meter that is entered again keeps its count of work.
+    """The limits of a block and the work so far. A meter that is entered again keeps its count of work.
 
     While it is entered, `most` and `until` are the least that this meter and all outer ones allow. Its work is added to
     the outer meter on exit, so each step changes only one number.
@@ -72,22 +72,22 @@ class Meter:
             raise self._exceeded("work", self.spent + inside, self.work)
         if self.stop is not None and self.stop.is_set():
             passed = now - self.begin
-            raise LimitExceeded("seconds", passed, passed, fixed=True, hint="nobody waits for it")
+            raise LimitExceeded("seconds", passed, passed, fixed=True, hint="the work was cancelled")
 
     def _exceeded(self, limit: str, given: float, allowed: float) -> LimitExceeded:
-        return LimitExceeded(limit, given, allowed, fixed=self.fixed, hint=_LESS if self.fixed else "")
+        return LimitExceeded(limit, given, allowed, fixed=self.fixed, hint=_HINT if self.fixed else "")
 
 
 _current: ContextVar[Meter | None] = ContextVar("meter", default=None)
 
 
 def metered(seconds: float, *, work: int = _UNBOUNDED, stop: Event | None = None) -> Meter:
-    """Bound a block on this thread, in seconds of wall time and in steps. It also ends once `stop` is set."""
+    """Limit a block on this thread, in seconds of wall time and in steps. It also ends once `stop` is set."""
     return Meter(seconds, work, stop, True)
 
 
 def compiling(limits: Limits, *, work: bool = True) -> Meter:
-    """Bound a block that reads or compiles a specification by `limits.seconds` and, if `work`, `limits.work`."""
+    """Limit a block that reads or compiles a specification by `limits.seconds` and, if `work`, `limits.work`."""
     return Meter(limits.seconds, limits.work if work else _UNBOUNDED, None, False)
 
 

@@ -34,7 +34,11 @@ def how_to_install(error: ModuleNotFoundError) -> str:
 
 @contextmanager
 def importing(what: str) -> Iterator[None]:
-    """A missing optional package in this block raises an error that says what to install. `what` is what needs it."""
+    """If an optional package is missing in this block, raise an error that says what to install.
+
+    Args:
+        what: what needs the package, for the message.
+    """
     try:
         yield
     except ModuleNotFoundError as error:

@@ -105,7 +105,7 @@ WRONG = {
     "a regular expression": ({"regex": "a(b"}, "line 1, column"),
     "a grammar": ({"grammar": "start: missing"}, "missing"),
     "a structural tag": ({"structural_tag": '{"type": "structural_tag", "format": {"type": "tagg"}}'}, "/format/type"),
-    "no room": ({"choice": ["xq7 " * 99]}, "the shortest completion needs"),
+    "no room": ({"choice": ["xq7 " * 99]}, "completion has"),
 }
 
 

@@ -226,6 +226,7 @@ def journey(
             record.append((least, mask_of(matcher, least + rng.choice([0, 1, 2, 50]))))
         elif act == 4:
             record.append(matcher.validate_tokens(rng.choices(range(matcher.grammar.vocabulary.size), k=3)))
+            record.append(sorted(matcher._next_tokens()))
         else:
             mask = mask_of(matcher)
             record.append(mask)

@@ -159,7 +159,7 @@ def use_flash(monkeypatch, kernel: str = "flash-attn 2") -> None:
     monkeypatch.setattr("guided.attention.segments.can_read_blocks", lambda k: True)
     monkeypatch.setattr("guided.attention.segments.has_varlen_attn", lambda: kernel == "varlen_attn")
     for user in ("guided.kernels", "guided.models.linear"):
-        monkeypatch.setattr(f"{user}.takes", lambda x: False)
+        monkeypatch.setattr(f"{user}.is_supported", lambda x: False)
 
 
 class Recorder(TorchDispatchMode):

@@ -12,7 +12,7 @@ from functools import reduce
 from operator import and_, or_
 from typing import TypeAlias
 
-from guided.frontends.lark.lalr import FIRST, ROOT, Place, Rules, State, nullable
+from guided.frontends.lark.lalr import FIRST, ROOT, Item, Rules, State, nullable
 
 _END = "$END"
 _Call: TypeAlias = tuple[int, str]
@@ -29,19 +29,19 @@ class Lr0:
 
     def __init__(self, rules: Rules) -> None:
         self.rules = rules
-        self.kernels: list[frozenset[Place]] = [frozenset({FIRST})]
-        self.closures: list[list[Place]] = []
+        self.kernels: list[frozenset[Item]] = [frozenset({FIRST})]
+        self.closures: list[list[Item]] = []
         self.to: list[dict[str, int]] = []
         numbers = {self.kernels[0]: 0}
         called = {name: self._called(name) for name in rules}
         for kernel in self.kernels:  # grows while it is read
             self.closures.append(list(self._closure(kernel, called)))
-            after: dict[str, list[Place]] = {}
+            after: dict[str, list[Item]] = {}
             for place in self.closures[-1]:
                 symbols = self.symbols(place)
                 if place.read < len(symbols):
                     name = symbols[place.read][0]
-                    after.setdefault(name, []).append(Place(place.rule, place.alternative, place.read + 1))
+                    after.setdefault(name, []).append(Item(place.rule, place.alternative, place.read + 1))
             row = {}
             for name, places in after.items():
                 key = frozenset(places)
@@ -51,7 +51,7 @@ class Lr0:
                 row[name] = numbers[key]
             self.to.append(row)
 
-    def symbols(self, place: Place) -> Sequence[tuple[str, bool]]:
+    def symbols(self, place: Item) -> Sequence[tuple[str, bool]]:
         """The symbols of the alternative that a place is in."""
         return self.rules[place.rule][place.alternative]
 
@@ -66,7 +66,7 @@ class Lr0:
                     todo.append(symbols[0][0])
         return todo
 
-    def _closure(self, kernel: frozenset[Place], called: Mapping[str, list[str]]) -> Iterator[Place]:
+    def _closure(self, kernel: frozenset[Item], called: Mapping[str, list[str]]) -> Iterator[Item]:
         yield from kernel
         seen: set[str] = set()
         for place in kernel:
@@ -75,8 +75,8 @@ class Lr0:
                 seen.update(called[symbols[place.read][0]])
         for rule in seen:
             for number in range(len(self.rules[rule])):
-                if Place(rule, number, 0) not in kernel:
-                    yield Place(rule, number, 0)
+                if Item(rule, number, 0) not in kernel:
+                    yield Item(rule, number, 0)
 
 
 class Lookaheads:
@@ -88,7 +88,7 @@ class Lookaheads:
         self.bits = {name: 1 << number for number, name in enumerate([*names, _END])}
         self.nullable = nullable(rules)
         self.calls = [(p, name) for p, row in enumerate(automaton.to) for name in row if name in rules]
-        self.includes: dict[_Call, dict[Place, list[_Call]]] = {call: {} for call in self.calls}
+        self.includes: dict[_Call, dict[Item, list[_Call]]] = {call: {} for call in self.calls}
         self.lookback: dict[tuple[int, str, int], list[_Call]] = {}
         for call in [(0, ROOT), *self.calls]:
             self._follow_alternatives(call)
@@ -107,7 +107,7 @@ class Lookaheads:
             last = max((i for i, (name, _) in enumerate(symbols) if name not in self.nullable), default=-1)
             for i, (name, is_term) in enumerate(symbols):
                 if not is_term and i >= last:
-                    self.includes[at, name].setdefault(Place(rule, number, i), []).append(call)
+                    self.includes[at, name].setdefault(Item(rule, number, i), []).append(call)
                 at = to[at][name]
             self.lookback.setdefault((at, rule, number), []).append(call)
 

@@ -130,9 +130,9 @@ def _deep_node(depth: int) -> Any:
 BEYOND = Limits(2**33, 2**33, 2**33, 2**33, 2**33, 600.0, 2**40)
 # What no limit helps against -> a part of what is advised instead.
 FIXED: dict[str, tuple[Callable[[guided.GrammarCompiler], Any], str]] = {
-    "nodes, deep": (_grammar(_deep_node(2_001)), "a part that is a rule of its own begins anew"),
+    "nodes, deep": (_grammar(_deep_node(2_001)), "move a part into another rule"),
     "a count": (_grammar(Repeat(Text("a"), 2**30, None)), "repeat a longer part less often"),
-    "text, deep": (_schema('{"a":' * 100_000 + "{}" + "}" * 100_000), "give the value as a dict"),
+    "text, deep": (_schema('{"a":' * 100_000 + "{}" + "}" * 100_000), "pass the value as a dict"),
 }
 
 
@@ -159,10 +159,10 @@ INSTEAD = [
         "or a divisor with fewer digits",
         {"type": "integer", "multipleOf": 0.00012345},
     ),
-    ('{"maximum": 1e5000}', "5001 places on one side of the point", "leave it out", {"type": "number"}),
+    ('{"maximum": 1e5000}', "5001 digits on one side of the point", "leave it out", {"type": "number"}),
     (
         f'{{"minimum": {"7" * 1001}, "type": "integer"}}',
-        "a number of 1001 digits: at most 1,000 are written",
+        "a number has 1001 digits, but at most 1,000 are supported",
         "round it",
         f'{{"minimum": {"7" * 3}{"0" * 998}, "type": "integer"}}',
     ),

@@ -160,7 +160,7 @@ def test_where_flash_attn_is_there(
     two: bool, three: bool, device: tuple[int, int], there: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(flash, "_flash_attn", lambda: FLASH_ATTN if two else None)
-    monkeypatch.setattr(flash, "_installed", lambda package: FLASH_ATTN_3 if three else None)
+    monkeypatch.setattr(flash, "_import_or_none", lambda package: FLASH_ATTN_3 if three else None)
     monkeypatch.setattr("torch.cuda.get_device_capability", lambda of: device)
     assert flash.has_flash_attn(SimpleNamespace(type="cuda")) is there
 

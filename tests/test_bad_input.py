@@ -105,15 +105,15 @@ def fill(*given: Any, **options: Any) -> Any:
 
 NODES = "nodes are Text, Chars, Seq, Alt, Repeat, Ref, ..."
 RULES = 'write Grammar({"start": node})'
-REGULAR = "these take regular nodes, without Special, Permutation and recursion: put the operation inside them"
+REGULAR = "these take only regular nodes, without Special, Permutation or recursion: apply them to such parts"
 NO_OUTPUT = "the specification allows no output at all"
-EMPTY_GRAMMAR = "look for an empty Alt or Chars, bounds that exclude each other, recursion without an end"
-EMPTY_REGEX = "its parts contradict each other: look at lookarounds, empty sets and lone surrogates"
+EMPTY_GRAMMAR = "look for an empty Alt or Chars, contradictory bounds, or recursion that never ends"
+EMPTY_REGEX = "its parts contradict each other: check lookarounds, empty sets and lone surrogates"
 CHARS = "One code point of `ranges`, which are inclusive pairs."
 TEXT = "Exactly this text. Contains no surrogates."
 REPEAT = "`item` concatenated `min` to `max` times (None: unbounded)."
 SEQ = "Concatenation; `Seq(())` is the empty string."
-SPECIAL = "One control token, by id or by name in the vocabulary. Its name as text does not match."
+SPECIAL = "One control token, by id or by name in the vocabulary. Text that spells the name does not match."
 MEMBERS = (
     "`min` to `max` members in any order, separated by `separator`. Each member occurs at most once unless repeatable."
 )
@@ -146,8 +146,8 @@ SPECIFICATIONS = [
     (choice(["a", 1]), SpecError, "choice 1 is a int, not a string", "/1", "write '1'", None),
     (choice(["a", "b", b"c"]), SpecError, "choice 2 is a bytes, not a string", "/2", "decode it", None),
     (choice([["a"]]), SpecError, "choice 0 is a list, not a string", "/0", "", None),
-    (choice(["\udfff"]), SpecError, "choice 0 holds a lone surrogate, which no text can", "/0",
-     "a character above U+FFFF is one character in Python", None),
+    (choice(["\udfff"]), SpecError, "choice 0 contains a lone surrogate, which cannot occur in a text", "/0",
+     "in Python, a character above U+FFFF is a single character", None),
 
     (pattern(None), SpecError, "a pattern is a list of pairs, not a NoneType", "", 'write [("UPPER", "+")]', None),
     (pattern("UPPER"), SpecError, "element 0 is not a pair of strings", "/0", PAIR, None),
@@ -164,13 +164,13 @@ SPECIFICATIONS = [
     (pattern([("A", "1")], {"A": b"ab"}), SpecError, "class 'A': 97 is not one character", "",
      "give a string or a set of characters", None),
     (pattern([("A", "1")], {"A": "\ud800"}), SpecError, "class 'A' has no characters", "",
-     "give at least one; a lone surrogate is none", None),
+     "give at least one; lone surrogates do not count", None),
 
     (schema(b"{}"), SpecError, "a bytes is not a JSON value", "", "decode it", None),
     (schema({"enum": [datetime.date(2000, 1, 1)]}), SpecError, "a date is not a JSON value", "/enum/0",
      "JSON has dict, list, str, int, float, bool and None", None),
     (schema({"properties": {"a": {1: 2}}}), SpecError, "the key 1 is not a string", "/properties/a",
-     "the keys of a JSON object are strings", None),
+     "the keys of a JSON object must be strings", None),
     (schema('{"a":'), SpecError, "the schema is not JSON: expecting value", "", "", ""),
     (schema({"$ref": URI}, registry=[URI]), SpecError, "registry is a mapping from URIs to schemas, not a list", "",
      REGISTRY, None),
@@ -186,19 +186,19 @@ SPECIFICATIONS = [
     (schema(True, whitespace="a("), SpecError, "option whitespace: missing ), unterminated subpattern", "",
      "close the group, or write \\(", "("),
     (schema(True, whitespace=r"(\s)\1"), UnsupportedError,
-     "option whitespace: back-references are not enforced: the language is not regular", "",
+     "option whitespace: back-references are not supported: the language is not regular", "",
      "repeat the group's pattern, or list the possible texts as alternatives", "\\1"),
 
     (typed("int"), UnsupportedError, "int has no JSON Schema", "", "pass the type itself, not its name", None),
     (typed({"type": "string"}), UnsupportedError, "{'type': 'string'} has no JSON Schema", "",
-     "a schema goes to compile_json_schema", None),
+     "pass a schema to compile_json_schema", None),
     (typed(complex), UnsupportedError, "complex has no JSON Schema", "", CLASS, None),
     (typed(list[complex]), UnsupportedError, "complex has no JSON Schema", "", CLASS, None),
     (typed(3), UnsupportedError, "3 has no JSON Schema", "", TYPES, None),
     (typed(NoReturn), UnsupportedError, "NoReturn has no JSON Schema", "", TYPES, None),
     (typed(list[TypeVar("T")]), UnsupportedError, "T has no JSON Schema", "",
-     "put a type in the place of the type variable", None),
-    (typed(dict[int, str]), UnsupportedError, "dict: the keys of a JSON object are strings", "",
+     "replace the type variable by a type", None),
+    (typed(dict[int, str]), UnsupportedError, "dict: the keys of a JSON object must be strings", "",
      "write dict[str, ...]", None),
     (typed(Literal[b"a"]), UnsupportedError, "Literal: the value b'a' is not a JSON scalar", "",
      "use strings, numbers, True, False and None", None),
@@ -207,10 +207,10 @@ SPECIFICATIONS = [
      "Unresolved: an annotation cannot be resolved: name 'Missing' is not defined", "",
      "annotations given as text are looked up in the module of the class", None),
 
-    (grammar("start: a"), SpecError, "a grammar is a guided.ir.Grammar, not a str", "",
-     f"{RULES[:-1]}); text and schemas have compile functions of their own", None),
+    (grammar("start: a"), SpecError, "a grammar must be a guided.ir.Grammar, not a str", "",
+     f"{RULES[:-1]}); text and schemas have their own compile functions", None),
     (grammar(Grammar([("start", Text("a"))])), SpecError,
-     "the rules of a grammar are a mapping from names to nodes, not a list", "", RULES, None),
+     "the rules of a grammar must be a mapping from names to nodes, not a list", "", RULES, None),
     (grammar(Grammar({"strat": Text("a")})), SpecError, "the start rule 'start' is not defined", "",
      "did you mean 'strat'?", None),
     (grammar(Grammar({"start": Text("a"), 3: Text("b")})), SpecError,
@@ -219,17 +219,17 @@ SPECIFICATIONS = [
      "did you mean 'nest'?", None),
     (rule(Ref("other")), SpecError, "rule 'start' refers to 'other', which is not defined", "",
      "the rules are start", None),
-    (rule("a"), SpecError, "rule 'start': 'a' is no node of guided.ir", "", "write Text('a')", None),
-    (rule(Seq((Text("a"), None))), SpecError, "rule 'start': None is no node of guided.ir", "", NODES, None),
+    (rule("a"), SpecError, "rule 'start': 'a' is not a node of guided.ir", "", "write Text('a')", None),
+    (rule(Seq((Text("a"), None))), SpecError, "rule 'start': None is not a node of guided.ir", "", NODES, None),
     (rule(Seq(Text("a"))), SpecError, "rule 'start': Seq(items=..) is malformed", "", SEQ, None),
     (rule(Text(b"a")), SpecError, "rule 'start': Text(text=b'a') is malformed", "", TEXT, None),
     (rule(Text("\ud800")), SpecError, "rule 'start': Text(text='\\ud800'): text holds a surrogate", "", TEXT, None),
     (rule(Chars("az")), SpecError, "rule 'start': Chars(ranges='az'): 'a' is not a pair of code points", "", CHARS,
      None),
-    (rule(Chars(((98, 97),))), SpecError, "rule 'start': Chars(ranges=..): 98 to 97 is no range within 0 to 1114111",
+    (rule(Chars(((98, 97),))), SpecError, "rule 'start': Chars(ranges=..): 98 to 97 is not a range within 0 to 1114111",
      "", CHARS, None),
-    (rule(Repeat(Text("a"), -1, 2)), SpecError, "rule 'start': Repeat(item=.., min=-1, max=2): a count is at least 0",
-     "", REPEAT, None),
+    (rule(Repeat(Text("a"), -1, 2)), SpecError,
+     "rule 'start': Repeat(item=.., min=-1, max=2): a count must be at least 0", "", REPEAT, None),
     (rule(Repeat(Text("a"), 0, "2")), SpecError, "rule 'start': Repeat(item=.., min=0, max='2') is malformed", "",
      REPEAT, None),
     (rule(Repeat(Text("a"), 2, 1)), SpecError, NO_OUTPUT, "", EMPTY_GRAMMAR, None),
@@ -250,13 +250,13 @@ SPECIFICATIONS = [
      "a permutation inside And, Not or Length", "", REGULAR, None),
     (rule(Not(Encoded(Text("a"), UTF8))), UnsupportedError,
      "Encoded inside And, Not, Length or another Encoded has no meaning", "",
-     "put Encoded outside of the operation, around its result", None),
+     "apply Encoded to the result of the operation instead", None),
     (rule(Permutation((Member(Repeat(Text("a"), 0, 1)),), Text(","))), UnsupportedError,
      "a member of a permutation that may be empty", "",
-     "write a member without the empty text, and required=False to let it be left out", None),
+     "exclude the empty text from the member; required=False makes a member optional", None),
     (rule(Alt((Text("a"), Seq((Repeat(Ref("start"), 0, 300), Text("b")))))), UnsupportedError,
      "left recursion through a counted repetition or a permutation", "",
-     "write the recursion on the right, or without the count", None),
+     "use right recursion, or remove the count", None),
     (rule(Ref("nested"), PARTIAL, nested=Alt((Text("a"), Seq((Text("bc"), Ref("nested"), Text("a")))))),
      UnsupportedError,
      "a recursive grammar needs a vocabulary in which every byte that occurs in a token is also a token by itself", "",
@@ -269,8 +269,8 @@ ARGUMENTS = [
      "hint: did you mean <tool>?"),
     (rule(Special(999)), VocabularyError, "999 is not a token id of this vocabulary (0 to 257)\n"
      "hint: ids differ between models; name the token instead"),
-    (rule(Special(256)), VocabularyError, "token 256 ends the output, so the grammar cannot name it inside\n"
-     "hint: leave it out: an output ends with it by itself"),
+    (rule(Special(256)), VocabularyError, "token 256 ends the output, so the grammar cannot name it\n"
+     "hint: leave it out: it may follow every complete output"),
     (rule(Text("d"), PARTIAL), VocabularyError,
      "the vocabulary's tokens cannot write any output of the specification"),
     (rule(Text("ab"), PARTIAL), VocabularyError,
@@ -288,11 +288,11 @@ ARGUMENTS = [
      "limits must be guided.Limits, not a dict"),
     (lambda: guided.GrammarCompiler(VOCABULARY, cache_bytes=-1), ValueError,
      "cache_bytes must be an integer of at least 0, not -1"),
-    (lambda: guided.Limits(depth=-1), ValueError, "Limits(depth=-1): an integer from 0 to 2**62 is needed"),
+    (lambda: guided.Limits(depth=-1), ValueError, "Limits(depth=-1): it must be an integer from 0 to 2**62"),
     (lambda: guided.Limits(memory=1e9), ValueError,
-     "Limits(memory=1000000000.0): an integer from 0 to 2**62 is needed"),
+     "Limits(memory=1000000000.0): it must be an integer from 0 to 2**62"),
     (lambda: guided.Limits(seconds=float("nan")), ValueError,
-     "Limits(seconds=nan): a number of at least 0 is needed"),
+     "Limits(seconds=nan): it must be a number of at least 0"),
 
     (vocabulary(b"ab"), VocabularyError, "tokens is a sequence of bytes, one for each id, not one string"),
     (vocabulary({b"a": 0}), VocabularyError, "tokens is a sequence of bytes, one for each id, not a dict"),
@@ -316,7 +316,7 @@ ARGUMENTS = [
      "no tokens of this vocabulary spell the bytes 0x62 at byte 1 of the text"),
     (lambda: Vocabulary.from_characters(b"ab"), TypeError, "the characters are a str, not a bytes"),
     (lambda: Vocabulary.from_characters("\ud800"), VocabularyError,
-     "the text holds a lone surrogate, which no bytes spell"),
+     "the text contains a lone surrogate, which UTF-8 cannot encode"),
     (lambda: Vocabulary.from_tiktoken(3), VocabularyError,
      "from_tiktoken takes a tiktoken.Encoding or the path of a ranks file, not int"),
     (lambda: Vocabulary.from_huggingface(b"x"), VocabularyError,
@@ -325,10 +325,10 @@ ARGUMENTS = [
     (lambda: Vocabulary.from_huggingface("nofile.json"), VocabularyError,
      "nofile.json does not exist: a tokenizer is an object of transformers or tokenizers, the path of a tokenizer.json "
      'or of a folder with one, or "org/model" on the Hugging Face hub'),
-    (lambda: Vocabulary.from_gguf(None), OptionError, "path is None, it must be the path of a GGUF file"),
-    (lambda: Vocabulary.from_tekken(3), OptionError, "path is 3, it must be the path of a tekken.json"),
+    (lambda: Vocabulary.from_gguf(None), OptionError, "path is None, but must be the path of a GGUF file"),
+    (lambda: Vocabulary.from_tekken(3), OptionError, "path is 3, but must be the path of a tekken.json"),
     (lambda: Vocabulary.from_sentencepiece(b"x"), OptionError,
-     "path is b'x', it must be the path of a SentencePiece .model file"),
+     "path is b'x', but must be the path of a SentencePiece .model file"),
 
     (lambda: guided.GrammarMatcher(VOCABULARY), TypeError,
      "a matcher is made from a CompiledGrammar, not from a Vocabulary"),
@@ -341,10 +341,10 @@ ARGUMENTS = [
     (fill(bitmask(), 1), IndexError, "row outside the bitmask"),
     (fill(bitmask(), -1), IndexError, "row outside the bitmask"),
     (fill(bitmask(), max_tokens="9"), TypeError, "max_tokens must be an integer or None"),
-    (fill(bitmask(), max_tokens=1), BudgetError, "the shortest completion needs at most 2 tokens, the budget is 1"),
-    (fill(bitmask(), max_tokens=-5), BudgetError, "the shortest completion needs at most 2 tokens, the budget is -5"),
+    (fill(bitmask(), max_tokens=1), BudgetError, "the shortest known completion has 2 tokens, but the budget is 1"),
+    (fill(bitmask(), max_tokens=-5), BudgetError, "the shortest known completion has 2 tokens, but the budget is -5"),
     (lambda: guided.fill_batch([matcher()], bitmask(), max_tokens=-1), BudgetError,
-     "the shortest completion needs at most 2 tokens, the budget is -1"),
+     "the shortest known completion has 2 tokens, but the budget is -1"),
     (lambda: guided.fill_batch([matcher(), matcher()], bitmask(2), [0, 0]), ValueError,
      "rows: the same row is named twice"),
     (lambda: guided.fill_batch([matcher()] * 2, bitmask(2)), ValueError,
@@ -357,7 +357,8 @@ ARGUMENTS = [
     (lambda: guided.fill_batch([matcher()], bitmask(), threads=0), ValueError, "threads must be at least 1, not 0"),
     (lambda: guided.allocate_token_bitmask(0, 5), ValueError,
      "batch_size and vocab_size must be positive, got 0 and 5"),
-    (lambda: guided.allocate_token_bitmask(1, 5.0), TypeError, "batch_size and vocab_size are integers, got 1 and 5.0"),
+    (lambda: guided.allocate_token_bitmask(1, 5.0), TypeError,
+     "batch_size and vocab_size must be integers, not 1 and 5.0"),
     (lambda: guided.allowed_tokens(np.zeros((1, 9), np.float32)), TypeError,
      "a token bitmask is an int32 array, not float32"),
     (lambda: guided.apply_token_bitmask_inplace([0.0], bitmask()), TypeError,

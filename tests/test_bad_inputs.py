@@ -32,7 +32,7 @@ from guided.automaton.reference.terms import Terms
 from guided.frontends.json_schema.documents.keywords import KEYWORDS, RESTRICTING
 from guided.frontends.structural_tag.formats import FORMATS
 from guided.ir.nodes import Alt, Grammar, Seq, Text
-from guided.matching.explain.lint_findings import lint_findings_of
+from guided.matching.explain.lint_findings import lint_specification
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="needs Linux: fork and /proc")
 
@@ -258,7 +258,7 @@ def work_of(call: str, name: str, n: int) -> int:
     grammar = compiled(construct, given, vocabulary())
     if call == "lint":
         kind = {"json_schema": "schema"}.get(construct.kind, construct.kind)
-        return python_calls(lambda: lint_findings_of(grammar, kind, given, {}))
+        return python_calls(lambda: lint_specification(grammar, kind, given, {}))
     return python_calls(guided.GrammarMatcher(grammar).explain)
 
 

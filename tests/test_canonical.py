@@ -32,9 +32,9 @@ def borders(splitter: Splitter, text: str) -> list[tuple[int, ...]]:
     """All ways to cut a text that the splitter holds for right at its end."""
     ways = [((), 0)]
     for at, char in enumerate(text):
-        following = splitter.classes.of(ord(char))
-        after = [((*cuts, at), to) for cuts, state in ways for to in splitter.cut(state, following)]
-        after += [(cuts, to) for cuts, state in ways if (to := splitter.moved(state, following)) is not None]
+        following = splitter.classes.class_of(ord(char))
+        after = [((*cuts, at), to) for cuts, state in ways for to in splitter.begin_word(state, following)]
+        after += [(cuts, to) for cuts, state in ways if (to := splitter.continue_word(state, following)) is not None]
         ways = after
     return [cuts for cuts, state in ways if splitter.may_end(state)]
 

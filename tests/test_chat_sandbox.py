@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from guided.chat import ChatTemplate, Conversation
-from guided.chat.tagged_text import TaggedText, joined, spans_of, tagged
+from guided.chat.tagged_text import TaggedText, join_tagged, spans_of, tagged
 from guided.errors import GuidedError, LimitExceeded, UnsupportedError
 from guided.vocabulary import Vocabulary
 
@@ -106,21 +106,21 @@ def test_what_would_hang_or_fill_the_memory_is_refused(text: str):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{{ ''.__class__.__mro__ }}", "does what is not allowed: .*__class__"),
-        ("{{ cycler.__init__.__globals__ }}", "does what is not allowed"),
+        ("{{ ''.__class__.__mro__ }}", "uses a forbidden operation: .*__class__"),
+        ("{{ cycler.__init__.__globals__ }}", "uses a forbidden operation"),
         ("{{ messages.append(1) }}", "access to attribute 'append'"),
-        ("{{ namespace(__class__=1) }}", "stores no attribute '__class__'"),
-        ("{% set ns = namespace() %}{% set ns['__x'] = 1 %}", "no template of Jinja|stores no attribute"),
+        ("{{ namespace(__class__=1) }}", "may not set the attribute '__class__'"),
+        ("{% set ns = namespace() %}{% set ns['__x'] = 1 %}", "not valid Jinja|may not set the attribute"),
         ("{{ 'a'.encode() }}", "strings have no method encode"),
         ("{{ 'a'|random }}", "No filter named 'random'"),
         ("{{ lipsum(5) }}", "'lipsum' is undefined"),
         ("{% include 'x' %}", "no loader for this environment"),
-        ("{% if %}", "no template of Jinja that is known: .*line 1"),
+        ("{% if %}", "not valid Jinja: .*line 1"),
         ("{{ " + "(" * 5000 + "1" + ")" * 5000 + " }}", "cannot be compiled: RecursionError"),
         ("{{ a" + " < a" * 15_000 + " }}", "has 30007 nodes, more than 20000"),
         ("a" * 70_000, "has 700.. characters, more than 65536"),
         ("{{ raise_exception('no ' ~ messages|length) }}", "refuses this conversation: no 1"),
-        ("{{ 1 + 'a' }}", "cannot show this conversation: TypeError"),
+        ("{{ 1 + 'a' }}", "cannot render this conversation: TypeError"),
     ],
 )
 def test_refusals_say_why(text: str, message: str):
@@ -246,7 +246,7 @@ def test_who_wrote_a_character_is_known_after_any_operation(seed: int):
     texts: list[tuple[str, str]] = [("a b\nab", "a b\nab"), ("", "")]
     for literal in ("A_B", "_", "AB", "A"):
         texts.append((tagged(literal), literal))
-    mixed = joined(["ab ", tagged("A_"), "a", tagged("B"), " _"[:1], "\n"])
+    mixed = join_tagged(["ab ", tagged("A_"), "a", tagged("B"), " _"[:1], "\n"])
     texts.append((mixed, str.__str__(mixed)))
     for _ in range(200):
         step(source, texts)

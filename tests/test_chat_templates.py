@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from guided.chat import ChatTemplate, Conversation
-from guided.chat.conversation import plain_messages, with_arguments
+from guided.chat.conversation import to_plain_messages, with_arguments
 from guided.chat.render_budget import _Meter
 from guided.chat.template import _compile_template
 from guided.errors import GuidedError
@@ -104,13 +104,13 @@ def tokenizer(name: str, *, strips: bool = False) -> Any:
 @cache
 def template(name: str, *, strips: bool = False) -> ChatTemplate:
     theirs = tokenizer(name, strips=strips)
-    return ChatTemplate.found(Vocabulary.from_huggingface(theirs), theirs.chat_template, TOKENS)
+    return ChatTemplate.from_metadata(Vocabulary.from_huggingface(theirs), theirs.chat_template, TOKENS)
 
 
 def rendered(name: str, chat: Conversation, *, strips: bool = False, **more: Any) -> Any:
     """As transformers does it, which is given the arguments of calls as the template takes them."""
     messages = with_arguments(chat.messages, as_text=_compile_template(TEMPLATES[name]).arguments_are_text)
-    own = template(name).reads("tools")
+    own = template(name).uses_variable("tools")
     options = dict(chat.variables) | more | {"tokenize": more.get("tokenize", True)}
     out = tokenizer(name, strips=strips).apply_chat_template(
         messages,
@@ -129,7 +129,7 @@ CASES = [(name, kind) for name in TEMPLATES for kind in CONVERSATIONS if kind no
 @pytest.mark.parametrize("strips", [False, True])
 def test_as_transformers_renders_and_encodes_it(name: str, kind: str, strips: bool):
     chat, ours = CONVERSATIONS[kind], template(name, strips=strips)
-    if chat.tools and not ours.reads("tools"):
+    if chat.tools and not ours.uses_variable("tools"):
         return
     own = Conversation(
         **{field: getattr(chat, field) for field in ("messages", "add_generation_prompt")}, tools=chat.tools
@@ -142,14 +142,14 @@ def test_as_transformers_renders_and_encodes_it(name: str, kind: str, strips: bo
 @pytest.mark.parametrize("name", ["qwen-3", "smollm-3", "glm-4.6", "granite-3.3", "deepseek-v3.1"])
 @pytest.mark.parametrize("on", [True, False])
 def test_variables_of_the_template(name: str, on: bool):
-    variable = next(one for one in ("enable_thinking", "thinking") if template(name).reads(one))
+    variable = next(one for one in ("enable_thinking", "thinking") if template(name).uses_variable(one))
     chat = Conversation([user("Hi")], variables={variable: on})
     assert template(name).render(chat) == rendered(name, chat)
     both = [template(name).render(Conversation([user("Hi")], variables={variable: each})) for each in (True, False)]
     assert both[0] != both[1]
     with pytest.raises(GuidedError, match=f"does not read 'thimking'; it reads .*{variable}"):
         template(name).render(Conversation([user("Hi")], variables={"thimking": on}))
-    with pytest.raises(GuidedError, match="has an argument of its own"):
+    with pytest.raises(GuidedError, match="messages cannot be set as a variable: pass the argument `messages` instead"):
         template(name).render(Conversation([user("Hi")], variables={"messages": []}))
 
 
@@ -158,7 +158,7 @@ def test_variables_of_the_template(name: str, on: bool):
 def test_a_message_that_goes_on(name: str, last: str):
     chat = Conversation([user("Hi"), assistant(last)], continue_final_message=True)
     assert str.__str__(template(name).text(chat)) == rendered(name, chat, tokenize=False)
-    with pytest.raises(GuidedError, match="needs a last message with a content"):
+    with pytest.raises(GuidedError, match="needs a last message with text content"):
         template(name).render(Conversation([user("Hi"), assistant("", tool_calls=[called()]) | {"content": None}],
                                            continue_final_message=True))  # fmt: skip
 
@@ -193,7 +193,7 @@ def test_what_others_write_is_never_a_control_token(name: str, strips: bool):
         if "system" not in NOT.get(name, ()):
             messages.insert(0, {"role": "system", "content": text()})
         tools = []
-        if ours.reads("tools"):
+        if ours.uses_variable("tools"):
             parameters = {
                 "type": "object",
                 "properties": {"x": {"type": "string", "description": text()}},
@@ -260,7 +260,7 @@ def test_contents_of_parts():
         chat = Conversation([{"role": "user", "content": parts}])
         assert str.__str__(template(name).text(chat)) == rendered(name, chat, tokenize=False)
     assert "a<|im_end|><end_of_turn>" in template("gemma-3").text(chat)
-    with pytest.raises(GuidedError, match=r"message 0 is not of the form .* a part of a content"):
+    with pytest.raises(GuidedError, match=r"message 0 is not of the form .* a content part is"):
         template("gemma-3").render([{"role": "user", "content": [{"type": "image", "url": "x"}]}])
 
 
@@ -271,7 +271,7 @@ def test_roles_are_the_templates_where_they_are_known():
     special = {name: id for id, name in ours.vocabulary.special_tokens.items()}
     assert ours.render([user("a")]) == [special["<|user|>"], *ours.vocabulary.encode("a")]
     assert ours.render([{"role": "im_end", "content": "a"}]) == ours.vocabulary.encode("<|im_end|>a")
-    with pytest.raises(GuidedError, match="has the role 'robot', which this template does not know"):
+    with pytest.raises(GuidedError, match="has the role 'robot', which this template does not support"):
         ours.render([{"role": "robot", "content": "a"}])
 
 
@@ -282,9 +282,9 @@ def test_templates_in_use_take_a_small_part_of_the_budget(monkeypatch: pytest.Mo
     for name in TEMPLATES:
         ours = template(name)
         messages = [one for at in range(100) for one in (user(f"{at} " + "word " * 40), assistant("answer " * 40))]
-        tools = TOOLS * 20 if ours.reads("tools") else []
+        tools = TOOLS * 20 if ours.uses_variable("tools") else []
         ours.text(Conversation([*messages, user("last")], tools, ours.tool_style))
-        assert made[-1].allowed - made[-1].left < (made[-1].allowed - 20_000_000) / 64 * 8, name
+        assert made[-1].allowed - made[-1].remaining < (made[-1].allowed - 20_000_000) / 64 * 8, name
 
 
 def test_tokens_of_a_conversation_begin_with_those_of_its_beginning():
@@ -310,10 +310,10 @@ def test_reasoning_that_the_template_begins_is_not_begun_again():
 
 
 def test_keys_of_a_message_that_come_out_are_checked():
-    assert plain_messages([user("a") | {"name": None}], "") == [user("a")]
+    assert to_plain_messages([user("a") | {"name": None}], "") == [user("a")]
     with pytest.raises(GuidedError, match="message 0 has the key 'colour', which this template would not show"):
         template("qwen-3").render([user("a") | {"colour": "x"}])
-    with pytest.raises(GuidedError, match="which is no value of JSON"):
+    with pytest.raises(GuidedError, match="which is not a JSON value"):
         template("qwen-3").render(Conversation([user("a")], [{"function": object()}]))  # type: ignore[dict-item]
     deep: Any = "x"
     for _ in range(300):
@@ -330,14 +330,14 @@ def test_templates_by_name():
         "rag": "{{ documents[0].text }}{{ messages|length }}",
     }
     for given in (texts, [{"name": name, "template": text} for name, text in texts.items()]):
-        ours = ChatTemplate.found(vocabulary, given)
+        ours = ChatTemplate.from_metadata(vocabulary, given)
         assert ours.text([user("a")]) == "a"
         assert ours.text(Conversation([user("a")], TOOLS)) == "a1"
         documents = [{"title": "t", "text": "d"}]
         assert ours.text(Conversation([user("a")], documents=documents, template="rag")) == "d1"
-        with pytest.raises(GuidedError, match="no chat template 'x'; there are default, rag, tool_use"):
+        with pytest.raises(GuidedError, match="no chat template 'x'; it has default, rag, tool_use"):
             ours.render(Conversation([user("a")], template="x"))
-        with pytest.raises(GuidedError, match="this model's chat template shows none"):
+        with pytest.raises(GuidedError, match="this model's chat template does not support documents"):
             ours.render(Conversation([user("a")], documents=documents))
 
 

@@ -27,7 +27,7 @@ def test_exactly_the_choices(choices, others):
         ("yes", "a choice is a list of strings, not one string", ""),
         (["a", 1], "choice 1 is a int, not a string", "/1"),
         (["a", None], "choice 1 is a NoneType, not a string", "/1"),
-        (["\ud800"], "choice 0 holds a lone surrogate, which no text can", "/0"),
+        (["\ud800"], "choice 0 contains a lone surrogate, which cannot occur in a text", "/0"),
     ],
 )
 def test_refusals(choices, message, pointer):

@@ -128,7 +128,7 @@ def test_the_calculator(tmp_path):
     line = {"prompt": "x", "tools": ["calculator"], "logit_bias": {"258": 6, "259": 6}}
     answers, _ = batch(tmp_path, [line, {**line, "regex": "a"}], *eager, code=1)
     assert answers[0]["tool_calls"]
-    assert "no place for a call" in answers[1]["error"]["message"]
+    assert "only free text can contain calls" in answers[1]["error"]["message"]
 
 
 @pytest.mark.parametrize(
@@ -138,11 +138,11 @@ def test_the_calculator(tmp_path):
         (["x", "--batch", "y"], "not both"),
         (["x", "-o", "y"], "belongs to --batch"),
         (["x", "--resume"], "belongs to --batch"),
-        (["--batch", os.devnull, "--resume"], "--resume goes on with an --output"),
+        (["--batch", os.devnull, "--resume"], "--resume continues an --output file"),
         (["--batch", os.devnull, "--stream"], "leave it out, or --batch"),
         (["--batch", "no/such"], "cannot read no/such"),
         (["--batch", os.devnull, "--indent", "2", "--whitespace", "compact"], "fix every gap"),
-        (["x", "--tool", "calculator", "--regex", "a"], "no place for a call"),
+        (["x", "--tool", "calculator", "--regex", "a"], "only free text can contain calls"),
         (["x", "--tool-tokens", "a", "b", "c", "d"], "belongs to --tool"),
         (["x", "--tool", "calculator", "--tool-tokens", "a", "b", "c", "d"], "has no control token 'a'"),
         (["x", "--logit-bias", "65"], "not of the form ID=BIAS"),
@@ -150,8 +150,8 @@ def test_the_calculator(tmp_path):
         (["x", "--logit-bias", "9999=1"], "9999"),
         (["x", "--stop-token-ids", "1,,2"], "'' is not an integer"),
         (["x", "--min-tokens", "9", "--max-tokens", "3"], "min_tokens is 9, but max_tokens is 3"),
-        (["x", "--stop", ""], "not empty"),
-        (["x", "--stop", "a", "--regex", "b"], "a constraint says where its output ends"),
+        (["x", "--stop", ""], "nonempty"),
+        (["x", "--stop", "a", "--regex", "b"], "a constraint determines where its output ends"),
         (["x", "--drafts", "65"], "65 is more than 64"),
     ],
 )
@@ -243,16 +243,16 @@ def test_what_a_line_does_not_say_the_command_line_says(engine, tmp_path):
 WRONG = [
     ('{"prompt": "a" "n": 1}', "the line is not JSON: expecting ',' delimiter", 16),
     ('{"prompt": "a", "prompt": "b"}', "the key 'prompt' is written twice", 17),
-    ('["a"]', "a request is a JSON object", 1),
-    ("{}", "neither a prompt nor messages", 1),
-    ('{"prompt": 1}', "prompt is a text, not 1", 2),
-    ('{"prompt": "a", "messages": []}', "prompt and messages are both given", 17),
-    ('{"prompt": "a", "regex": "b", "choice": ["c"]}', "regex and choice are both given", 31),
+    ('["a"]', "a request must be a JSON object", 1),
+    ("{}", "a request needs a prompt or messages", 1),
+    ('{"prompt": 1}', "prompt must be a string, not 1", 2),
+    ('{"prompt": "a", "messages": []}', "prompt and messages cannot both be given", 17),
+    ('{"prompt": "a", "regex": "b", "choice": ["c"]}', "regex and choice cannot both be given", 31),
     ('{"prompt": "a", "temprature": 1}', "did you mean 'temperature'?", 17),
-    ('{"prompt": "a", "max_tokens": true}', "max_tokens is an integer, not true", 17),
-    ('{"prompt": "a", "logit_bias": {"b": 1}}', 'logit_bias is an object such as {"17": -5}', 17),
-    ('{"prompt": "a", "stop": [1]}', "stop is a text, or a list of texts", 17),
-    ('{"prompt": "a", "tools": ["abacus"]}', "tools is a list of calculator", 17),
+    ('{"prompt": "a", "max_tokens": true}', "max_tokens must be an integer, not true", 17),
+    ('{"prompt": "a", "logit_bias": {"b": 1}}', 'logit_bias must be an object such as {"17": -5}', 17),
+    ('{"prompt": "a", "stop": [1]}', "stop must be a string or a list of strings", 17),
+    ('{"prompt": "a", "tools": ["abacus"]}', "tools must be a list of tool names (calculator)", 17),
     ('{"prompt": "a", "schema": {"type": "intger"}}', "'intger' is not a type", 28),
     ('{"prompt": "a", "schema" : {"format": 1}}', "format must be a string, not 1", 29),
     ('{"prompt": "a", "temperature": NaN}', "NaN is not a JSON number", 32),
@@ -264,7 +264,7 @@ UNPLACED = [
         '{"prompt": "a", "gbnf": "root ::= <think>"}',
         "the grammar names a token of the vocabulary, which is not allowed",
     ),
-    ('{"prompt": "a", "regex": "b{9}", "max_tokens": 5}', "the shortest completion needs at most 9 tokens"),
+    ('{"prompt": "a", "regex": "b{9}", "max_tokens": 5}', "the shortest known completion has 9 tokens"),
     ('{"prompt": "a", "max_tokens": 0}', "max_tokens is 0"),
     ('{"prompt": "a", "temperature": -1}', "temperature is -1"),
     ('{"prompt": "a", "top_k": 9' + "9" * 5000 + "}", "digits"),
@@ -318,7 +318,7 @@ def test_ids(tmp_path):
     lines = [{"prompt": "a", "id": "x"}, {"prompt": "a", "id": 1}, {"prompt": "a", "id": "x"}, {"prompt": "a"}]
     answers, err = batch(tmp_path, lines, "--choice", "yes", code=1)
     assert [a["id"] for a in answers] == ["x", 1, "x", 4]
-    assert "the id 'x' is that of line 1" in err
+    assert "line 1 has the same id 'x'" in err
     assert "error" in answers[2] and "text" in answers[3]
 
 
@@ -376,21 +376,21 @@ def test_a_file_is_not_written_over(tmp_path):
     target, flags = tmp_path / "answers.jsonl", ("--choice", "yes,no", "-o", str(tmp_path / "answers.jsonl"))
     batch(tmp_path, lines, *flags, code=1)
     before = target.read_text()
-    assert "--resume goes on with it" in batch(tmp_path, lines, *flags, code=2)[1]
+    assert "is not empty: continue it with --resume" in batch(tmp_path, lines, *flags, code=2)[1]
     assert target.read_text() == before
     lines[1].pop("regex")  # mended; the others are not made again
     _, err = batch(tmp_path, lines, *flags, "--resume")
-    assert err.startswith("2 of 3 requests are answered already\n")
+    assert err.startswith("2 of 3 requests are already answered\n")
     after = target.read_text().splitlines()
     assert [json.loads(line)["id"] for line in after] == ["a", "b", "c"]
     assert [after[0], after[2]] == [before.splitlines()[0], before.splitlines()[2]]
     for other in (("--max-tokens", "9"), ("--max-tokens", "9", "--adapter", "directory")):
         _, err = batch(tmp_path, lines, *flags, "--resume", *other)
-        assert "0 of 3" in err and "3 answers were to other requests" in err
-    assert "answers 'a', which is not asked for" in batch(tmp_path, lines[1:], *flags, "--resume", code=2)[1]
+        assert "0 of 3" in err and "3 answers are to other requests" in err
+    assert "an answer to 'a', which is not in the batch" in batch(tmp_path, lines[1:], *flags, "--resume", code=2)[1]
     target.write_text("no answer\n")
-    assert "line 1: this is no answer" in batch(tmp_path, lines, *flags, "--resume", code=2)[1]
-    with pytest.raises(InputError, match="is a directory, and --output is a file"):
+    assert "line 1: this is not an answer" in batch(tmp_path, lines, *flags, "--resume", code=2)[1]
+    with pytest.raises(InputError, match=r"--output .* is a directory"):
         AnswerFile(tmp_path, [], resume=True)
 
 
@@ -405,7 +405,7 @@ def test_an_interrupt_keeps_what_is_done(engine, tmp_path, monkeypatch):
 
     monkeypatch.setattr(engine.scheduler, "step", stop_after_some)
     _, err = batch(tmp_path, lines, "-o", str(target), code=130)
-    assert "interrupted; what was done is kept, --resume goes on" in err
+    assert "interrupted; finished answers are kept: --resume continues" in err
     some = [json.loads(line)["id"] for line in target.read_text().splitlines()]
     assert 0 < len(some) < 8
     assert some == sorted(some)
@@ -442,7 +442,7 @@ def test_shakespeare_killed_and_resumed(tmp_path):
             time.sleep(0.005)
         process.kill()
     done = subprocess.run([*command, "--resume"], capture_output=True, text=True, check=True)
-    assert re.match(r"\d+ of 16 requests are answered already", done.stderr)
+    assert re.match(r"\d+ of 16 requests are already answered", done.stderr)
     answers = [json.loads(line) for line in target.read_text().splitlines()]
     assert [answer["line"] for answer in answers] == list(range(1, 17))
     for line, answer in zip(lines, answers, strict=True):

@@ -32,8 +32,8 @@ def test_an_answer_that_the_budget_shortened_says_so(tmp_path):
     code, out, err = run(*flags)
     assert code == 0 and len(out) <= 7
     told = re.fullmatch(
-        r"shortened to fit --max-tokens: at (\d) of (\d) choices the budget held back what the specification allows "
-        r"\((\d+)% of the probability there\); a larger budget gives a fuller answer\n",
+        r"shortened to fit --max-tokens: at (\d) of (\d) choices the budget excluded or penalized tokens that the "
+        r"specification allows \((\d+)% of the probability there\); raise --max-tokens for a longer answer\n",
         err,
     )
     assert told, err
@@ -48,7 +48,7 @@ def test_an_answer_that_the_budget_shortened_says_so(tmp_path):
     answers, err = batch(tmp_path, lines, *flags[2:])
     assert answers[0]["budget_bound"] == pytest.approx(bound, rel=1e-4)
     assert answers[1]["budget_bound"] == {"steps": 0, "mass": 0}
-    assert "1 answer was shortened to fit max_tokens, see budget_bound there" in err
+    assert "1 answer was shortened to fit max_tokens (see budget_bound)" in err
 
 
 @pytest.mark.parametrize("flags", [("--regex", "[a-z]{5}"), ("--choice", "yes,no"), ("--schema", LONG), ()])

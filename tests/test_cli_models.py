@@ -26,9 +26,10 @@ def test_every_model_has_a_line():
     code, out, err = run("models")
     assert (code, err) == (0, "")
     head, *lines = out.splitlines()
-    assert re.fullmatch(r"name +size +licence +where it is", head)
+    assert re.fullmatch(r"name +size +licence +location", head)
     assert [line.split()[0] for line in lines[::2]] == [SMOLLM2, QWEN, "shakespeare"]
-    assert re.fullmatch(rf"{re.escape(QWEN)} +491 MB +Apache-2.0 +not here; fetched when it is first used", lines[2])
+    where = "not in the cache; fetched when it is first used"
+    assert re.fullmatch(rf"{re.escape(QWEN)} +491 MB +Apache-2.0 +{where}", lines[2])
     assert lines[4].endswith("Apache-2.0  part of guided")
     assert lines[1::2] == [f"  {entry.about}" for entry in (MODELS | SHIPPED).values()]
     assert not cache_directory().exists()
@@ -63,24 +64,27 @@ def test_fetching(tmp_path, monkeypatch):
     with library_asks(server, tmp_path, monkeypatch):
         code, out, err = run("models", "--fetch", "TEST", "shakespeare", "test")
         assert code == 0 and [line.split()[0] for line in out.splitlines()[1::2]] == ["test", "shakespeare"]
-        assert err.endswith(f"{ENTRY.file}: in {cache_directory()}, checked\n") and path.read_bytes() == CONTENT
+        assert err.endswith(f"{ENTRY.file}: in {cache_directory()}, verified\n") and path.read_bytes() == CONTENT
         assert run("models", "--fetch", "test", "--quiet")[2] == ""
         (model,) = run_json("models", "--fetch", "test")["models"]
         assert model["path"] == str(path)
         path.unlink()
         server.repositories[HUB_FILE.repository]["v1"] = {HUB_FILE.path: b"x"}
         code, out, err = run("models", "--fetch", "test")
-        assert (code, out) == (2, "") and "is another file, which is not used: 1 bytes with the SHA-256" in err
+        assert (code, out) == (2, "") and "is not the expected file: it has 1 bytes and the SHA-256" in err
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["--fetch"], "guided models: argument --fetch: expected at least one argument"),
-        (["--fetch", "smollm"], "'smollm' is not a known model: did you mean 'smollm2-135m-instruct'? known are"),
-        (["--fetch", "org/model"], "a model of the Hugging Face hub is named 'organisation/model'"),
-        (["--fetsh", "x"], "there is no option --fetsh; did you mean --fetch?"),
-        (["qwen"], "'qwen' is one argument too many"),
+        (
+            ["--fetch", "smollm"],
+            "'smollm' is not a known model: did you mean 'smollm2-135m-instruct'? known models are",
+        ),
+        (["--fetch", "org/model"], "models on the Hugging Face hub are named 'organisation/model'"),
+        (["--fetsh", "x"], "unknown option --fetsh; did you mean --fetch?"),
+        (["qwen"], "unexpected argument 'qwen'"),
     ],
 )
 def test_wrong_arguments(arguments, message):

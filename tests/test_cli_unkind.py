@@ -102,7 +102,7 @@ def test_files_mean_the_same_wherever_they_are_named(tmp_path, monkeypatch, fron
     [
         ("", "the name of a file is empty"),
         ("missing", "cannot read missing: No such file or directory"),
-        ("directory", "directory is a directory, and a file is needed"),
+        ("directory", "directory is a directory, not a file"),
         ("picture", "picture is not UTF-8 text: byte 0x89 at offset 0, in line 1"),
         ("binary", "binary is not UTF-8 text: byte 0x80 at offset 5, in line 2"),
         ("utf16", "utf16 is UTF-16 text; save it as UTF-8"),
@@ -135,10 +135,10 @@ def test_what_is_no_file_of_text(tmp_path, monkeypatch, option, what, message):
 @pytest.mark.parametrize(
     ("command", "advice"),
     [
-        (["check", "--schema", "an integer"], "a schema that is given right here begins with {"),
+        (["check", "--schema", "an integer"], "a schema on the command line must begin with {"),
         (["check", "--regex", "a", "--instance", "the text"], "--text takes the text itself"),
         (["explain", "--regex", "a", "--prefix-file", "the text"], "--prefix takes the text itself"),
-        (["generate", "--batch", "Who was\nAda?"], "a single prompt goes without --batch"),
+        (["generate", "--batch", "Who was\nAda?"], "give a single prompt without --batch"),
     ],
 )
 def test_a_text_in_the_place_of_a_file(command, advice):
@@ -150,7 +150,7 @@ def test_a_text_in_the_place_of_a_file(command, advice):
 
 def test_an_empty_schema(tmp_path, monkeypatch):
     (tmp_path / "empty").write_text("\n")
-    assert "empty is empty, and a schema is needed" in run("check", "--schema", str(tmp_path / "empty"))[2]
+    assert "empty is empty, but must contain a schema" in run("check", "--schema", str(tmp_path / "empty"))[2]
     stdin(monkeypatch, b"")
     assert "standard input is empty" in run("check", "--schema", "-")[2]
 
@@ -174,17 +174,17 @@ def test_vocabularies_that_are_not_there(name, message):
     ("arguments", "data", "message"),
     [
         ([""], b"", "the prompt is empty"),
-        (["-"], b"\n", "standard input is empty, and a prompt is needed"),
+        (["-"], b"\n", "standard input is empty, but must contain a prompt"),
         (["-"], b"\xff", "standard input is not UTF-8 text"),
-        (["a\udcff"], b"", "the prompt is not UTF-8 text: there is something else at character 1"),
+        (["a\udcff"], b"", "the prompt is not UTF-8 text: invalid data at character 1"),
         (["x", "--progress"], b"", "--progress belongs to --batch"),
         (["x", "--output", "y"], b"", "--output belongs to --batch"),
         (["x", "--resume"], b"", "--resume belongs to --batch"),
         (["x", "--threads", "100000"], b"", "argument --threads: 100000 is more than 1024"),
         (["--batch", "-", "-o", ""], b"{}", "the name of the file for --output is empty"),
         (["--batch", "-", "-o", "nowhere/x"], b"{}", "there is no directory nowhere for --output nowhere/x"),
-        (["--batch", "-", "-o", "."], b"{}", ". is a directory, and --output is a file"),
-        (["x", "--stop", "a", "--choice", "b"], b"", "a constraint says where its output ends"),
+        (["--batch", "-", "-o", "."], b"{}", "--output . is a directory"),
+        (["x", "--stop", "a", "--choice", "b"], b"", "a constraint determines where its output ends"),
     ],
 )
 @pytest.mark.usefixtures("with_engine")
@@ -210,7 +210,7 @@ def test_a_file_that_holds_no_requests(monkeypatch, line):
 def test_what_cut_an_output_off():
     assert "cut off after 3 tokens: --max-tokens allows more" in run("generate", "x", "--max-tokens", "3")[2]
     err = run("generate", "x", "--max-tokens", "999999", "--temperature", "1", "--ignore-eos")[2]
-    assert re.search(r"cut off after 3\d\d tokens, which are all that the model reads with this prompt", err)
+    assert re.search(r"cut off after 3\d\d tokens, where the model's context is full", err)
 
 
 # ---- errors
@@ -229,7 +229,7 @@ def test_an_error_of_the_arguments_is_one_line_and_where_to_look(command):
         assert (code, out) == (2, "")
         first, *rest = err.splitlines()
         assert first.startswith(f"guided {command}: ")
-        assert rest == [f"  guided {command} --help shows what there is"]
+        assert rest == [f"  see guided {command} --help"]
         code, out, err = run(command, *wrong, "--json")
         assert (code, err) == (2, "")
         assert json.loads(out)["error"]["type"] == "UsageError"
@@ -238,9 +238,9 @@ def test_an_error_of_the_arguments_is_one_line_and_where_to_look(command):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["chekc"], "there is no command 'chekc'; did you mean check?"),
-        (["help"], "there is no command 'help'; did you mean --help?"),
-        (["--verison"], "there is no option --verison; did you mean --version?"),
+        (["chekc"], "unknown command 'chekc'; did you mean check?"),
+        (["help"], "unknown command 'help'; did you mean --help?"),
+        (["--verison"], "unknown option --verison; did you mean --version?"),
         (["--indent"], "--indent goes after the command, as in guided check --indent"),
         (["--quiet", "check", "--regex", "a"], "--quiet goes after the command, as in guided check --quiet"),
         (["check", "--regex", "a", "--regex=b"], "--regex is given twice"),

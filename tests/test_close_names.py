@@ -81,13 +81,13 @@ def test_a_hundred_thousand_unknown_keywords_need_few_searches(monkeypatch: pyte
 
 def test_unknown_formats_need_few_searches(monkeypatch: pytest.MonkeyPatch):
     searched = list[bool]()
-    original = unenforced.why_not
+    original = unenforced.why_not_enforced
 
     def search(name: str, *, search: bool = True) -> tuple[str, str]:
         searched.append(search)
         return original(name, search=search)
 
-    monkeypatch.setattr(unenforced, "why_not", search)
+    monkeypatch.setattr(unenforced, "why_not_enforced", search)
     schema = {"type": "array", "prefixItems": [{"type": "null", "format": f"dat-tim{number}"} for number in range(500)]}
     vocabulary = guided.Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[256])
     compiler = guided.GrammarCompiler(vocabulary, warn=False)
@@ -95,4 +95,4 @@ def test_unknown_formats_need_few_searches(monkeypatch: pytest.MonkeyPatch):
     assert len(compiled.findings) == 500
     assert searched.count(True) == 200
     assert "did you mean" in compiled.findings[0].hint
-    assert compiled.findings[499].hint.startswith("say it with pattern")
+    assert compiled.findings[499].hint.startswith("use pattern instead")

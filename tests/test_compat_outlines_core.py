@@ -124,7 +124,7 @@ def test_what_pickle_kept_is_checked(wrong):
 
 
 def test_what_is_no_name_of_a_model_is_a_value_error():
-    with pytest.raises(ValueError, match="model is None, it must be the name of a model on the hub"):
+    with pytest.raises(ValueError, match="model is None, but must be the name of a model on the hub"):
         ours.Vocabulary.from_pretrained(None)
 
 

@@ -359,7 +359,7 @@ def test_tools_and_choices() -> None:
         xgr.Grammar.from_structural_tag(hosted),
         '<|channel|>commentary to=browser.search code<|message|>{"city": "Oslo"}<|call|>',
     )
-    with pytest.warns(UserWarning, match="no way to call hosted tools"):
+    with pytest.warns(UserWarning, match="cannot call hosted tools"):
         xgr.get_model_structural_tag("llama", tools=[WEATHER, search])
     for arguments, message in (
         ({"model": "abacus"}, "Unknown format type"),
@@ -419,7 +419,7 @@ def test_generate_of_transformers() -> None:
             assert len(model.generate(**inputs, **options)) == 2
         else:
             with pytest.raises(
-                RuntimeError, match=r"each token that the grammar allows in row \d is forbidden by another"
+                RuntimeError, match=r"every token that the grammar allows in row \d is forbidden by another"
             ):
                 model.generate(**inputs, **options)
     with pytest.raises(ValueError, match="get_vocab"):

@@ -50,7 +50,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bounds that are reached soon."""
     monkeypatch.setattr(keywords, "_MOST_ITEMS", 10_000)
     monkeypatch.setattr(pattern, "_DEFAULT_LIMITS", guided.Limits(nodes=10_000))
-    monkeypatch.setattr(pattern, "_MOST_CHARACTERS", 10_000)
+    monkeypatch.setattr(pattern, "_MAX_CHARACTERS", 10_000)
     for module in (source, vocabulary):
         monkeypatch.setattr(module, "MAX_SIZE", 10_000)
 

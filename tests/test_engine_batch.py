@@ -59,7 +59,7 @@ def error_of(request):
 @given(st.lists(GOOD | BAD, max_size=12), st.sampled_from([1, 3, 512]))
 def test_answers_are_those_of_single_runs(requests, ahead):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(driver, "_AHEAD", ahead)
+        patch.setattr(driver, "_MAX_OWN_TASKS", ahead)
         seen = list[BatchProgress]()
         answers = dict(ENGINE.generate_each(iter(requests), total=len(requests), progress=seen.append))
     assert sorted(answers) == list(range(len(requests)))
@@ -88,16 +88,16 @@ def test_what_fails_on_its_way_fails_alone():
         Request("c", n=3, options={"max_tokens": 9}),
     ]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("guided.engine.stopping._CANDIDATES", 3)
+        patch.setattr("guided.engine.stopping._MAX_CANDIDATES", 3)
         answers = dict(ENGINE.generate_each(requests))
     assert isinstance(answers[1], GuidedError)
-    assert "more than 3 characters" in str(answers[1])
+    assert "more than 3 unfinished matches" in str(answers[1])
     assert [len(answers[0]), len(answers[2])] == [1, 3]
     assert answers[0][0].tokens == ENGINE.generate("a", max_tokens=9).tokens
 
 
 def test_requests_are_taken_as_there_is_room(monkeypatch):
-    monkeypatch.setattr(driver, "_AHEAD", 4)
+    monkeypatch.setattr(driver, "_MAX_OWN_TASKS", 4)
     taken = []
 
     def requests():
@@ -167,10 +167,10 @@ def test_the_bar_speaks_after_two_seconds_and_ends_with_a_line(monkeypatch, term
         clock[0] = 1000 + tenths / 10  # five times a second on a terminal, each ten seconds elsewhere
         line(BatchProgress(tenths, 400, 10 * tenths, 10 * tenths, tenths / 10))
         if tenths == 10:
-            line.say("early")
+            line.print_line("early")
         if tenths < 20:
             assert err.getvalue() in ("", "early\n")
-    line.say("a remark")
+    line.print_line("a remark")
     clock[0] += 0.05
     line(BatchProgress(400, 400, 4000, 4000, 20.0))
     line.close()
@@ -206,11 +206,11 @@ def test_a_batch_that_is_shown_counts_tokens(monkeypatch, each):
 @pytest.mark.parametrize(
     ("prompt", "message"),
     [
-        (b"abc", "a prompt is text, messages or token ids, not bytes: decode them"),
-        (bytearray(b"abc"), "not bytes: decode them"),
-        (None, "a prompt is text, messages or token ids, not None"),
-        (12, "a prompt is text, messages or token ids, not 12"),
-        ({"role": "user", "content": "x"}, "a prompt is text, messages or token ids, not {'role'"),
+        (b"abc", "a prompt must be text, messages or token ids, not bytes: decode the bytes"),
+        (bytearray(b"abc"), "not bytes: decode the bytes"),
+        (None, "a prompt must be text, messages or token ids, not None"),
+        (12, "a prompt must be text, messages or token ids, not 12"),
+        ({"role": "user", "content": "x"}, "a prompt must be text, messages or token ids, not {'role'"),
     ],
 )
 def test_what_is_no_prompt(prompt, message):
@@ -224,8 +224,8 @@ def test_what_is_no_prompt(prompt, message):
 
 @pytest.mark.parametrize("prompts", ["Who?", b"Who?"])
 def test_one_text_is_no_batch(prompts):
-    with pytest.raises(TypeError, match=r"prompts is a list of prompts, not one (str|bytes)"):
+    with pytest.raises(TypeError, match=r"prompts must be a list of prompts, not (str|bytes)"):
         ENGINE.generate_batch(prompts, "a")
     ((_, error), *_) = ENGINE.generate_each(prompts)
     assert isinstance(error, TypeError)
-    assert str(error).startswith("a request is a guided.Request, not ")
+    assert str(error).startswith("a request must be a guided.Request, not ")

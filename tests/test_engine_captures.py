@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import guided
-from guided.cli.results import fields
+from guided.cli.results import result_to_json
 from guided.engine.engine import Engine
 from guided.kernels.choose import answer
 from guided.models.architectures.llama import Llama, LlamaConfig
@@ -38,7 +38,7 @@ def test_results_and_events(seed: int) -> None:
     options = {"max_tokens": 60, "temperature": 1.0, "seed": seed}
     result = ENGINE.generate([0, 1], PAIRS, **options)
     assert result.captures == expected(result.text) and len(result.captures["key"]) == 3
-    assert json.loads(json.dumps(fields(result)))["captures"] == result.captures
+    assert json.loads(json.dumps(result_to_json(result)))["captures"] == result.captures
     *events, last = ENGINE.stream([0, 1], PAIRS, **options)
     assert last.result is not None and last.result.captures == last.captures == result.captures
     written = ""
@@ -57,7 +57,7 @@ def test_captures_of_the_answer_after_reasoning() -> None:
 
 def test_without_captures_there_are_none() -> None:
     result = ENGINE.generate([0, 1], "[a-c]+", max_tokens=9)
-    assert result.captures == {} and "captures" not in fields(result)
+    assert result.captures == {} and "captures" not in result_to_json(result)
 
 
 def test_temperatures(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,7 @@ def shown(ids: list[int]) -> str:
 
 
 def test_messages_and_the_models_own_system_message():
-    chat = ChatTemplate.found(VOCABULARY, TEMPLATE)
+    chat = ChatTemplate.from_metadata(VOCABULARY, TEMPLATE)
     assert (
         shown(chat.render([{"role": "user", "content": "hi"}])) == "[system\nyou are a tool.]\n[user\nhi]\n[assistant\n"
     )
@@ -41,7 +41,7 @@ def test_as_jinja_renders_it(first):
     jinja2 = pytest.importorskip("jinja2")
     turns = [{"role": first, "content": "a b"}, {"role": "user", "content": "c\n d"}]
     text = jinja2.Environment().from_string(TEMPLATE).render(messages=turns, add_generation_prompt=True)
-    rendered = ChatTemplate.found(VOCABULARY, TEMPLATE).render(turns)
+    rendered = ChatTemplate.from_metadata(VOCABULARY, TEMPLATE).render(turns)
     assert shown(rendered) == text.replace("<|im_start|>", "[").replace("<|im_end|>", "]")
 
 
@@ -54,9 +54,9 @@ def test_control_tokens_spelled_in_a_message_stay_text():
 
 
 def test_what_shows_no_messages_is_no_template():
-    assert ChatTemplate.found(VOCABULARY, "[INST]") is None
-    assert ChatTemplate.found(VOCABULARY, None) is None
-    other = ChatTemplate.found(VOCABULARY, "<a> {{ messages[0].content }} <|im_end|>")
+    assert ChatTemplate.from_metadata(VOCABULARY, "[INST]") is None
+    assert ChatTemplate.from_metadata(VOCABULARY, None) is None
+    other = ChatTemplate.from_metadata(VOCABULARY, "<a> {{ messages[0].content }} <|im_end|>")
     assert shown(other.render([{"role": "user", "content": "b"}])) == "<a> b ]"
     with pytest.raises(GuidedError, match="there is no chat template"):
         ChatTemplate(VOCABULARY, {})
@@ -71,7 +71,7 @@ def test_what_shows_no_messages_is_no_template():
         ([{"role": "user", "content": [{"type": "text"}]}], "message 0 is not of the form"),
         (
             [{"role": "user", "content": "a"}, {"role": "robot", "content": "a"}],
-            "message 1 has the role 'robot', which this template does not know",
+            "message 1 has the role 'robot', which this template does not support",
         ),
         ([{"role": "user", "content": "a", "tool_calls": "x"}], "message 0 has the key 'tool_calls'"),
     ],

@@ -30,7 +30,7 @@ from guided.kv.dense import DenseCache
 from guided.kv.offload.cache import OffloadCache
 from guided.kv.offload.copy_engine import SlotStore
 from guided.kv.paged import PagedCache
-from guided.kv.quantised import QuantisedCache, quantised
+from guided.kv.quantised import QuantisedCache, packed_shape
 from guided.kv.radix import RadixCache
 from guided.matching.bitmask import row_of
 from guided.matching.compiler import GrammarCompiler
@@ -189,11 +189,11 @@ class FakeCopies(SlotStore):
             self.k_cpu, self.v_cpu = (counter.stage(prod(here), shape.dtype, CPU).view(here) for _ in range(2))
 
     def load_to_slot_layer(self, slot: int, layer: int, block: int, stop: int) -> None:
-        self.load_now(slot, layer, block, stop)
+        self.copy_to_device(slot, layer, block, stop)
 
     def offload_slot_to_cpu(self, slot: int, block: int, rows: range, layer: int | None = None) -> None:
         for each in range(self.layers) if layer is None else [layer]:
-            self.offload_now(slot, each, block, rows)
+            self.copy_to_cpu(slot, each, block, rows)
 
     def wait_slot_layer(self, slot: int, layer: int) -> None: ...
 
@@ -210,8 +210,8 @@ CACHES: dict[str, Callable[[CacheShape, StepCounter], KVCache]] = {
     "blocks of 256": lambda shape, counter: PagedCache(shape, 12, 256),
     "radix": lambda shape, counter: RadixCache(shape, 1024),
     "offload": offloaded,
-    "quantised paged": lambda shape, counter: QuantisedCache(PagedCache(quantised(shape), 64, 16), shape),
-    "quantised offload": lambda shape, counter: QuantisedCache(offloaded(quantised(shape), counter), shape),
+    "quantised paged": lambda shape, counter: QuantisedCache(PagedCache(packed_shape(shape), 64, 16), shape),
+    "quantised offload": lambda shape, counter: QuantisedCache(offloaded(packed_shape(shape), counter), shape),
 }
 
 

@@ -179,10 +179,10 @@ def drain(scheduler: Scheduler, sequence: Sequence) -> list:
 
 def test_a_model_with_other_tokens_does_not_draft():
     narrow = Llama.random(replace(CONFIG, vocab_size=12), seed=1)
-    with pytest.raises(guided.GuidedError, match="12 logits, and there are 13 tokens"):
+    with pytest.raises(guided.GuidedError, match="12 logits, but there are 13 tokens"):
         with_draft_model(narrow)
     others = Vocabulary([*LETTERS[:-1], b"_", None, None], eos_token_ids=[END], special_tokens={END: "<end>"})
-    with pytest.raises(guided.GuidedError, match=r"token 10 is b' ' here, and b'_' in the draft model: .*same tokens"):
+    with pytest.raises(guided.GuidedError, match=r"token 10 is b' ' in the model, but b'_' in .*same tokens"):
         check_same_tokens(VOCABULARY, OTHER, others)
     check_same_tokens(VOCABULARY, OTHER, VOCABULARY)
 

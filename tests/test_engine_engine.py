@@ -105,15 +105,15 @@ def test_what_is_not_enforced_is_an_error_where_asked():
 @pytest.mark.parametrize(
     ("constraint", "why"),
     [
-        (None, "there is none"),
-        (ENGINE.compiler.compile_regex("a"), "compiled already"),
-        (["a", "b"], "as they are"),
+        (None, "there is no constraint"),
+        (ENGINE.compiler.compile_regex("a"), "already compiled"),
+        (["a", "b"], "literally"),
         ("[ab]", "a regular expression"),
         (guided.sequence("a", guided.regex("b")), "guided.json_schema"),
     ],
 )
 def test_options_that_would_say_nothing_are_refused(constraint, why):
-    with pytest.raises(GuidedError, match=f"strict says how a constraint is compiled, and .*{why}"):
+    with pytest.raises(GuidedError, match=f"the option strict has no effect here: .*{why}"):
         ENGINE.generate("x", constraint, strict=True)
 
 
@@ -132,9 +132,9 @@ def test_what_means_something_elsewhere_is_refused_with_what_to_write(constraint
 
 
 def test_an_option_that_no_constraint_has():
-    with pytest.raises(GuidedError, match=r"'whitespac' is no option of a constraint: did you mean 'whitespace'\?"):
+    with pytest.raises(GuidedError, match=r"'whitespac' is not an option of a constraint: did you mean 'whitespace'\?"):
         compile_constraint(ENGINE.compiler, {"type": "array"}, {"whitespac": "compact"})
-    with pytest.raises(GuidedError, match=r"'canonical' is no option of a constraint$"):
+    with pytest.raises(GuidedError, match=r"'canonical' is not an option of a constraint$"):
         compile_constraint(ENGINE.compiler, "[ab]", {"canonical": True})
 
 
@@ -242,34 +242,34 @@ def test_the_context_bounds_the_budget():
 @pytest.mark.parametrize(
     ("prompt", "constraint", "options", "error", "message"),
     [
-        ("", None, {}, GuidedError, "the prompt is an empty text, .* write the message"),
+        ("", None, {}, GuidedError, "the prompt is empty, .* write a message"),
         ("", None, {"raw": True}, GuidedError, "the prompt is empty"),
-        (b"ab", None, {}, TypeError, "not bytes: decode them"),
+        (b"ab", None, {}, TypeError, "not bytes: decode the bytes"),
         (7, None, {}, TypeError, "messages or token ids, not 7"),
         (
             {"role": "user", "content": "a"},
             None,
             {},
             TypeError,
-            r"not \{'role'.*: for a single message write \[message\]",
+            r"not \{'role'.*: put a single message into a list",
         ),
-        ([{"role": "user", "content": "a"}], None, {"raw": True}, GuidedError, "raw=True goes on from a text"),
+        ([{"role": "user", "content": "a"}], None, {"raw": True}, GuidedError, "raw=True continues a text"),
         ("a", None, {"raw": 1}, ValueError, "raw is 1"),
         ([], None, {}, GuidedError, "the list of messages is empty"),
-        ([97, 272], None, {}, GuidedError, "holds the id 272"),
-        ([-1], None, {}, GuidedError, "holds the id -1"),
-        ([97] * 160, None, {}, GuidedError, "the prompt has 160 tokens, the model reads 160 with the output"),
+        ([97, 272], None, {}, GuidedError, "contains the id 272"),
+        ([-1], None, {}, GuidedError, "contains the id -1"),
+        ([97] * 160, None, {}, GuidedError, "the prompt has 160 tokens, but the model reads 160 including output"),
         ([{"role": "user"}], None, {}, GuidedError, "message 0 is not of the form"),
         ([97, {"role": "user", "content": "a"}], None, {}, GuidedError, "message 0 is not of the form"),
         (["a", "b"], None, {}, GuidedError, "message 0 is not of the form"),
         ("a", "(b", {}, SpecError, None),
         ("a", '{"type": "object"}', {}, SpecError, "hint: pass json.loads"),
-        ("a", ["x", 1], {}, SpecError, "a list means one of its strings"),
+        ("a", ["x", 1], {}, SpecError, "a list is a choice of strings"),
         ("a", [], {}, SpecError, None),
         ("a", {"type": "strin"}, {}, SpecError, None),
         ("a", r"(a)\1", {}, UnsupportedError, None),
         ("a", object(), {}, GuidedError, None),
-        ("a", "abc", {"max_tokens": 1}, BudgetError, "needs at most 2 tokens, the budget is 1"),
+        ("a", "abc", {"max_tokens": 1}, BudgetError, "completion has 2 tokens, but the budget is 1"),
         ("a", None, {"max_tokens": 0}, ValueError, "max_tokens is 0"),
         ("a", None, {"max_tokens": True}, ValueError, "max_tokens is True"),
         ("a", None, {"n": 0}, ValueError, "n is 0"),
@@ -297,7 +297,7 @@ def test_a_grammar_of_another_vocabulary_is_refused():
 def test_models_without_a_template_take_no_messages_and_too_many_tokens_are_refused():
     with pytest.raises(GuidedError, match="this model has no chat template"):
         Engine(ENGINE.model, VOCABULARY).generate([{"role": "user", "content": "a"}])
-    with pytest.raises(GuidedError, match="300 tokens, but only 272 logits"):
+    with pytest.raises(GuidedError, match="300 tokens, but the model has only 272 logits"):
         Engine(ENGINE.model, Vocabulary([b"a"], eos_token_ids=[299]))
 
 

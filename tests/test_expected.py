@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from guided import GrammarCompiler, GrammarMatcher, Vocabulary, allocate_token_bitmask, allowed_tokens
 from guided.errors import SpecError, marked_line
 from guided.ir.ranges import ALL_CHARS, charset, complement, intersect
-from guided.matching.explain.characters import count, described, joined, name_of, parts_of
+from guided.matching.explain.characters import count, describe, join_with_or, name_of, parts_of
 from guided.matching.explain.error_location import error_location_of
 from guided.matching.sentences import byte_vocabulary
 
@@ -79,7 +79,7 @@ def test_the_parts_are_the_set_and_few(characters):
     assert charset(bounds for part in parts for bounds in part.characters) == characters
     assert sum(count(part.characters) for part in parts) == count(characters)
     assert len(parts) <= 6
-    assert not re.search(r"0x|\\x", described(characters))
+    assert not re.search(r"0x|\\x", describe(characters))
 
 
 @given(st.sampled_from([r"\w", r"\d", r"\s", "[a-zA-Z]", "[a-z]", "[A-Z]", "[0-9a-fA-F]", r"[\x00-\x1f]", "."]))
@@ -126,8 +126,8 @@ def test_words(pattern, words):
 
 
 def test_every_character_is_any_character():
-    assert described(ALL_CHARS) == "any character"
-    assert described(()) == "nothing"
+    assert describe(ALL_CHARS) == "any character"
+    assert describe(()) == "nothing"
 
 
 @given(st.characters())
@@ -156,7 +156,7 @@ def test_tokens_that_hold_parts_of_characters(choices, data):
         assert expected.begun == written[start:]
         assert {chr(c) for low, high in expected.characters for c in range(low, high + 1)} == following - {""}
         if start < len(written):
-            assert str(expected) == f"the rest of {joined(sorted(following))}"
+            assert str(expected) == f"the rest of {join_with_or(sorted(following))}"
         token = data.draw(st.sampled_from(allowed_tokens(bitmask)))
         assert not re.search(r"0x|\\x", str(matcher.explain(matcher.grammar.vocabulary.token_bytes(token) or "")))
         matcher.forced_tokens()
@@ -194,7 +194,7 @@ def test_the_rest_of_a_character():
     known.rollback(1)
     assert str(known.explain(b"b\xe8")) == ('allowed; next is the rest of 詞 (alternative 2 of 2, inside of "b詞")')
     assert str(known.explain("b語")) == (
-        "'b語' is not allowed from its character 2 on, 語: expected 詞 (alternative 2 of 2, inside of \"b詞\")"
+        "'b語' is not allowed from character 2 on, 語: expected 詞 (alternative 2 of 2, inside of \"b詞\")"
     )
 
 
@@ -208,7 +208,7 @@ def test_an_explanation_names_characters():
     matcher = GrammarMatcher(BYTES.compile_regex("[a-zA-Z]*語"))
     explanation = matcher.explain("ab1")
     assert repr(explanation) == (
-        "Explanation(accepted=False, reason=\"'ab1' is not allowed from its character 3 on, '1': "
+        "Explanation(accepted=False, reason=\"'ab1' is not allowed from character 3 on, '1': "
         'expected a letter or 語 (after [A-Za-z]*)")'
     )
     assert repr(explanation.expected) == "Expected('a letter or 語')"

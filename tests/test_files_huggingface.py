@@ -54,7 +54,7 @@ def test_a_model_of_several_files_of_weights(cache: Path):
     index = json.dumps({"weight_map": {"a": names[0], "b": names[1]}})
     snapshot = put(cache, "org/model", *COMPLETE[:-1], "model.safetensors.index.json", names[0])
     (snapshot / "model.safetensors.index.json").write_text(index)
-    with pytest.raises(ModelFileError, match="the Hugging Face hub has not given it either"):
+    with pytest.raises(ModelFileError, match="downloading it from the Hugging Face hub failed"):
         find_model("org/model")
     (snapshot / names[1]).touch()
     assert find_model("org/model") == snapshot
@@ -76,7 +76,7 @@ def test_an_error_of_the_network_is_a_reason(cache: Path, monkeypatch: pytest.Mo
 def test_half_a_model_in_the_cache_is_not_enough(cache: Path, missing: str):
     files = {*COMPLETE} - {missing}
     put(cache, "org/model", *files)
-    with pytest.raises(ModelFileError, match="the Hugging Face hub has not given it either"):
+    with pytest.raises(ModelFileError, match="downloading it from the Hugging Face hub failed"):
         find_model("org/model")
 
 
@@ -97,7 +97,7 @@ def test_the_network_is_asked_where_a_file_may_be_missing(
 
 
 def test_a_model_that_is_not_there(cache: Path):
-    with pytest.raises(ModelFileError, match="no file or directory 'org/model', and the Hugging"):
+    with pytest.raises(ModelFileError, match="no file or directory 'org/model', and downloading"):
         find_model("org/model")
 
 
@@ -156,7 +156,7 @@ def test_names(name: str, expected: bool):
     [
         ("", "the name of the model is empty"),
         ("smollm2", "did you mean 'smollm2-135m-instruct'"),
-        ("nothing.gguf", "there is no file or directory 'nothing.gguf' in this folder; there are mine.gguf"),
+        ("nothing.gguf", "there is no file or directory 'nothing.gguf' in this folder; it contains mine.gguf"),
         ("models/nothing/x.gguf", "there is no file or directory 'models/nothing/x.gguf'"),
         ("/nowhere/at/all", "there is no file or directory '/nowhere/at/all' below /"),
     ],

@@ -96,12 +96,12 @@ def test_a_revision(hub: Hub, revision: str):
     assert find_model(f"org/model@{revision}") == find_model(f"org/model@{revision}", revision) == path
     assert find_model("org/model").name == COMMITS["main"]
     assert find_model("org/model@refs/pr/1").name == COMMITS["refs/pr/1"]
-    with pytest.raises(ModelFileError, match="names a revision, and revision='main' is another one"):
+    with pytest.raises(ModelFileError, match="names a revision, but revision='main' is a different one"):
         find_model(f"org/model@{revision}", "main")
 
 
 def test_a_revision_of_what_has_none(tmp_path: Path):
-    with pytest.raises(ModelFileError, match="is no model of the Hugging Face hub: it has no revision 'v1'"):
+    with pytest.raises(ModelFileError, match="is not a model on the Hugging Face hub: it has no revision 'v1'"):
         find_model(str(tmp_path), "v1")
 
 
@@ -124,15 +124,15 @@ def test_a_gguf_file_by_its_quantisation(hub: Hub, name: str, content: bytes):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("org/nothing", r"it has no model org/nothing\nhint: look at the name; .* HF_TOKEN"),
-        ("org/gated", r"to those who accept their terms\nhint: accept them at http://.*/org/gated, and log in"),
+        ("org/nothing", r"the hub has no model org/nothing\nhint: check the name; .* HF_TOKEN"),
+        ("org/gated", r"only after you accept their terms\nhint: accept them at http://.*/org/gated, and log in"),
         ("org/model@v9", r"the model has no revision 'v9'\nhint: its branches and tags are listed at http"),
         ("org/model-GGUF/none.gguf", r"the model has no file none.gguf\nhint: its files are listed at"),
-        ("org/model-GGUF:Q2_K", r"has no GGUF file of Q2_K; it has model-BF16.*\nhint: name one, as org/model-GGUF/m"),
-        ("org/split-GGUF", r"has 2 GGUF files \(in parts, which are not read\) of Q4_K_M"),
+        ("org/model-GGUF:Q2_K", r"has no GGUF file of Q2_K; it has model-BF16.*\nhint: name a file, such as org/model"),
+        ("org/split-GGUF", r"has 2 GGUF files \(split files are not supported\) of Q4_K_M"),
         ("org/pickle", r"has no model.safetensors\nhint: pytorch_model.bin is a pickle.*@refs/pr/1"),
         ("org/slow", r"has no tokenizer.json\nhint: transformers' AutoTokenizer"),
-        ("org/wild", r"names '\*', which is no file of safetensors"),
+        ("org/wild", r"names '\*', which is not a safetensors file"),
         ("org/empty", r"has no config.json, and no GGUF file"),
     ],
 )  # fmt: skip

@@ -18,7 +18,7 @@ from guided.chat.template import CHATML
 from guided.engine.engine import Engine
 from guided.errors import OptionError
 from guided.matching.bitmask import allocate_token_bitmask, allowed_tokens
-from guided.matching.healing import HealingMatcher, unstable
+from guided.matching.healing import HealingMatcher, count_unstable_tokens
 from guided.matching.protocol import ForkingMatcher
 from guided.models.architectures.llama import Llama, LlamaConfig
 from tests.canonical_support import huggingface
@@ -86,12 +86,12 @@ def test_outputs_are_complete_within_their_budget(prefix, rng, spare):
 
 def test_what_is_taken_back():
     control = Vocabulary([*TOKENS, b"x"], eos_token_ids=[9], special_tokens={10: "<|s|>"})
-    assert unstable(control, [8, 2, 1]) == 1  # no token begins with "cb", some begin with "b"
-    assert unstable(control, [0, 8]) == 0
-    assert unstable(control, [8, 0, 1]) == 2
-    assert unstable(control, [10, 0]) == 1
-    assert unstable(control, [0]) == 0  # the model needs a token
-    assert unstable(control, [0, 10]) == 0
+    assert count_unstable_tokens(control, [8, 2, 1]) == 1  # no token begins with "cb", some begin with "b"
+    assert count_unstable_tokens(control, [0, 8]) == 0
+    assert count_unstable_tokens(control, [8, 0, 1]) == 2
+    assert count_unstable_tokens(control, [10, 0]) == 1
+    assert count_unstable_tokens(control, [0]) == 0  # the model needs a token
+    assert count_unstable_tokens(control, [0, 10]) == 0
 
 
 # --- the engine

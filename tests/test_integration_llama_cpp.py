@@ -64,7 +64,7 @@ def test_canonical_masks_admit_what_the_tokenizer_writes():
 @pytest.mark.parametrize("options", [{"max_tokens": "3"}, {"max_tokens": 0}, {"max_tokens": 2.5}, {"canonical": 1}])
 def test_options_are_checked_when_the_processor_is_made(options):
     name, value = next(iter(options.items()))
-    with pytest.raises(guided.OptionError, match=f"^{name} is {value!r}, it must be "):
+    with pytest.raises(guided.OptionError, match=f"^{name} is {value!r}, but must be "):
         GuidedLogitsProcessor("[ab]", VOCABULARY, **options)
 
 

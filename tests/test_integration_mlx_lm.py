@@ -76,7 +76,7 @@ def test_only_logits_of_what_is_allowed_stay(mx):
 
 def test_what_is_wrong_is_said(mx):
     processor = GuidedLogitsProcessor("ab", VOCABULARY)
-    with pytest.raises(guided.GuidedError, match="this is another model's"):
+    with pytest.raises(guided.GuidedError, match="belongs to another model"):
         processor(mx.array([1]), mx.array([[0.0] * 9]))
     logits = mx.array([[0.0] * WIDTH])
     processor(mx.array([1]), logits)

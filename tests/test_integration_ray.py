@@ -14,7 +14,7 @@ pytest.importorskip("fastapi", reason="fastapi is not installed")
 from guided.engine.request import Request
 from guided.errors import GuidedError
 from guided.integrations import ray_serve
-from guided.integrations.ray_sessions import SessionOfPrompt, beginning_of
+from guided.integrations.ray_sessions import PromptSessionMiddleware, beginning_of
 from guided.server.engine_thread import EngineStopped
 from guided.server.settings import Settings
 from tests.server_support import small_engine
@@ -48,7 +48,7 @@ def passed_on(
         raise AssertionError("the application has sent nothing")
 
     scope = {"type": "http", "path": path, "headers": list(headers)}
-    asyncio.run(SessionOfPrompt(application)(scope, receive, send))
+    asyncio.run(PromptSessionMiddleware(application)(scope, receive, send))
     assert not messages
     return found["headers"], found["body"]
 

@@ -77,7 +77,7 @@ def test_canonical_masks_admit_what_the_tokenizer_writes():
     processor(1, logits, [[1]], None, None)
     assert torch.isfinite(logits[0, 0]).nonzero().flatten().tolist() == [256]
     for options in ({"max_tokens": "3"}, {"canonical": None}):
-        with pytest.raises(guided.OptionError, match="it must be"):
+        with pytest.raises(guided.OptionError, match="but must be"):
             GuidedLogitsProcessor("(ab)+", vocabulary, **options)
 
 
@@ -99,9 +99,9 @@ def test_it_is_made_again_in_another_process(tmp_path):
 
 def test_what_is_wrong_is_said():
     processor = GuidedLogitsProcessor("ab", VOCABULARY)
-    with pytest.raises(guided.GuidedError, match="another model's tokenizer"):
+    with pytest.raises(guided.GuidedError, match="belongs to another model"):
         processor(1, torch.zeros(1, 1, 99), [[1]], None, None)
-    with pytest.raises(guided.GuidedError, match="2 beams, and ids of 1"):
+    with pytest.raises(guided.GuidedError, match="2 beams, but ids for 1"):
         processor(1, torch.zeros(1, 2, 257), [[1]], None, None)
     with pytest.raises(guided.GuidedError, match="leave the processor out"):
         GuidedLogitsProcessor(None, VOCABULARY)

@@ -198,7 +198,7 @@ def test_an_assistant_with_another_tokenizer_changes_nothing_or_is_refused(token
 
     alone = written(do_sample=False)
     assert written(do_sample=False, **assistant) == alone and re.fullmatch("[ab]{4}c[de]{3}", alone[0])
-    with pytest.raises(guided.GuidedError, match="another model's tokenizer"):  # of which only some tokens are scored
+    with pytest.raises(guided.GuidedError, match="belongs to another model"):  # of which only some tokens are scored
         written(do_sample=True, **assistant)
 
 
@@ -234,7 +234,7 @@ def test_a_pipeline(tokenizer, model):
 def test_what_is_wrong_is_said(tokenizer, model):
     with pytest.raises(guided.SpecError):
         GuidedLogitsProcessor("(", tokenizer)
-    with pytest.raises(guided.GuidedError, match="whitespace says how a constraint is compiled, and there is none"):
+    with pytest.raises(guided.GuidedError, match="the option whitespace has no effect here: there is no constraint"):
         GuidedLogitsProcessor((None, None), tokenizer, whitespace="compact")
     GuidedLogitsProcessor((None, SCHEMA), tokenizer, whitespace="compact")
     inputs = tokenizer(PROMPTS, return_tensors="pt", padding=True)
@@ -242,10 +242,10 @@ def test_what_is_wrong_is_said(tokenizer, model):
         model.generate(**inputs, logits_processor=[GuidedLogitsProcessor("a{9}", tokenizer, max_new_tokens=4)],
                        max_new_tokens=4)  # fmt: skip
     assert error.value.needed == 9
-    with pytest.raises(guided.GuidedError, match=r"3 rows cannot be shared out among 2 constraints.* is a list"):
+    with pytest.raises(guided.GuidedError, match=r"3 rows cannot be divided among 2 constraints.* is a list"):
         model.generate(**inputs, logits_processor=[GuidedLogitsProcessor(("a", "b"), tokenizer)], max_new_tokens=4)
     bigger = guided.Vocabulary.from_characters("".join(map(chr, range(32, 2000))))
-    with pytest.raises(guided.GuidedError, match="another model's tokenizer"):
+    with pytest.raises(guided.GuidedError, match="belongs to another model"):
         model.generate(**inputs, logits_processor=[GuidedLogitsProcessor("a", bigger)], max_new_tokens=4)
 
 
@@ -278,7 +278,7 @@ def test_of_beams_those_that_reach_the_least_number_are_preferred(tokenizer, mod
 @pytest.mark.parametrize("how", [{"do_sample": False}, {"num_beams": 2}])
 def test_where_others_forbid_all_that_is_allowed_there_is_an_error(tokenizer, model, how):
     for forbidden in ({"suppress_tokens": tokenizer.convert_tokens_to_ids(["c", "d"])}, {"no_repeat_ngram_size": 1}):
-        with pytest.raises(guided.GuidedError, match="each token that the constraint of row 0 allows is forbidden by"):
+        with pytest.raises(guided.GuidedError, match="forbids each token that the constraint of row 0 allows"):
             ask(
                 tokenizer,
                 model,
@@ -294,7 +294,7 @@ def test_where_others_forbid_all_that_is_allowed_there_is_an_error(tokenizer, mo
 def test_a_row_of_a_batch_that_others_leave_without_tokens_is_an_error(tokenizer, model, how):
     """Not only where all prompts of one constraint are: the first one alone has the pairs `ac` and `bc` in it."""
     processor = GuidedLogitsProcessor("[ab]c", tokenizer)
-    with pytest.raises(guided.GuidedError, match="each token that the constraint of row 0 allows is forbidden by"):
+    with pytest.raises(guided.GuidedError, match="forbids each token that the constraint of row 0 allows"):
         ask(tokenizer, model, ["acbc", "x", "yy"], processor, max_new_tokens=9, no_repeat_ngram_size=2, **how)
     assert ask(tokenizer, model, ["x", "yy"], processor, max_new_tokens=9, no_repeat_ngram_size=2, **how)
 
@@ -343,12 +343,12 @@ def test_canonical_answers_are_what_the_tokenizer_writes(tokenizer, model):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"max_new_tokens": "3"}, "max_new_tokens is '3', it must be an integer of at least 1, or None"),
-        ({"max_new_tokens": 0}, "max_new_tokens is 0, it must be an integer of at least 1"),
-        ({"canonical": "yes"}, "canonical is 'yes', it must be True or False"),
+        ({"max_new_tokens": "3"}, "max_new_tokens is '3', but must be an integer of at least 1, or None"),
+        ({"max_new_tokens": 0}, "max_new_tokens is 0, but must be an integer of at least 1"),
+        ({"canonical": "yes"}, "canonical is 'yes', but must be True or False"),
         ({"tokenizer": "nofile.json"}, "nofile.json does not exist: a tokenizer is an object of transformers"),
         ({"tokenizer": None}, "takes a fast tokenizer, .* not NoneType"),
-        ({"heal_prompt": True}, "'heal_prompt' is no option of a constraint"),
+        ({"heal_prompt": True}, "'heal_prompt' is not an option of a constraint"),
     ],
 )
 def test_options_are_checked_when_the_processor_is_made(tokenizer, options, said):
@@ -365,7 +365,7 @@ def test_a_token_that_another_processor_chose_is_told_of(tokenizer, model):
 
     processor = GuidedLogitsProcessor("[ab]{3}", tokenizer)
     inputs = tokenizer(["x"], return_tensors="pt")
-    with pytest.warns(RuntimeWarning, match="another processor chose it"):
+    with pytest.warns(RuntimeWarning, match="another processor chose the token"):
         model.generate(**inputs, logits_processor=[processor, Stubborn()], max_new_tokens=3)
 
 

@@ -73,7 +73,7 @@ def test_nothing_is_done_unless_it_is_asked_for(vllm, plugins, there):
 def test_versions_that_are_not_known_are_refused(vllm):
     vllm.setattr(sys.modules["vllm"], "__version__", "0.99.0")
     vllm.setenv("VLLM_PLUGINS", "guided")
-    with pytest.raises(guided.GuidedError, match=r"knows vLLM 0\.32\.0 .* this is 0\.99\.0.*any_version"):
+    with pytest.raises(guided.GuidedError, match=r"tested with vLLM 0\.32\.0, but this is 0\.99\.0.*any_version"):
         plugin.register()
     assert sys.modules[PLACE].OutlinesBackend is stand_in.OutlinesBackend
     vllm.setenv("GUIDED_VLLM", '{"any_version": true}')
@@ -109,7 +109,7 @@ _OtherOptions = enum.Enum("_OtherOptions", [*stand_in.StructuredOutputOptions.__
 @pytest.mark.parametrize(
     ("module", "name", "other", "said"),
     [
-        (TYPES, "StructuredOutputGrammar", _OtherGrammar, "a method find_jump_string.*rollback takes"),
+        (TYPES, "StructuredOutputGrammar", _OtherGrammar, "an unknown method find_jump_string.*rollback takes"),
         (TYPES, "StructuredOutputBackend", _OtherBackend, "fields of StructuredOutputBackend are device"),
         (TYPES, "StructuredOutputOptions", _OtherOptions, "lark"),
         (PLACE, "OutlinesBackend", _OtherBackend, "the parameters of OutlinesBackend"),
@@ -128,7 +128,7 @@ _OtherOptions = enum.Enum("_OtherOptions", [*stand_in.StructuredOutputOptions.__
 def test_a_vllm_that_is_different_inside_is_refused(vllm, module, name, other, said):
     at = sys.modules.get(module) or getattr(stand_in, module.rsplit(".", 1)[1])
     vllm.setattr(at, name, other)
-    with pytest.raises(guided.GuidedError, match=f"does not fit into this vLLM.*{said}"):
+    with pytest.raises(guided.GuidedError, match=f"does not fit this version of vLLM.*{said}"):
         plugin.install(Settings())
     assert getattr(at, name) is other
     vllm.setattr(at, name, other)
@@ -158,7 +158,7 @@ def test_what_is_wrong_with_a_request_is_vllms_error_of_a_request(vllm):
         (asked(regex="a("), "line 1", "structured_outputs.regex"),
         (
             asked(3, choice=["long"]),
-            "shortest completion needs at most 5 tokens, the budget is 3",
+            "shortest known completion has 5 tokens, but the budget is 3",
             "structured_outputs.choice",
         ),
         (asked(grammar="start: <|x|>"), "allow_special_tokens", "structured_outputs.grammar"),

@@ -15,7 +15,7 @@ import pytest
 
 import guided
 from guided.integrations.vllm.compilers import Compilers
-from guided.integrations.vllm.rows import Masked
+from guided.integrations.vllm.rows import MaskedRequest
 from guided.integrations.vllm.settings import Settings
 from guided.integrations.vllm.specification import Specification
 from tests.vllm_stand_in import SamplingParams, StructuredOutputsParams, install_stand_in
@@ -238,7 +238,7 @@ def test_a_request_that_cannot_be_served_ends_and_the_reason_is_logged(made, cap
     for row in logits[:2]:
         assert torch.isfinite(row).nonzero().flatten().tolist() == [7, END]
     assert torch.isfinite(logits[2]).all()
-    assert "needs at most 9 tokens, the budget is 3" in caplog.text and "another processor chose a token" in caplog.text
+    assert "has 9 tokens, but the budget is 3" in caplog.text and "another processor chose a token" in caplog.text
     outputs[2].append(5)
     outputs[1][-1] = -1
     with pytest.raises(guided.GuidedError, match="--logits-processors"):
@@ -251,7 +251,7 @@ def test_a_request_that_cannot_be_served_ends_and_the_reason_is_logged(made, cap
         ({"json": {"type": "integr"}}, "/type"),
         ('{"regex": "a("}', "line 1"),
         ("{", "not JSON"),
-        (3, "is an object"),
+        (3, "must be an object"),
         ({"grammar": "start: <|x|>"}, "allow_special_tokens"),
         ({"regex": "a", "max_token": 3}, "max_token"),
     ],
@@ -263,7 +263,7 @@ def test_requests_are_checked_before_they_are_queued(made, given, said):
 
 def test_two_ways_at_once_are_refused_and_control_tokens_need_the_operators_word(made, monkeypatch):
     both = SamplingParams(9, None, StructuredOutputsParams(regex="a"), {"guided": {"regex": "a"}})
-    with pytest.raises(ValueError, match="give one"):
+    with pytest.raises(ValueError, match="give only one"):
         made.validate_params(both)
     made.validate_params(SamplingParams())
     made.validate_params(SamplingParams(extra_args={"other": 1}))
@@ -288,7 +288,7 @@ def test_without_vllm_it_says_what_to_install(monkeypatch):
 
 def test_tokens_that_are_taken_back_are_followed():
     compilers = Compilers(VOCABULARY, SIZE)
-    masked = Masked(Specification("regex", "ab?c", max_tokens=9), [END], compilers, Settings())
+    masked = MaskedRequest(Specification("regex", "ab?c", max_tokens=9), [END], compilers, Settings())
     bitmask = guided.allocate_token_bitmask(1, SIZE)
     for written, expected in (
         (b"", b"a"), (b"ab", b"c"), (b"a", b"bc"), (b"ac", [END]), (b"", b"a"), (b"a", b"bc"),

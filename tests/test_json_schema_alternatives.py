@@ -10,7 +10,7 @@ import re
 import pytest
 
 from guided.errors import UnsupportedError
-from guided.frontends.json_schema.algebra.conditions import holds_of_nothing, impossible, verdict
+from guided.frontends.json_schema.algebra.conditions import evaluate, holds_without_members, impossible_members
 from guided.frontends.json_schema.algebra.equal_schemas import EqualSchemas
 from guided.frontends.json_schema.algebra.name_classes import MOST_CLASSES, name_classes
 from guided.frontends.json_schema.compile import json_schema_to_grammar
@@ -257,15 +257,15 @@ def test_what_is_known_of_a_condition(seed):
     known = {at: rng.random() < 0.5 for at in rng.sample(range(6), rng.randrange(7))}
     every = [set(found) for size in range(7) for found in itertools.combinations(range(6), size)]
     agreeing = [one for one in every if all((at in one) == known[at] for at in known)]
-    told = verdict(condition, known, None)
+    told = evaluate(condition, known, None)
     assert told is None or {holds(condition, one) for one in agreeing} == {told}
-    assert verdict(condition, {at: at in agreeing[0] for at in range(6)}, None) == holds(condition, agreeing[0])
-    assert holds_of_nothing(condition) == holds(condition, set())
+    assert evaluate(condition, {at: at in agreeing[0] for at in range(6)}, None) == holds(condition, agreeing[0])
+    assert holds_without_members(condition) == holds(condition, set())
     slots, free = ((0, 1), (2, 3, 4)), (5,)
     texts = [one for one in every if all(len(one & set(slot)) < 2 for slot in slots) and holds(condition, one)]
-    assert impossible(condition, slots, free).isdisjoint(set().union(*texts))
+    assert impossible_members(condition, slots, free).isdisjoint(set().union(*texts))
     one_member = AllOf((condition, NoneOf((Written((3,)),))))
-    assert 3 in impossible(one_member, slots, free)
+    assert 3 in impossible_members(one_member, slots, free)
 
 
 PATTERNS = ["^a", "^b", "b$", "aa", "^(ab)*$", "^[^b]*$", "^ab?a$", "^$", "^.{2}$", "^c"]

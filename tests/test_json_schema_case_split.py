@@ -63,7 +63,7 @@ def test_conditions_that_exclude_each_other(name):
 def test_many_conditions_take_linear_work():
     """300 conditions; a product, or all pairs of them, would take more."""
     schema = call(named, 300, required=["name"])
-    grammar = json_schema_to_grammar(schema, found=[], limits=Limits(work=30_000_000))
+    grammar = json_schema_to_grammar(schema, findings=[], limits=Limits(work=30_000_000))
     assert len(grammar.rules) < 1000
 
 

@@ -77,7 +77,7 @@ def test_alternatives_with_a_discriminator_are_not_compared(name, monkeypatch):
     """Linear work is enough: comparing all pairs would take half a million comparisons."""
     compared = []
     monkeypatch.setattr(Disjoint, "common_types", lambda self, *given: compared.append(given) or set())
-    grammar = json_schema_to_grammar(MANY_ALTERNATIVES[name], found=[], limits=Limits(work=60_000_000))
+    grammar = json_schema_to_grammar(MANY_ALTERNATIVES[name], findings=[], limits=Limits(work=60_000_000))
     assert len(grammar.rules) > 100 and not compared
 
 

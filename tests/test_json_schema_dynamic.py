@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
 from guided.frontends.json_schema import JsonSchemaOptions, json_schema_to_grammar
-from guided.frontends.json_schema.documents.dynamic_scope import entered, outermost
+from guided.frontends.json_schema.documents.dynamic_scope import enter, outermost
 from guided.frontends.json_schema.documents.resolve import Library
 from guided.limits import Limits
 from tests.json_schema_support import verdicts
@@ -205,8 +205,8 @@ def test_a_scope_is_the_first_resource_for_each_name(path):
         resources.setdefault(uri, names)
     scope, first = (), {}
     for uri, _ in path:
-        before, scope = scope, entered(scope, resources[uri], uri)
-        assert entered(scope, resources[uri], uri) is scope  # entering again changes nothing
+        before, scope = scope, enter(scope, resources[uri], uri)
+        assert enter(scope, resources[uri], uri) is scope  # entering again changes nothing
         assert set(before) <= set(scope)
         for name in resources[uri]:
             first.setdefault(name, uri)

@@ -30,7 +30,7 @@ def both(schema, **options):
 
 def _compiled(schema, options):
     try:
-        grammar = json_schema_to_grammar(schema, JsonSchemaOptions(**options), found=[])
+        grammar = json_schema_to_grammar(schema, JsonSchemaOptions(**options), findings=[])
     except SpecError as error:
         if error.message == "the schema refers to itself without end":
             raise NoJudge from None

@@ -55,7 +55,7 @@ def expanded(schema):
 def few(schema):
     """What `ListedValues` says of the schema."""
     expander, goal = expanded(schema)
-    return expander.listed_values.of(goal)
+    return expander.listed_values.values_of(goal)
 
 
 def allowed(schema, keys):
@@ -208,4 +208,4 @@ def test_names_that_are_not_declared(schema):
     many = any(len(name) > 3 for name in possible)  # of all lengths, then
     expander, goal = expanded(schema)
     for shape in expander.expand(goal).shapes:  # one, or none where a required member cannot be
-        assert expander.listed_values.other_names(shape) == (None if many else len(possible))
+        assert expander.listed_values.count_additional_names(shape) == (None if many else len(possible))

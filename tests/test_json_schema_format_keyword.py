@@ -57,9 +57,9 @@ def test_format_with_other_keywords():
 @pytest.mark.parametrize(
     ("name", "reason", "hint"),
     [
-        ("datetime", "the format 'datetime' is not known", "did you mean 'date-time'? else say it with pattern"),
+        ("datetime", "the format 'datetime' is not known", "did you mean 'date-time'? if not, use pattern instead"),
         ("UUID", "the format 'UUID' is not known", "did you mean 'uuid'?"),
-        ("color", "the format 'color' is not known", "say it with pattern, or pass unknown_format='ignore'"),
+        ("color", "the format 'color' is not known", "use pattern instead, or pass unknown_format='ignore'"),
         ("regexp", "the format 'regexp' is not known", "did you mean 'regex'?"),
     ],
 )

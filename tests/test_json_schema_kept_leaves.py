@@ -36,13 +36,13 @@ OPTIONS = [
 
 @pytest.fixture(autouse=True)
 def forgotten() -> Iterator[None]:
-    expand.leaves_expanded.clear()
+    expand.leaf_expansions.clear()
     yield
-    expand.leaves_expanded.clear()
+    expand.leaf_expansions.clear()
 
 
 def grammar(schema: object, options: JsonSchemaOptions):
-    return json_schema_to_grammar(schema, options, found=[])
+    return json_schema_to_grammar(schema, options, findings=[])
 
 
 @pytest.mark.parametrize("leaf", LEAVES, ids=str)
@@ -51,12 +51,12 @@ def test_grammars_are_the_same(leaf) -> None:
     schema = {"properties": {"x": leaf, "y": {"type": "array", "items": leaf}}, "anyOf": [{"required": ["x"]}, leaf]}
     fresh = []
     for one in options:
-        expand.leaves_expanded.clear()
+        expand.leaf_expansions.clear()
         fresh.append(grammar(schema, one))
     for other in options:  # whatever was kept for others
         grammar({"prefixItems": [True, leaf], "properties": {"z": leaf}}, other)
     assert [grammar(schema, one) for one in options] == fresh
-    assert bool(expand.leaves_expanded) is ("pattern" not in leaf)
+    assert bool(expand.leaf_expansions) is ("pattern" not in leaf)
 
 
 def test_errors_have_their_own_places() -> None:
@@ -76,4 +76,4 @@ def test_errors_have_their_own_places() -> None:
 def test_it_is_bounded() -> None:
     for most in range(expand.MOST_LEAVES + 20):
         grammar({"type": "string", "maxLength": most}, JsonSchemaOptions())
-    assert 0 < len(expand.leaves_expanded) <= expand.MOST_LEAVES
+    assert 0 < len(expand.leaf_expansions) <= expand.MOST_LEAVES

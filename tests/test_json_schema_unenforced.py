@@ -35,26 +35,28 @@ FOUND = [
      'write "type": ["integer", "null"]'),
     ({"nullable": True}, "/nullable", "a keyword of OpenAPI 3.0, not of JSON Schema", '["string", "null"]'),
     ({"type": "string", "nullable": False}, "/nullable", "a keyword of OpenAPI 3.0, not of JSON Schema",
-     "leave it out: null is allowed where type names it"),
+     "leave it out: null is allowed only if type lists it"),
     ({"format": "url"}, "/format", "the format 'url' is not known", "did you mean 'uri'?"),
     ({"format": "URI"}, "/format", "the format 'URI' is not known", "did you mean 'uri'?"),
     ({"format": "date_time"}, "/format", "the format 'date_time' is not known", "did you mean 'date-time'?"),
-    ({"format": "path"}, "/format", "the format 'path' is not known", "say it with pattern"),
-    ({"then": {"type": "null"}}, "/then", "no effect without if", "give if, or leave it out"),
-    ({"else": False}, "/else", "no effect without if", "give if"),
-    ({"minContains": 2}, "/minContains", "no effect without contains", "give contains"),
+    ({"format": "path"}, "/format", "the format 'path' is not known", "use pattern instead"),
+    ({"then": {"type": "null"}}, "/then", "no effect without if", "add if, or leave it out"),
+    ({"else": False}, "/else", "no effect without if", "add if"),
+    ({"minContains": 2}, "/minContains", "no effect without contains", "add contains"),
     ({"additionalItems": False}, "/additionalItems", "no effect unless items is a list", "leave it out"),
     ({"$schema": DRAFT["draft7"], "items": {}, "additionalItems": False}, "/additionalItems",
      "no effect unless items is a list", "leave it out"),
     ({"$schema": DRAFT["draft4"], "exclusiveMinimum": True}, "/exclusiveMinimum", "no effect without minimum", ""),
-    ({"$schema": DRAFT["draft4"], "const": 1}, "/const", "not a keyword of draft4", "draft4 writes enum; it belongs"),
+    ({"$schema": DRAFT["draft4"], "const": 1}, "/const", "not a keyword of draft4",
+     "in draft4, write enum; to use const, select draft6"),
     ({"$schema": DRAFT["draft7"], "dependentRequired": {"a": ["b"]}}, "/dependentRequired", "not a keyword of draft7",
-     "draft7 writes dependencies; it belongs to 2019-09 and later"),
+     "in draft7, write dependencies; to use dependentRequired, select 2019-09 or later"),
     ({"$schema": DRAFT["draft7"], "prefixItems": [{}]}, "/prefixItems", "not a keyword of draft7",
-     "draft7 writes items, with a list"),
-    ({"$schema": DRAFT["draft6"], "if": {}, "then": False}, "/if", "not a keyword of draft6", "it belongs to draft7"),
+     "in draft7, write items with a list; to use prefixItems"),
+    ({"$schema": DRAFT["draft6"], "if": {}, "then": False}, "/if", "not a keyword of draft6",
+     "to use if, select draft7 or later"),
     ({"$schema": DRAFT["draft7"], "$ref": "#/definitions/a", "definitions": {"a": {}}, "minLength": 3}, "/minLength",
-     "draft7 ignores what stands next to $ref", "put the two into an allOf"),
+     "draft7 ignores keywords next to $ref", "put both into an allOf"),
     ({"properties": {"requierd": {"items": {"anyOf": [{"maxLenght": 3}]}}}},
      "/properties/requierd/items/anyOf/0/maxLenght", "unknown keyword", "did you mean 'maxLength'?"),
 ]  # fmt: skip
@@ -124,7 +126,7 @@ def test_one_warning_names_all_and_each_compilation_warns():
         assert len(caught) == 1 and len(caught[0].message.findings) == 12
         lines = str(caught[0].message).splitlines()
         assert lines[0] == "not enforced: unknown keyword (at /properties/p0/typ); did you mean 'type'?"
-        assert len(lines) == 11 and lines[-1] == "and 2 more, which guided check lists"
+        assert len(lines) == 11 and lines[-1] == "and 2 more; `guided check` lists them all"
 
 
 def test_shared_locations_are_reported_once():
@@ -195,8 +197,8 @@ def test_a_line_on_standard_error():
         told = [line for line in err.splitlines() if line.startswith("warning: ")]
         assert told == [
             "warning: not enforced: unknown keyword (at /requierd); did you mean 'required'?",
-            "warning: not enforced: the format 'url' is not known (at /properties/a/format); did you mean 'uri'? else "
-            "say it with pattern, or pass --unknown-format ignore",
+            "warning: not enforced: the format 'url' is not known (at /properties/a/format); did you mean 'uri'? if "
+            "not, use pattern instead, or pass --unknown-format ignore",
         ]
         assert run(*command, "--schema", TYPO, "--unknown-format", "ignore")[2].count("warning: ") == 1
         code, out, err = run(*command, "--schema", TYPO, "--strict")

@@ -67,7 +67,7 @@ def test_many_branches(name):
     schema = MANY_BRANCHES[name]
     judge = Judge(schema)
     assert verdicts(schema, *VALUES) == [judge(json.dumps(value)) for value in VALUES]
-    assert len(json_schema_to_grammar(schema, found=[]).rules) < 200
+    assert len(json_schema_to_grammar(schema, findings=[]).rules) < 200
 
 
 ENDLESS = {

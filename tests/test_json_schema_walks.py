@@ -47,7 +47,7 @@ def few_tokens() -> Vocabulary:
 def setup(name: str) -> tuple[GrammarCompiler, Walker]:
     """A compiler and a walker over a vocabulary."""
     words = {"small": vocabulary, "few": few_tokens, **VOCABULARIES}[name]()
-    return GrammarCompiler(words, cache_bytes=0), Walker(words)
+    return GrammarCompiler(words, cache_bytes=0, warn=False), Walker(words)
 
 
 LARGE = [pytest.param(name, marks=pytest.mark.slow) for name in ("few", "llama3")]

@@ -101,9 +101,24 @@ def choices(draw):
     return logits, Choice(params, position, size, allowed, unbudgeted, ramp, changes, logprobs, raw)
 
 
+ROWS = st.lists(choices(), min_size=1, max_size=4)
+
+
+@pytest.mark.parametrize("answer", ["native", "torch"], indirect=True)
 @examples(300, many=4000)
-@given(st.lists(choices(), min_size=1, max_size=4))
+@given(ROWS)
 def test_it_chooses_as_the_form_for_one_row_does(answer, rows):
+    compare(answer, rows)
+
+
+@pytest.mark.parametrize("answer", ["triton"], indirect=True)
+@examples(60, many=400)  # the interpreter takes a tenth of a second for each
+@given(ROWS)
+def test_triton_chooses_as_the_form_for_one_row_does(answer, rows):
+    compare(answer, rows)
+
+
+def compare(answer, rows):
     kept = [logits.copy() for logits, _ in rows]
     requests = [Choose(torch.from_numpy(logits)[None], [choice]) for logits, choice in rows]
     answers = answer(requests)
@@ -115,6 +130,9 @@ def test_it_chooses_as_the_form_for_one_row_does(answer, rows):
             continue
         assert isinstance(found, Chosen)
         assert close(found.removed, wanted.removed) and close(found.by_budget, wanted.by_budget)
+        assert found.preferred == wanted.preferred
+        by_model = 0.0 if choice.allowed is None else float(torch.from_numpy(logits).log_softmax(0)[found.token])
+        assert close(found.logprob, by_model)
         if found.token != wanted.token:  # the last bits of a sum, of a threshold, or equal logits in any order
             assert is_neighbour(torch.from_numpy(logits), choice, found.token)
         elif wanted.scores is None:

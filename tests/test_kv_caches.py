@@ -18,7 +18,7 @@ from guided.kv.cache import CacheShape, KVCache, Lease, Plan, SegmentedPlan
 from guided.kv.dense import DenseCache
 from guided.kv.offload.cache import OffloadCache
 from guided.kv.paged import PagedCache
-from guided.kv.quantised import QuantisedCache, quantised
+from guided.kv.quantised import QuantisedCache, packed_shape
 from guided.kv.radix import RadixCache
 from tests.effort import examples
 
@@ -31,7 +31,7 @@ KINDS = {
     "hybrid": lambda shape: OffloadCache(shape, blocks=18, ring_slots=3, block_size=4, device_blocks=6),
 }
 CACHES = {name: partial(make, SHAPE) for name, make in KINDS.items()} | {
-    f"quantised {name}": partial(lambda make: QuantisedCache(make(quantised(SHAPE)), SHAPE), make)
+    f"quantised {name}": partial(lambda make: QuantisedCache(make(packed_shape(SHAPE)), SHAPE), make)
     for name, make in KINDS.items()
 }
 

@@ -78,7 +78,7 @@ def test_every_wait_is_needed(often):
         Forgetful.left_out, rng = left_out, random.Random(5)
         cache = offload(SHAPE, 30, 3, 4, kind=Forgetful, at_once=lambda: rng.random() < often)
         walk(cache, random.Random(3), steps=25, look=0.1)
-        return cache.slots.copies.waits
+        return cache.slots.engine.waits
 
     waits = run(-1)
     assert waits > 150
@@ -87,7 +87,7 @@ def test_every_wait_is_needed(often):
             run(left_out)
 
 
-@pytest.mark.parametrize("what", ["_wait_loaded", "_wait_slot_copied", "_wait_block_written", "settle"])
+@pytest.mark.parametrize("what", ["_wait_loaded", "_wait_slot_copied", "_wait_block_written", "wait_unused_loads"])
 def test_what_waits_is_needed(what, monkeypatch):
     monkeypatch.setattr(SlotTable, what, lambda *_: None)
     with pytest.raises(CopyOrderError):
@@ -210,7 +210,7 @@ def read_on(cache, lease, count):
     """What is done for so many more tokens."""
     assert cache.reserve(lease, count)
     write(cache, [(lease, [1] * count)])
-    return cache.slots.copies.since() if isinstance(cache.slots.copies, Logged) else []
+    return cache.slots.engine.since() if isinstance(cache.slots.engine, Logged) else []
 
 
 def test_a_chunk_of_a_prompt_passes_in_six_steps():
@@ -273,11 +273,11 @@ def test_sequences_side_by_side_share_the_slot():
     for lease in leases:
         assert cache.reserve(lease, 1)
     write(cache, [(lease, [1]) for lease in leases])
-    cache.slots.copies.since()
+    cache.slots.engine.since()
     for lease in leases:
         assert cache.reserve(lease, 1)
     write(cache, [(lease, [1]) for lease in leases])
-    done = Counter(what for what, _, _ in cache.slots.copies.since())
+    done = Counter(what for what, _, _ in cache.slots.engine.since())
     assert done["load"] == 2 * 2 * SHAPE.layers, "a complete block and the last one, of each"
     assert done["store"] == 2 * SHAPE.layers, "the new positions of whoever was there before"
 
@@ -435,7 +435,7 @@ def long_context(config: LlamaConfig, block_size: int, chunk: int, count: int) -
     model, rng = keen(config), random.Random(2)
     prompt = [rng.randrange(config.vocab_size) for _ in range(32768 - count)]
     cache = OffloadCache(cache_shape(model), 32768 // block_size, 4096 // block_size, block_size)
-    assert cache.slots.copies.k_device[0, :, :, 0, 0].numel() == 4096
+    assert cache.slots.engine.k_device[0, :, :, 0, 0].numel() == 4096
     want, wanted = greedy(Reader(model, 1 << 15), prompt, count, len(prompt))
     with merging():
         got, logits = greedy(Reader(model, cache=cache), prompt, count, chunk)

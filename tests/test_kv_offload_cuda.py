@@ -91,11 +91,11 @@ class Played(CudaCopies):
         super().__init__(*args)
         self.rng, self.often = rng, rng.choice([0.0, 0.3, 1.0])
 
-    def load_now(self, *args):
-        NOW[-1].launch(partial(super().load_now, *args))
+    def copy_to_device(self, *args):
+        NOW[-1].launch(partial(super().copy_to_device, *args))
 
-    def offload_now(self, *args):
-        NOW[-1].launch(partial(super().offload_now, *args))
+    def copy_to_cpu(self, *args):
+        NOW[-1].launch(partial(super().copy_to_cpu, *args))
 
     def write(self, *args):
         self.compute()

@@ -23,7 +23,7 @@ from guided.kv import quantised as module
 from guided.kv.cache import CacheShape, KVCache
 from guided.kv.dense import DenseCache
 from guided.kv.paged import PagedCache
-from guided.kv.quantised import PackedKVView, QuantisedCache, pack, quantised, unpack
+from guided.kv.quantised import PackedKVView, QuantisedCache, pack, packed_shape, unpack
 from tests.effort import examples
 from tests.engine_support import Reader
 from tests.json_schema_support import QUIET
@@ -81,16 +81,16 @@ def test_what_is_no_number_stays_none(form):
 
 def test_rows_take_half_the_memory():
     shape = CacheShape(layers=30, kv_heads=3, head_dim=64, dtype=torch.bfloat16)
-    assert quantised(shape).bytes_per_token == shape.bytes_per_token * 68 // 128
+    assert packed_shape(shape).bytes_per_token == shape.bytes_per_token * 68 // 128
     engine = Engine(MODEL, VOCABULARY, kv_dtype="int8")
     cache = engine.scheduler.runner.cache
     assert isinstance(cache, QuantisedCache) and isinstance(cache.inner, PagedCache)
     assert cache.capacity == Engine(MODEL, VOCABULARY).scheduler.runner.cache.capacity
     assert len(engine.generate([1, 2], "[abc]{4}").text) == 4
-    with pytest.raises(ValueError, match="kv_dtype is 'int4'; known are 'auto' and 'int8'"):
+    with pytest.raises(ValueError, match="kv_dtype is 'int4', but must be 'auto' or 'int8'"):
         Engine(MODEL, VOCABULARY, kv_dtype="int4")
     for other in ({"cache": cache}, {"ranks": object()}):
-        with pytest.raises(ValueError, match="put another into a QuantisedCache"):
+        with pytest.raises(ValueError, match="applies only to the default cache"):
             Engine(MODEL, VOCABULARY, **other, kv_dtype="int8")
 
 
@@ -123,7 +123,7 @@ def test_attention_is_near_that_over_what_was_stored(past, new, all_heads, size,
     """Scores are off by |q|_1 step / (2 sqrt(size)) = e at most, shares by a factor of exp(2e), values by step / 2."""
     (heads, kv), total = all_heads, past + new
     shape = CacheShape(1, kv, size)
-    cache = QuantisedCache(DenseCache(quantised(shape), 256), shape)
+    cache = QuantisedCache(DenseCache(packed_shape(shape), 256), shape)
     lease = cache.open([])
     assert cache.reserve(lease, total)
     k, v, q = (
@@ -158,7 +158,7 @@ def test_attention_tells_what_is_no_number(size, what, which):
 
 # ---- the engine
 def around(make, shape: CacheShape, size: int) -> KVCache:
-    return QuantisedCache(make(quantised(shape), size), shape)
+    return QuantisedCache(make(packed_shape(shape), size), shape)
 
 
 dense = partial(around, DenseCache)

@@ -56,7 +56,7 @@ def test_a_token_of_a_macro_has_the_number() -> None:
 def test_an_upper_bound_that_no_text_reaches_is_none() -> None:
     for text in (f'root ::= "a"{{1,{WRITTEN}}}', f'root ::= "a"{{1,{MANY}}}'):
         assert guided.GrammarMatcher(COMPILER.compile_gbnf(text)).accept_string("a" * 1_000)
-    with pytest.raises(guided.SpecError, match="the most is less than the least"):
+    with pytest.raises(guided.SpecError, match="the upper bound is less than the lower bound"):
         COMPILER.compile_gbnf(f'root ::= "a"{{{WRITTEN},{WRITTEN - 1}}}')
 
 

@@ -29,7 +29,7 @@ TEMPLATES = "\n".join(f"t{at}{{x}}: t{at + 1}{{x}} t{at + 1}{{p{{x}}}}" for at i
         ('start: t{"a", "b"}\nt{x, y}: x | t{y, u{x}}\nu{x}: x "c"', "the template"),
         (f'start: A0\n{TERMINALS}\nA40: "a"', "terminal A0"),
         ("start: " + " | ".join(f'"a{number}"' for number in range(6_000)), "one regular expression"),
-        ('start: "a"~0..100000', "10000 times is the most"),
+        ('start: "a"~0..100000', "at most 10000 are supported"),
     ],
 )
 def test_what_would_be_too_much_is_refused(text: str, hint: str) -> None:
@@ -60,9 +60,9 @@ def test_what_is_too_large_is_an_error(text: str) -> None:
     ("text", "message", "column"),
     [
         ('start: sum | "x"\nsum{a}: a "b"', "sum is a template", 8),
-        ("start: a (D&OT a)*\nB: //\na: B", "& is for terminals", 12),
+        ("start: a (D&OT a)*\nB: //\na: B", "& is only for terminals", 12),
         ("start: A\nA: /a/[\nB: /b/", "Expecting a value", 8),
-        (guided.library()["regex"].text.replace("4})/\n", "4})/[\n"), "':' cannot stand here", 6),
+        (guided.library()["regex"].text.replace("4})/\n", "4})/[\n"), "unexpected ':'", 6),
     ],
 )
 def test_what_a_fuzzer_has_found(text: str, message: str, column: int) -> None:

@@ -20,7 +20,7 @@ DEEP_TEMPLATES = "start: " + "t{" * 450 + '"a"' + "}" * 450 + "\nt{x}: x"
 MALFORMED = [
     ('start: "x" /a(/', "terminal /a(/: missing ), unterminated subpattern", 1, "("),
     ('start: "x"\n  | /b/ /a{3,1}/', "terminal /a{3,1}/: min repeat greater than max repeat", 2, "3"),
-    (r'start: "x" /(a)\1/', r"terminal /(a)\1/: back-references are not enforced", 1, r"\1"),
+    (r'start: "x" /(a)\1/', r"terminal /(a)\1/: back-references are not supported", 1, r"\1"),
     ('start: "x" /a(?!b)/', "terminal /a(?!b)/: a lookahead at the border", 1, "/a(?!b)/"),
     (r'start: "x" /\bz/', r"terminal /\bz/: an anchor or a word boundary", 1, r"/\bz/"),
     ('start: "y" /((a{0,300}b){0,300}c){1,300}/', "more than 200000 states", 1, "/((a{0,300}b){0,300}c){1,300}/"),
@@ -40,12 +40,12 @@ MALFORMED = [
     ('start: "a"\n%ignore /c(?!a)/', "terminal /c(?!a)/: a lookahead", 2, "/c(?!a)/"),
     ('start: x{"a"}\nx{y}: y /b(/', "terminal /b(/: missing )", 2, "("),
     ('start: "b"\nfoo: "a"~1..1000000', "limit 'nodes' exceeded: 1000000 > 10000", 2, "1..1000000"),
-    ('start: "a" "b"~5..2', "the most, 2, is below the least, 5", 1, "5..2"),
-    ('start: "aa".."z"', "a range is between two strings of one character", 1, '"aa"'),
-    ('start: "a".."zz"', "a range is between two strings of one character", 1, '"zz"'),
+    ('start: "a" "b"~5..2', "the upper bound, 2, is less than the lower bound, 5", 1, "5..2"),
+    ('start: "aa".."z"', "the ends of a range must be strings of one character", 1, '"aa"'),
+    ('start: "a".."zz"', "the ends of a range must be strings of one character", 1, '"zz"'),
     ('start: "z".."a"', "the range ends before it begins", 1, '"z".."a"'),
     ('start: A\nA: "z".."a"', "the range ends before it begins", 2, '"z".."a"'),
-    (r'start: "x" "\ud800"', "has a lone surrogate", 1, r'"\ud800"'),
+    (r'start: "x" "\ud800"', "contains a lone surrogate", 1, r'"\ud800"'),
     ('start: "x"\n | B', "Terminal 'B' used but not defined", 2, "B"),
     ("start: a\na: A\n%declare A", "the terminal A is declared, but not defined", 2, "A"),
     ('start: b "c"\n%declare b', "the rule b is declared, but not defined", 1, "b"),
@@ -105,12 +105,12 @@ EMPTY = [
     ("start: A\nA: /a/ & /b/", "the terminal /a/ & /b/ matches no text", "no text in common", 2, "/a/ & /b/"),
     (r'start: "x" A' + "\n" + r"A: /[^\s\S]/", "the terminal A matches no text", "empty sets", 2, r"/[^\s\S]/"),
     ('start: "x" (a|A)\na: "b" a\nA: /[^\\s\\S]/', "the terminal A matches no text", "empty sets", 3, "/[^\\s\\S]/"),
-    ('start: a\na: "x" a', "the rule a always needs itself", "an alternative without", 2, "a"),
+    ('start: a\na: "x" a', "the rule a always needs itself", "add an alternative that does not", 2, "a"),
     ('start: "q" a\na: b c\nc: "x"\nb: "z" a | a', "the rule a always needs itself", "", 2, "a"),
-    ('start: "x" a <[1]>\na: <[5]> a', "the rule a always needs itself", "an alternative without", 2, "a"),
+    ('start: "x" a <[1]>\na: <[5]> a', "the rule a always needs itself", "add an alternative that does not", 2, "a"),
     (
         'start: A "b"\nA: /[ab]+/', """A takes all of 'ab', where the rules need A and then "b\"""",
-        'let A exclude what follows, or let every reading count: semantics="scannerless"', 2, "/[ab]+/",
+        'let A exclude the text that follows, or use semantics="scannerless"', 2, "/[ab]+/",
     ),
     ("start: w w\nw: WORD\nWORD: /[a-z]+/", "takes all of 'aa', where the rules need WORD and then WORD", "let WORD", 3,
      "/[a-z]+/"),
@@ -135,11 +135,11 @@ def test_a_basic_lexer_tries_terminals_that_the_rules_do_not_have_there() -> Non
 
 # kind, text, token, a part of the hint, what is marked
 TOKENS = [
-    ("lark", 'start: "<|nope|>" <|nope|>', "<|nope|>", "or its id", 'start: "<|nope|>" ', "<|nope|>"),
+    ("lark", 'start: "<|nope|>" <|nope|>', "<|nope|>", "or the id", 'start: "<|nope|>" ', "<|nope|>"),
     ("lark", 'start: "a" <tol> // <tol>', "<tol>", "did you mean <tool>?", 'start: "a" ', "<tol>"),
     ("lark", 'start: "a"\n | <[1,300-305]>', 300, "name the token", 'start: "a"\n | ', "<[1,300-305]>"),
     ("lark", "start: <[256]>", 256, "leave it out", "start: ", "<[256]>"),
-    ("lark", 'start: %lark { start: "a" <nope> }', "<nope>", "or its id", 'start: %lark { start: "a" ', "<nope>"),
+    ("lark", 'start: %lark { start: "a" <nope> }', "<nope>", "or the id", 'start: %lark { start: "a" ', "<nope>"),
     ("gbnf", 'root ::= "a" # <tol>\n | <tol>', "<tol>", "did you mean <tool>?", 'root ::= "a" # <tol>\n | ', "<tol>"),
     ("gbnf", "root ::= <[300]>", 300, "name the token", "root ::= ", "<[300]>"),
     (
@@ -194,14 +194,14 @@ IMPORTED = [
     ("lacks.x", "Rule 'y' used but not defined (in rule x)", "lacks", 2, "y"),
     ("pattern.x", "terminal X: missing )", "pattern", 2, "("),
     ("nameless.x", "terminal /a(?!b)/: a lookahead at the border", "nameless", 2, "/a(?!b)/"),
-    ("reference.x", "terminal INNER: back-references are not enforced", "reference", 2, r"\1"),
+    ("reference.x", "terminal INNER: back-references are not supported", "reference", 2, r"\1"),
     ("empty.X", "terminal X matches the empty text", "empty", 2, "/a?/"),
     ("twice.x", "Rule 'x' defined more than once", "twice", 2, "x"),
     ("long.x", "limit 'nodes' exceeded: 100000 > 10000", "long", 2, "1..100000"),
-    ("range.x", "a range is between two strings of one character", "range", 1, '"yy"'),
+    ("range.x", "the ends of a range must be strings of one character", "range", 1, '"yy"'),
     ("recursive.X", "Recursion in terminal 'X'", "recursive", 1, "X"),
     ("rule.X", "Rules aren't allowed inside terminals (b in X)", "rule", 2, "b"),
-    ("many.x", "rule x: give the choices in it", "many", 2, "x"),
+    ("many.x", "rule x: move its choices", "many", 2, "x"),
     ("deep.x", "limit 'depth' exceeded: 501 > 500", "deep", 1, "("),
     ("nowhere.y", "there is no grammar 'missing.lark' to import", "nowhere", 1, "missing"),
     ("folder.outer.x", "Rule 'q' used but not defined (in rule z)", "folder/inner", 1, "q"),
@@ -238,7 +238,7 @@ def test_an_error_in_an_imported_file_is_shown_in_that_file(
 
 
 def test_an_import_that_cannot_be_read_is_shown_in_the_text(folder: str) -> None:
-    for name, message in (("latin", "latin.lark is no UTF-8 text"), ("folder", "there is no grammar 'folder.lark'")):
+    for name, message in (("latin", "latin.lark is not UTF-8 text"), ("folder", "there is no grammar 'folder.lark'")):
         with pytest.raises(guided.SpecError, match=message) as caught:
             COMPILER.compile_lark(f"start: x\n%import {name}.x", import_paths=[folder])
         assert (caught.value.file, *marked(caught.value)) == ("", 2, name)

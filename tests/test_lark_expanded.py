@@ -16,8 +16,8 @@ lark = pytest.importorskip("lark", reason="lark is not installed")
 
 from lark.load_grammar import load_grammar  # noqa: E402 - needs lark
 
-from guided.frontends.lark.ebnf_expansion import compiled  # noqa: E402
-from guided.frontends.lark.grammar_builder import built  # noqa: E402
+from guided.frontends.lark.ebnf_expansion import compile_grammar  # noqa: E402
+from guided.frontends.lark.grammar_builder import build_grammar  # noqa: E402
 from tests.lark_public import PUBLIC  # noqa: E402
 
 CHARACTERS = "ab_Kks()*+ \n#\xdf\u017f\u212a\xe9\xc9\u0130\u0131\U0001f600\u01c5-"
@@ -47,7 +47,7 @@ def compare(text):
     """Whether there are rules, which are then those of Lark."""
     grammar, _ = load_grammar(text, "<grammar>", [], False)
     expected = outcome(lambda: found_by_lark(grammar))
-    assert outcome(lambda: compiled(built(text, (), Limits())[0], "start")) == expected, text
+    assert outcome(lambda: compile_grammar(build_grammar(text, (), Limits())[0], "start")) == expected, text
     return isinstance(expected, tuple)
 
 

@@ -94,7 +94,7 @@ def test_random_notation_is_read_as_lark_reads_it(how: str, count: int) -> None:
             limited += 1
             continue
         except UnsupportedError as error:
-            assert plain and "may go on past the end" in error.reason, text
+            assert plain and "may extend past the end" in error.reason, text
             continue
         except SpecError as error:
             assert not any(parses(parser, sample) for sample in samples), (text, str(error))

@@ -144,14 +144,14 @@ class Tabless(Blocks):
 @pytest.mark.parametrize(
     ("postlex", "error", "message"),
     [
-        (lambda stream: stream, UnsupportedError, 'postlex is "python" or an instance of lark.indenter.Indenter, not'),
-        ("pyton", UnsupportedError, 'postlex is "python" or an instance of lark.indenter.Indenter, not'),
-        (Blocks, UnsupportedError, "it is a class: call it"),
-        (Indenter, UnsupportedError, "it is a class: call it"),
-        (Handled(), UnsupportedError, "Handled replaces handle_NL of lark.indenter.Indenter"),
-        (Nameless(), SpecError, "NL_type of postlex is the name of a terminal, not None"),
-        (Listless(), SpecError, "OPEN_PAREN_types of postlex is a list of names of terminals, not 'LPAR'"),
-        (Tabless(), SpecError, "tab_len of postlex is a positive number of spaces, not 1.5"),
+        (lambda stream: stream, UnsupportedError, 'postlex must be "python" or an instance of lark.indenter'),
+        ("pyton", UnsupportedError, 'postlex must be "python" or an instance of lark.indenter.Indenter, not'),
+        (Blocks, UnsupportedError, "create an instance of it"),
+        (Indenter, UnsupportedError, "create an instance of it"),
+        (Handled(), UnsupportedError, "Handled overrides handle_NL of lark.indenter.Indenter"),
+        (Nameless(), SpecError, "NL_type of postlex must be the name of a terminal, not None"),
+        (Listless(), SpecError, "OPEN_PAREN_types of postlex must be a list of terminal names, not 'LPAR'"),
+        (Tabless(), SpecError, "tab_len of postlex must be a positive number of spaces, not 1.5"),
     ],
 )
 def test_what_is_no_indenter_is_refused(postlex, error, message):
@@ -167,5 +167,5 @@ def test_terminals_without_texts_need_an_indenter():
 def test_a_terminal_has_a_text():
     with pytest.raises(SpecError, match="terminal A matches the empty text") as caught:
         lark_to_lexed('start: A "b"\nA: /a*/\n')
-    assert "optional where rules use it" in caught.value.hint
+    assert "optional in the rules" in caught.value.hint
     lark_to_lexed('start: "b"\nA: /a*/\n')  # one that is not used is not read

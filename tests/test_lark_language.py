@@ -71,7 +71,7 @@ def test_the_language_is_that_of_larks_earley_parser(text, samples):
     try:
         grammar = lark_to_grammar(text)
     except UnsupportedError as error:
-        assert "which is ignored, may go on past the end of" in error.reason
+        assert "which is ignored, may extend past the end of" in error.reason
         assume(False)
     except SpecError as error:
         assert "generates nothing" in error.message
@@ -169,7 +169,7 @@ def test_what_is_ignored_takes_its_longest_match():
         assert accepts(grammar, sample.encode()) == parses(parser, sample) == good, sample
     with pytest.raises(UnsupportedError) as caught:
         lark_to_grammar('start: "a" "\\n"\n%ignore /#(\\n!)?/\n')
-    assert "is ignored, may go on past the end" in caught.value.reason
+    assert "is ignored, may extend past the end" in caught.value.reason
     assert "with a lexer" in caught.value.hint
 
 
@@ -187,12 +187,12 @@ def test_a_file_is_imported_from_the_folders_of_the_caller_alone(tmp_path):
         ("start: sum\nsmu: A\nA: /a/\n", "sum", "did you mean smu?", "sum"),
         ("start: (A\nA: /a/\n", "", "", None),
         ("start: A\nA: /(/\n", "", "", None),
-        ("start: A\nA: /a(?!b)/\n", "terminal A: a lookahead at the border", "write what may follow", None),
+        ("start: A\nA: /a(?!b)/\n", "terminal A: a lookahead at the border", "move the condition", None),
         ("start: A\nA: /\\ba/\n", "terminal A: an anchor or a word boundary at the border", "", None),
         ("start: A\nA: /(a)\\1/\n", "terminal A: ", "", None),
         ("start: A\n%declare A\n", "the terminal A is declared, but not defined", "define it", None),
-        ("begin: A\nA: /a/\n", "there is no rule 'start' to begin with", "", None),
-        ("stat: A\nA: /a/\n", "there is no rule 'start' to begin with", "did you mean start='stat'?", None),
+        ("begin: A\nA: /a/\n", "there is no start rule 'start'", "", None),
+        ("stat: A\nA: /a/\n", "there is no start rule 'start'", "did you mean start='stat'?", None),
     ],
 )
 def test_what_is_wrong_is_said(text, message, hint, marked):
@@ -227,7 +227,7 @@ def test_a_grammar_is_compiled_and_cached():
     for semantics, accepted in ("lexer", False), ("scannerless", True):
         matcher = GrammarMatcher(compiler.compile_lark(text, semantics=semantics))
         assert (matcher.accept_string("aab") and matcher.is_accepting()) is accepted  # an A of two, or of one
-    with pytest.raises(ValueError, match="semantics is 'lexer' or 'scannerless', not 'lalr'"):
+    with pytest.raises(ValueError, match="semantics must be 'lexer' or 'scannerless', not 'lalr'"):
         compiler.compile_lark(text, semantics="lalr")
 
 
@@ -248,9 +248,9 @@ def test_a_text_reads_no_file_of_the_current_folder(tmp_path, monkeypatch):
         ('start: "b"\nstart: "a"', 2, "more than once", ""),
         ('start: A\nA: "a" A', 2, "Recursion in terminal", ""),
         ('start: "a"\n%ignore WS', 2, "not defined", ""),
-        ('start: A\nA: "\\x"', 2, "has an escape", ""),
+        ('start: A\nA: "\\x"', 2, "contains an escape", ""),
         ('root ::= "a"', 1, "GBNF", "--gbnf"),
-        ('start: A\nA: "abc', 2, "unexpected input", "a string ends with"),
+        ('start: A\nA: "abc', 2, "unexpected input", "a string must end with"),
         ('start = "a"', 1, "unexpected input", "name: "),
         ("start: \u201ca\u201d", 1, "unexpected input", "straight quotes"),
         ("start: T0\n" + "".join(f'T{n}: "x" T{n + 1}\n' for n in range(300)) + 'T300: "x"', 0, "depth", "T0"),

@@ -22,7 +22,7 @@ def test_a_shorter_completion_than_the_known_one() -> None:
     assert matcher.min_tokens_to_finish() == 3 and matcher.validate_tokens([2, 3]) == 2  # `ab` and the end
     assert least_tokens(matcher) == LeastTokens(3, False)
     assert str(least_tokens(matcher)) == "at most 3 tokens"
-    with pytest.raises(BudgetError, match="needs at most 3 tokens, the budget is 2"):
+    with pytest.raises(BudgetError, match="shortest known completion has 3 tokens, but the budget is 2"):
         matcher.fill_next_token_bitmask(guided.allocate_token_bitmask(1, 4), max_tokens=2)
 
 
@@ -57,8 +57,8 @@ def test_a_search_that_is_cut_off_proves_nothing() -> None:
 
 
 def test_one_token_is_exact() -> None:
-    assert str(BudgetError(1, 0)) == "the shortest completion needs 1 token, the budget is 0"
-    assert str(BudgetError(4, 2, is_exact=True)) == "the shortest completion needs 4 tokens, the budget is 2"
+    assert str(BudgetError(1, 0)) == "the shortest completion has 1 token, but the budget is 0"
+    assert str(BudgetError(4, 2, is_exact=True)) == "the shortest completion has 4 tokens, but the budget is 2"
 
 
 def test_the_command_says_so(capsys: pytest.CaptureFixture[str]) -> None:

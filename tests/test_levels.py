@@ -138,9 +138,9 @@ def test_level_2_and_3_name_lines(model, make, seed):
 
 def test_an_edge_that_would_make_two_ways_is_refused():
     fsm = name_line([END])
-    with pytest.raises(ValueError, match="token 13 would lead from state 1 to 2 and to state 1"):
+    with pytest.raises(ValueError, match="token 13 would lead from state 1 to both 2 and state 1"):
         fsm.add_transition(1, {STOI["A"]}, 2)
-    with pytest.raises(ValueError, match="token 65 would lead from state 1 to 2 and to the end"):
+    with pytest.raises(ValueError, match="token 65 would lead from state 1 to both 2 and the end"):
         fsm.add_transition(1, {END}, 2)
     fsm.add_transition(1, {STOI["A"]}, 1)  # as it was
     assert fsm.transitions[1] == name_line().transitions[1]
@@ -155,9 +155,9 @@ def test_the_end_of_the_budget_is_reported_or_planned_for():
         out = generate_guided(noise, ids("\n"), fsm, budget)
         assert re.fullmatch("\n[A-Z]+: [a-z]+\n", text(out.idx))
         assert out.complete and out.idx.shape[1] <= budget + 1
-    with pytest.raises(BudgetError, match="needs 5 tokens, the budget is 4"):
+    with pytest.raises(BudgetError, match="shortest completion has 5 tokens, but the budget is 4"):
         generate_guided(noise, ids("\n"), fsm, 4)
-    with pytest.raises(BudgetError, match="needs at most 5 tokens, the budget is 4"):
+    with pytest.raises(BudgetError, match="shortest known completion has 5 tokens, but the budget is 4"):
         generate_guided(noise, ids("\n"), compile_pattern(NAME_LINE, CLASSES, STOI), 4)
 
 
@@ -168,7 +168,7 @@ def test_machines_without_a_way_to_the_end():
         generate_guided(noise, ids("\n"), fsm, 5)
     with pytest.raises(ValueError, match="no token is allowed"):
         generate_guided(noise, ids("\n"), fsm, 5, within_budget=False)
-    with pytest.raises(ValueError, match="one machine follows one sequence"):
+    with pytest.raises(ValueError, match="a machine follows one sequence"):
         generate_guided(noise, torch.zeros(2, 1, dtype=torch.int64), fsm, 5)
 
 
@@ -331,5 +331,5 @@ def test_the_document_shows_code_that_runs():
 
 
 def test_the_readers_context_has_an_end(model):
-    with pytest.raises(ValueError, match="257 tokens, but the model reads 256"):
+    with pytest.raises(ValueError, match="257 tokens, but the model's context is 256"):
         model(torch.zeros(1, 257, dtype=torch.int64))

@@ -124,7 +124,7 @@ def test_a_head_says_how_a_text_is_meant(tmp_path: Path, monkeypatch: pytest.Mon
         path.write_text(f"// a: the letter a\n{head}\nstart: " + '"a"\n')
         assert guided.library()["a"].options == options
     path.write_text("// b: another name\n// semantics: scannerless\n")
-    with pytest.raises(SpecError, match=r"a\.lark does not begin as a grammar"):
+    with pytest.raises(SpecError, match=r"a\.lark does not begin with the header"):
         guided.library()
 
 

@@ -16,13 +16,13 @@ from guided.frontends.common.lint_finding import LintFinding
 from guided.frontends.gbnf.lint import lint_gbnf
 from guided.frontends.json_schema import JsonSchemaOptions, json_schema_to_grammar
 from guided.frontends.lark import LarkOptions, lark_to_lexed
-from guided.frontends.lark.dialect.expressions import determinised
+from guided.frontends.lark.dialect.expressions import determinise
 from guided.frontends.lark.lint import lint_lark
 from guided.frontends.library import library
 from guided.frontends.lint import lint_grammar
 from guided.frontends.regex import parse_regex
 from guided.matching import GrammarCompiler, GrammarMatcher
-from guided.matching.explain.ambiguity import ambiguous
+from guided.matching.explain.ambiguity import find_ambiguous_alternatives
 from guided.vocabulary import Vocabulary
 from tests.effort import examples
 from tests.test_cli import run, run_json
@@ -59,7 +59,7 @@ def test_of_a_lark_text() -> None:
         ("keyword", '"x"'),
     }
     (collision,) = [each for each in lint_lark(TEXT, LarkOptions()) if each.kind == "collision"]
-    assert "NAME (line 7) matches" in collision.message and "NAME.2" in collision.hint
+    assert "NAME (line 7) also matches" in collision.message and "NAME.2" in collision.hint
     assert re.fullmatch("[a-z]+", collision.example)
 
 
@@ -71,7 +71,7 @@ def test_terminals_that_never_meet_do_not_collide() -> None:
 def test_a_higher_priority_is_told() -> None:
     text = "start: A | B\nA.2: /[a-z]{1,3}/\nB: /[a-y]{1,9}/"
     (collision,) = [each for each in lint_lark(text, LarkOptions()) if each.kind == "collision"]
-    assert (collision.place, "by a higher priority" in collision.message) == ("A (line 2)", True)
+    assert (collision.place, "because of a higher priority" in collision.message) == ("A (line 2)", True)
 
 
 def test_all_kinds_of_terminals_are_compared() -> None:
@@ -97,7 +97,7 @@ def test_common_texts_are_those_of_interegular(first: str, second: str) -> None:
     interegular = pytest.importorskip("interegular")
     from interegular.comparator import Comparator
 
-    automata = [determinised(parse_regex(pattern), pattern) for pattern in (first, second)]
+    automata = [determinise(parse_regex(pattern), pattern) for pattern in (first, second)]
     judge = Comparator({name: interegular.parse_pattern(text) for name, text in (("A", first), ("B", second))})
     example = common_text(*automata)
     assert (example is None) == judge.isdisjoint("A", "B")
@@ -125,7 +125,7 @@ def test_ambiguous_unions(option: str, spec: str, place: str | None, example: st
 
 def test_ambiguous_terminals_of_a_scannerless_text() -> None:
     grammar = COMPILER.compile_lark("start: A | B\nA: /a+/\nB: /a+b?/", semantics="scannerless").grammar
-    (remark,) = ambiguous(grammar)
+    (remark,) = find_ambiguous_alternatives(grammar)
     assert (remark.place, remark.example) == ("start (line 1)", "a")
 
 
@@ -328,7 +328,7 @@ def gbnf_remarks(rules: dict[str, list[Part]]) -> list[LintFinding] | None:
         grammar = COMPILER.compile_gbnf(gbnf_text(rules)).grammar
     except GuidedError:
         return None
-    return [*lint_gbnf(grammar), *ambiguous(grammar)]
+    return [*lint_gbnf(grammar), *find_ambiguous_alternatives(grammar)]
 
 
 def used_of(rules: dict[str, list[Part]]) -> set[str]:
@@ -402,7 +402,8 @@ def test_terminals_and_rules_of_gbnf() -> None:
     ],
 )
 def test_alternatives_that_are_not_regular(text: str, example: str | None) -> None:
-    found = [each for each in ambiguous(COMPILER.compile_gbnf(text).grammar) if each.place == "root (line 1)"]
+    grammar = COMPILER.compile_gbnf(text).grammar
+    found = [each for each in find_ambiguous_alternatives(grammar) if each.place == "root (line 1)"]
     assert [each.example for each in found] == ([example] if example else [])
 
 

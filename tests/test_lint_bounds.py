@@ -13,7 +13,7 @@ from guided.frontends.lark.lint import lint_lark
 from guided.frontends.lint import lint_grammar
 from guided.ir.nodes import Alt, Ref
 from guided.matching.explain import ambiguity
-from guided.matching.explain.ambiguity import ambiguous
+from guided.matching.explain.ambiguity import find_ambiguous_alternatives
 from tests.effort import examples
 from tests.test_lint import COMPILER
 from tests.work_support import lines_run
@@ -60,7 +60,7 @@ def test_ambiguity_is_looked_for_in_a_bounded_number_of_rules() -> None:
     with pytest.MonkeyPatch.context() as patch:
         make = ambiguity.automaton_of_rules
         patch.setattr(ambiguity, "automaton_of_rules", lambda *given: compiled.append(given) or make(*given))
-        assert list(ambiguous(grammar)) == []
+        assert list(find_ambiguous_alternatives(grammar)) == []
     assert 240 < len(compiled) < 260
 
 

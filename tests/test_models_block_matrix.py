@@ -429,7 +429,7 @@ def test_products_that_do_not_fit_are_refused():
         (x.double(), None), (x.long(), None), (x.to("meta"), None), (x, bias[:19]), (x, torch.ones(21)),
         (x, bias.bfloat16()), (x, bias[None]), (x.bfloat16(), bias), (x, torch.tensor(1.0)),
     ]:  # fmt: skip
-        with pytest.raises(ValueError, match=r"no product|not multiplied"):
+        with pytest.raises(ValueError, match="cannot multiply"):
             matrix(some, added)
     strided = torch.ones(64, 2).t()
     assert torch.equal(matrix(strided, torch.ones(40)[::2]), matrix(x, bias))
@@ -460,9 +460,9 @@ def test_bytes_that_are_no_matrix_are_refused():
         (9, np.zeros((3, 72), np.uint8), 64), (16, np.zeros((3, 66), np.uint8), 256), (0, raw, 16), (30, raw, 35),
         (1, raw, 0), (0, raw[:, :0], 0), (4, raw, 64), (99, raw, 64), (-1, raw, 64),
     ]:  # fmt: skip
-        with pytest.raises(ValueError, match=r"no rows of|not known|known format"):
+        with pytest.raises(ValueError, match=r"not rows of|no rows of|not known|known format"):
             BlockTiles([(kind, some, None)], columns)
-    with pytest.raises(ValueError, match="no rows of"):
+    with pytest.raises(ValueError, match="not rows of"):
         BlockMatrix([random_blocks(8, 3, 64), random_blocks(8, 3, 96)], torch.float32)
 
 

@@ -28,7 +28,7 @@ MODELS: dict[str, Model] = {
         LlamaConfig(
             **GROUPED,
             kinds=(
-                LayerKind(AttentionKind(window=5, softcap=2.0, scale=0.6), Rope(100.0, turned=4, gain=1.2)),
+                LayerKind(AttentionKind(window=5, softcap=2.0, scale=0.6), Rope(100.0, rotary_dim=4, gain=1.2)),
                 LayerKind(AttentionKind(window=11), None),
             ),
             norms="both",

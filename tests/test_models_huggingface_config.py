@@ -36,7 +36,7 @@ def read_config(data: Any, where: str) -> tuple[Any, bool]:
 
 
 def test_an_unknown_architecture_is_refused_with_the_known_ones():
-    with pytest.raises(UnsupportedError, match=r"(?s)'mamba' is not supported.*use llama or qwen3"):
+    with pytest.raises(UnsupportedError, match=r"(?s)'mamba' is not supported.*supported: llama, qwen3"):
         for_gguf("mamba", "c")
     with pytest.raises(UnsupportedError) as caught:
         for_huggingface(LLAMA | {"architectures": ["MambaForCausalLM"]}, "c")
@@ -91,12 +91,12 @@ def test_what_is_off_is_let_pass():
         (LLAMA | {"hidden_act": "gelu"}, "hidden_act", "hidden_act 'gelu' is not supported"),
         (LLAMA | {"new_feature": 3}, "new_feature", "new_feature of this architecture is not known"),
         (QWEN3 | {"layer_types": ["sliding_attention"] * 3}, "layer_types", "use_sliding_window is off"),
-        (QWEN3 | {"layer_types": ["full_attention", "sliding_attention"]}, "layer_types", "are not 3 times"),
+        (QWEN3 | {"layer_types": ["full_attention", "sliding_attention"]}, "layer_types", "for each of 3 layers"),
         (QWEN3 | {"num_experts": 8}, "num_experts", "mixtures of experts"),
         (NANOCHAT | {"attention_bias": True}, "attention_bias", "not known"),
         (GPT2 | {"activation_function": "relu"}, "activation_function", "'relu' is not supported"),
-        (GPT2 | {"scale_attn_weights": False}, "scale_attn_weights", "not scaled"),
-        (GPT2 | {"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx", "layer's number"),
+        (GPT2 | {"scale_attn_weights": False}, "scale_attn_weights", "unscaled attention scores"),
+        (GPT2 | {"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx", "layer index"),
         (GPT2 | {"add_cross_attention": True}, "add_cross_attention", "cross attention"),
         (LLAMA | {"rope_scaling": {"rope_type": "yarn", "factor": 2.0}}, "rope_scaling", "type 'yarn'"),
         (LLAMA | {"rope_scaling": {"type": "dynamic", "factor": 2.0}}, "rope_scaling", "type 'dynamic'"),
@@ -114,9 +114,9 @@ def test_what_is_refused(data, key, reason):
     ("data", "message"),
     [
         ([], "a config is a JSON object"),
-        (LLAMA | {"hidden_size": None}, "hidden_size is None, a positive number"),
-        (LLAMA | {"hidden_size": True}, "hidden_size is True, a positive number"),
-        (LLAMA | {"hidden_size": 24.5}, "hidden_size is 24.5, an integer"),
+        (LLAMA | {"hidden_size": None}, "hidden_size is None, but must be a positive number"),
+        (LLAMA | {"hidden_size": True}, "hidden_size is True, but must be a positive number"),
+        (LLAMA | {"hidden_size": 24.5}, "hidden_size is 24.5, but must be an integer"),
         (LLAMA | {"num_hidden_layers": -1}, "num_hidden_layers is -1"),
         (LLAMA | {"rms_norm_eps": float("nan")}, "rms_norm_eps is nan"),
         (LLAMA | {"num_key_value_heads": 4}, "6 heads and 4 KV heads of size 4 do not fit"),
@@ -127,11 +127,11 @@ def test_what_is_refused(data, key, reason):
         ),
         (LLAMA | {"head_dim": 1 << 40, "rope_scaling": {"type": "linear", "factor": 2}}, "is too long"),
         (LLAMA | {"attention_bias": 1}, "attention_bias is 1, neither true nor false"),
-        (LLAMA | {"rope_scaling": 2}, "rope_scaling is 2, an object"),
+        (LLAMA | {"rope_scaling": 2}, "rope_scaling is 2, but must be an object"),
         (LLAMA | {"rope_scaling": {"type": "linear"}}, "rope_scaling.factor is None"),
         (LLAMA | {"rope_scaling": LLAMA3 | {"low_freq_factor": 4.0}}, "low_freq_factor 4.0 is not below"),
-        (LLAMA | {"rope_theta": 0}, "rope_theta is 0, a positive number"),
-        (GPT2 | {"n_head": 5}, "5 heads do not share 24 dimensions"),
+        (LLAMA | {"rope_theta": 0}, "rope_theta is 0, but must be a positive number"),
+        (GPT2 | {"n_head": 5}, "n_embd \\(24\\) is not a multiple of n_head \\(5\\)"),
     ],
 )
 def test_what_makes_no_sense(data, message):

@@ -255,24 +255,24 @@ def test_the_sum_is_rounded_once(tmp_path):
         ({"peft_type": "LOHA"}, "peft_type", "type 'LOHA' are not supported"),
         ({"peft_type": None}, "peft_type", "type None"),
         ({"use_dora": True}, "use_dora", "DoRA"),
-        ({"bias": "all"}, "bias", "biases that were trained beside the adapter"),
+        ({"bias": "all"}, "bias", "biases that were trained with the adapter"),
         ({"bias": "lora_only"}, "bias", "'lora_only'"),
         ({"lora_bias": True}, "lora_bias", "biases of an adapter"),
-        ({"modules_to_save": ["embed_tokens"]}, "modules_to_save", "whole modules"),
-        ({"fan_in_fan_out": True}, "fan_in_fan_out", "another model's adapter"),
+        ({"modules_to_save": ["embed_tokens"]}, "modules_to_save", "modules that were fully trained"),
+        ({"fan_in_fan_out": True}, "fan_in_fan_out", "belongs to another model"),
         ({"trainable_token_indices": [3]}, "trainable_token_indices", "embeddings that were trained"),
-        ({"target_parameters": ["experts"]}, "target_parameters", "only matrices"),
-        ({"layer_replication": [[0, 1], [0, 2]]}, "layer_replication", "used twice"),
+        ({"target_parameters": ["experts"]}, "target_parameters", "only the matrices"),
+        ({"layer_replication": [[0, 1], [0, 2]]}, "layer_replication", "replicated layers"),
         ({"alora_invocation_tokens": [1]}, "alora_invocation_tokens", "aLoRA"),
         ({"use_qalora": True}, "use_qalora", "QA-LoRA"),
         ({"use_bdlora": {"nblocks": 2}}, "use_bdlora", "BD-LoRA"),
         ({"kasa_config": {"beta": 1}}, "kasa_config", "KaSA"),
         ({"ensure_weight_tying": True}, "ensure_weight_tying", "shares with the embedding"),
-        ({"init_lora_weights": "pissa_niter_4"}, "init_lora_weights", "'pissa_niter_4' belong to a base"),
-        ({"init_lora_weights": "olora"}, "init_lora_weights", "a base that was changed"),
+        ({"init_lora_weights": "pissa_niter_4"}, "init_lora_weights", "'pissa_niter_4' need a modified base"),
+        ({"init_lora_weights": "olora"}, "init_lora_weights", "a modified base model"),
         ({"new_feature": 3}, "new_feature", "new_feature of this adapter is not known"),
-        ({"layers_to_transform": [0], "layers_pattern": ["h"]}, "layers_pattern", "called 'layers' here, not"),
-        ({"layers_to_transform": 0, "layers_pattern": True}, "layers_pattern", "called 'layers' here, not True"),
+        ({"layers_to_transform": [0], "layers_pattern": ["h"]}, "layers_pattern", "must be 'layers', not"),
+        ({"layers_to_transform": 0, "layers_pattern": True}, "layers_pattern", "must be 'layers', not True"),
         ({"target_modules": ["embed_tokens"]}, "model.embed_tokens", "adapters of the embedding"),
     ],
 )  # fmt: skip
@@ -299,25 +299,25 @@ def test_what_says_nothing_or_is_off_is_let_pass(tmp_path):
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({"r": 0}, "r is 0, a positive number"),
-        ({"r": 2.5}, "r is 2.5, an integer"),
+        ({"r": 0}, "r is 0, but must be a positive number"),
+        ({"r": 2.5}, "r is 2.5, but must be an integer"),
         ({"r": True}, "r is True"),
-        ({"lora_alpha": "8"}, "lora_alpha is '8', a number"),
+        ({"lora_alpha": "8"}, "lora_alpha is '8', but must be a number"),
         ({"lora_alpha": float("nan")}, "lora_alpha is nan"),
         ({"use_rslora": 1}, "use_rslora is 1, neither true nor false"),
-        ({"rank_pattern": [4]}, r"rank_pattern is \[4\], an object"),
+        ({"rank_pattern": [4]}, r"rank_pattern is \[4\], but must be an object"),
         ({"rank_pattern": {"q_proj": -1}}, r"rank_pattern\['q_proj'\] is -1"),
         ({"alpha_pattern": {"q_proj": None}}, r"alpha_pattern\['q_proj'\] is None"),
         ({"alpha_pattern": {"(q": 3}}, r"a pattern of alpha_pattern, .*\(q"),
         ({"target_modules": r"(a)\1"}, r"a pattern of target_modules, '\(a\)\\\\1': .*back-reference"),
         ({"target_modules": "\ud800"}, "a pattern of target_modules"),
-        ({"target_modules": None}, "target_modules is None, a list of names or a pattern"),
+        ({"target_modules": None}, "target_modules is None, but must be a list of names or a pattern"),
         ({"target_modules": [1]}, r"target_modules is \[1\]"),
         ({"exclude_modules": {"a": 1}}, "exclude_modules is "),
-        ({"layers_to_transform": "0"}, "numbers of layers are needed"),
-        ({"layers_to_transform": [0]}, "layers_to_transform is given, but target_modules is a pattern"),
-        ({"rank_pattern": {"k_proj": 3}}, r"k_proj.lora_A.weight' is of rank 4, adapter_config.json .* says 3"),
-        ({"r": 8}, "is of rank 4, adapter_config.json .* says 8"),
+        ({"layers_to_transform": "0"}, "but must be layer numbers"),
+        ({"layers_to_transform": [0]}, "layers_to_transform cannot be used with a target_modules pattern"),
+        ({"rank_pattern": {"k_proj": 3}}, r"k_proj.lora_A.weight' has rank 4, but adapter_config.json .* says 3"),
+        ({"r": 8}, "has rank 4, but adapter_config.json .* says 8"),
         ({"target_modules": ".*"}, "embedding"),
         ({"target_modules": r".*_proj|lm_head"}, "'base_model.model.lm_head.lora_A.weight' is missing"),
     ],
@@ -343,10 +343,10 @@ Q = "base_model.model.model.layers.0.self_attn.q_proj"
         (lambda t: t.update({f"{Q}.lora_B.weight": torch.ones(32, 4).int()}), UnsupportedError, "type I32 are not"),
         (lambda t: t.update({f"{Q}.lora_B.bias": torch.ones(32)}), UnsupportedError, "lora_B.bias"),
         (lambda t: t.update({f"{Q}.lora_magnitude_vector": torch.ones(32)}), UnsupportedError, "magnitude_vector"),
-        (lambda t: t.update(pairs_of(LLAMA, {"lm_head": 4})), UnsupportedError, "target_modules.* leaves it out"),
+        (lambda t: t.update(pairs_of(LLAMA, {"lm_head": 4})), UnsupportedError, "target_modules.* excludes it"),
         (lambda t: t.update({"base_model.model.model.layers.2.mlp.up_proj.lora_A.weight": torch.ones(4, 32)}),
-         UnsupportedError, r"no place for the tensor \(at base_model.model.model.layers.2.mlp.up_proj.lora_A.weight\)"),
-        (lambda t: t.update({"base_model.model.lm_head.weight": LLAMA.head + 1}), UnsupportedError, "not this model's"),
+         UnsupportedError, r"does not use the tensor \(at base_model.model.model.layers.2.mlp.up_proj.lora_A.weight\)"),
+        (lambda t: t.update({"base_model.model.lm_head.weight": LLAMA.head + 1}), UnsupportedError, "differ from"),
         (lambda t: t.update({"base_model.model.lm_head.weight": torch.ones(50, 32)}), ModelFileError, r"\(48, 32\)"),
         (lambda t: t.update({"base_model.model.model.norm.weight": LLAMA.norm}), UnsupportedError, "model.norm.weight"),
     ],
@@ -372,7 +372,7 @@ def test_copies_of_the_base_are_its_own(tmp_path):
     write_gguf(tmp_path / "m.gguf", metadata_of(CONFIG), tensors_of(LLAMA, Q8_0))
     base = load(tmp_path / "m.gguf", as_stored=True)
     for name in names:
-        with pytest.raises(UnsupportedError, match="or this model's are quantised") as caught:
+        with pytest.raises(UnsupportedError, match="or those are quantised") as caught:
             with_adapter(base, save(tmp_path / "c", tensors | {name: copies[name]}, **config))
         assert caught.value.pointer == name
         assert "save_embedding_layers=False" in caught.value.hint
@@ -387,7 +387,7 @@ def test_files_that_are_not_there_or_broken(tmp_path):
     path = simple(tmp_path)
     (path / "adapter_model.safetensors").rename(path / "adapter_model.bin")
     with pytest.raises(
-        GuidedError, match=r"adapter_model.safetensors: there is no such file: only safetensors are read"
+        GuidedError, match=r"adapter_model.safetensors: there is no such file, and only safetensors are supported"
     ):
         with_adapter(LLAMA, path)
     (path / "adapter_config.json").write_text("{")
@@ -399,7 +399,7 @@ def test_files_that_are_not_there_or_broken(tmp_path):
 
 @pytest.mark.parametrize("name", ["nanochat", "gpt"])
 def test_other_architectures_take_none(tmp_path, name):
-    with pytest.raises(UnsupportedError, match=r"adapters of models of the type (NanoChat|GPT) are not"):
+    with pytest.raises(UnsupportedError, match=r"adapters of (NanoChat|GPT) models are not"):
         with_adapter(MODELS[name], simple(tmp_path))
 
 

@@ -15,7 +15,7 @@ from jsonschema import Draft202012Validator
 
 import guided
 from guided.errors import LimitExceeded, SpecError
-from guided.frontends.openai.response_format import closed
+from guided.frontends.openai.response_format import close_objects
 from guided.testing import strategies
 from tests.random_schemas import draw_schema
 
@@ -222,7 +222,7 @@ def test_a_recursion_that_is_described_is_not_written_out_for_ever():
 def test_a_member_that_would_never_end_is_not_required():
     node = {"type": "object", "properties": {"next": {"$ref": "#/$defs/n"}, "v": TEXT}, "additionalProperties": False}
     schema = {"$defs": {"n": node}, **members(n={"$ref": "#/$defs/n"})}
-    assert refused(schema) == {"/$defs/n/properties/next": "let it be null"}
+    assert refused(schema) == {"/$defs/n/properties/next": "allow null"}
     assert written(schema)["$defs"]["n"]["required"] == ["v"]
 
 
@@ -231,14 +231,15 @@ def test_a_member_that_would_never_end_is_not_required():
     [
         ({"anyOf": [members(a=TEXT), members(b=TEXT)]}, {"": "make it a member of an object"}),
         (["yes", "no"], {"": "make it a member of an object"}),
-        (members(a={"type": "string", "maxLength": 3}), {"/properties/a/maxLength": "write a pattern, as ^.{1,20}$"}),
+        (members(a={"type": "string", "maxLength": 3}),
+            {"/properties/a/maxLength": "write a pattern, such as ^.{1,20}$"}),
         (members(a={"type": "string", "format": "uri"}), {"/properties/a/format": "write a pattern"}),
         (members(a={"allOf": [{"pattern": "a"}, {"pattern": "b"}], "type": "string"}),
-            {"/properties/a/allOf": "write the cases out, under anyOf"}),
+            {"/properties/a/allOf": "write out the cases under anyOf"}),
         (members(a={"type": "string", "not": {"const": "x"}}),
-            {"/properties/a/not": "write the cases out, under anyOf"}),
+            {"/properties/a/not": "write out the cases under anyOf"}),
         (members(a={"oneOf": [{"type": "integer"}, {"type": "number"}]}),
-            {"/properties/a/oneOf": "write anyOf, if a value may be of several cases"}),
+            {"/properties/a/oneOf": "write anyOf if a value may satisfy several cases"}),
         (members(a={"type": "object"}), {"/properties/a/properties": "write a list of objects with a key and a value"}),
         (members(a={"type": "object", "additionalProperties": TEXT}),
             {"/properties/a/additionalProperties": "write a list of objects with a key and a value"}),
@@ -248,7 +249,7 @@ def test_a_member_that_would_never_end_is_not_required():
         (members(a={}), {"/properties/a": "write the type of the value"}),
         (members(a=True), {"/properties/a": "write the type of the value"}),
         (members(a={"$ref": "https://x.org/y"}), {"/properties/a/$ref": "write #/$defs/NAME"}),
-        ({**members(a=TEXT), "required": ["a", "b"]}, {"/required": "name it"}),
+        ({**members(a=TEXT), "required": ["a", "b"]}, {"/required": "declare it"}),
     ],
 )  # fmt: skip
 def test_what_strict_mode_refuses_has_a_place_and_a_hint(schema, places):
@@ -264,7 +265,7 @@ def _last(pointer: str) -> str:
 @pytest.mark.parametrize(
     ("schema", "place", "told"),
     [
-        (members(**{f"m{n}": TEXT for n in range(5001)}), "", "5001 properties, and 5000"),
+        (members(**{f"m{n}": TEXT for n in range(5001)}), "", "5001 properties, but at most 5000"),
         (members(a={"type": "string", "enum": [str(n) for n in range(1001)]}), "", "1001 values of enumerations"),
         (members(a={"type": "string", "enum": [f"{n:0100}" for n in range(251)]}), "/properties/a/enum", "15000"),
         (members(**{"m" * 120_001: TEXT}), "", "120001 characters"),
@@ -281,7 +282,7 @@ def test_levels():
         return members(a=TEXT) if levels == 1 else members(a={"type": "array", "items": nested(levels - 1)})
 
     assert guided.to_openai_schema(nested(10)).ok
-    assert "11 levels of objects, and 10" in guided.to_openai_schema(nested(11)).remarks[0].reason
+    assert "11 levels of objects, but at most 10" in guided.to_openai_schema(nested(11)).remarks[0].reason
     by_reference = {"$defs": {"d": nested(10)}, **members(a={"$ref": "#/$defs/d"})}
     assert not guided.to_openai_schema(by_reference).ok
     with pytest.raises(LimitExceeded):
@@ -294,7 +295,7 @@ def test_levels():
         ({"type": "strng"}, "/type", "'strng' is not a type"),
         (members(a={"type": ["string", "text"]}), "/properties/a/type/1", "'text' is not a type"),
         ({"properties": [1]}, "/properties", "properties must be an object of schemas, not an array"),
-        (members(a=3), "/properties/a", "a schema is an object or a boolean, this is a number"),
+        (members(a=3), "/properties/a", "a schema must be an object or a boolean, not a number"),
         (members(a={"pattern": "("}), "/properties/a/pattern", "pattern: missing \\)"),
         ({"type": "object", "required": "a"}, "/required", "required must be an array of strings"),
         (members(a={"anyOf": []}), "/properties/a/anyOf", "anyOf must be a non-empty array of schemas"),
@@ -341,9 +342,9 @@ def test_constraints_of_every_kind():
         with pytest.raises(SpecError):
             guided.to_openai_schema(wrong)
     for name in ("a b", "", 5):
-        with pytest.raises(SpecError, match="no name"):
+        with pytest.raises(SpecError, match="not a valid schema name"):
             guided.to_openai_schema(TEXT, name=name)
-    with pytest.raises(SpecError, match="description is 5, it must be a text"):
+    with pytest.raises(SpecError, match="description is 5, but must be a string"):
         guided.to_openai_schema(TEXT, description=5)
     titled = guided.to_openai_schema({**members(a=TEXT), "title": "An order!"}, description="d")
     assert titled["json_schema"]["name"] == "An_order_" and titled["json_schema"]["description"] == "d"
@@ -367,7 +368,7 @@ def test_other_formats():
         guided.from_response_format({"type": "json_schema", "json_schema": {"name": "x"}})
     assert caught.value.pointer == "/json_schema/schema"
     for other in (None, 3, "json_object"):
-        with pytest.raises(SpecError, match="is no response_format"):
+        with pytest.raises(SpecError, match="is not a response_format"):
             guided.from_response_format(other)
     with pytest.raises(SpecError, match=r"json\.loads"):
         guided.to_openai_schema('{"type": "object"}')
@@ -376,12 +377,13 @@ def test_other_formats():
 def test_closed_closes_every_object_that_does_not_say():
     cases = {"anyOf": [{"properties": {}}]}
     schema = {"type": "object", "properties": {"a": cases}, "$defs": {"d": {"type": "object"}}}
-    found = closed(schema)
+    found = close_objects(schema)
     assert found["additionalProperties"] is found["$defs"]["d"]["additionalProperties"] is False
     assert found["properties"]["a"]["anyOf"] == [{"properties": {}, "additionalProperties": False}]
-    composed = closed({"properties": {"a": TEXT}, "anyOf": [{"properties": {"b": TEXT}, "required": ["b"]}, {}]})
+    composed = close_objects({"properties": {"a": TEXT}, "anyOf": [{"properties": {"b": TEXT}, "required": ["b"]}, {}]})
     assert [Draft202012Validator(composed).is_valid(value) for value in ({"a": "", "b": ""}, {"a": ""}, {"c": 1})] == [
         True, True, False
     ]  # fmt: skip
-    assert closed({"type": "object", "additionalProperties": TEXT}) == {"type": "object", "additionalProperties": TEXT}
+    kept = {"type": "object", "additionalProperties": TEXT}
+    assert close_objects(kept) == kept
     assert "additionalProperties" not in schema

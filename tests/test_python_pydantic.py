@@ -285,12 +285,12 @@ def test_types_of_pydantic_stand_inside_of_others():
         (pydantic.FilePath, "whether a file exists is not enforced (file-path)"),
         (pydantic.DirectoryPath, "whether a file exists is not enforced (directory-path)"),
         (pydantic.NewPath, "whether a file exists is not enforced (new-path)"),
-        (pydantic.PastDate, "the clock is not enforced (past-date)"),
-        (pydantic.FutureDatetime, "the clock is not enforced (future-date-time)"),
-        (pydantic.Json[int], "the type of JSON that stands in a string is not enforced (json-string)"),
+        (pydantic.PastDate, "comparison with the current time is not enforced (past-date)"),
+        (pydantic.FutureDatetime, "comparison with the current time is not enforced (future-date-time)"),
+        (pydantic.Json[int], "the type of the JSON value in a string is not enforced (json-string)"),
         (
             Annotated[datetime.timedelta, Field(gt=datetime.timedelta(1))],
-            "bounds of times and durations is not enforced (limited-duration)",
+            "a bound on times or durations is not enforced (limited-duration)",
         ),
     ],
 )
@@ -302,7 +302,7 @@ def test_what_no_grammar_can_say_is_warned_of(tp, reason):
 
 
 def test_what_pydantic_does_not_describe_is_refused():
-    with pytest.raises(UnsupportedError, match="since pydantic does not describe it"):
+    with pytest.raises(UnsupportedError, match="since pydantic cannot describe it"):
         type_to_schema(Annotated[type, Field(description="a class")])
 
 
@@ -311,7 +311,7 @@ def test_paths_and_bytes_need_no_pydantic():
     assert value_of(pathlib.PurePath, "a/b") == pathlib.PurePath("a/b")
     assert value_of(dict[bytes, pathlib.Path], {"a": "b"}) == {b"a": pathlib.Path("b")}
     assert GrammarMatcher(grammar(list[pathlib.Path])).accept_string('["a"]')
-    with pytest.raises(UnsupportedError, match="the keys of a JSON object are strings"):
+    with pytest.raises(UnsupportedError, match="the keys of a JSON object must be strings"):
         type_to_schema(dict[pathlib.Path, int])
 
 

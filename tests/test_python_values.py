@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from guided import GrammarCompiler, GrammarMatcher
 from guided.errors import SpecError, UnsupportedError
 from guided.frontends.python_types.type_schema import type_to_schema
-from guided.frontends.python_types.value_readers import DEEPEST, text_reader, value_of, value_reader
+from guided.frontends.python_types.value_readers import MAX_DEPTH, text_reader, value_of, value_reader
 from guided.matching.constraint import compile_constraint, value_parser
 from guided.matching.sentences import byte_vocabulary, sentence
 
@@ -286,9 +286,9 @@ def test_depth_is_bounded():
             value = {"value": 0, "children": [value]}
         return value
 
-    assert value_of(Tree, tree(DEEPEST // 2 - 1)).children
-    with pytest.raises(SpecError, match=f"nests more than {DEEPEST} deep"):
-        value_of(Tree, tree(DEEPEST))
+    assert value_of(Tree, tree(MAX_DEPTH // 2 - 1)).children
+    with pytest.raises(SpecError, match=f"nests more than {MAX_DEPTH} deep"):
+        value_of(Tree, tree(MAX_DEPTH))
 
 
 def test_annotated_bounds():
@@ -384,12 +384,12 @@ def test_methods_and_calls():
         (lambda *args: None, "has no name for each argument"),
         (lambda **more: None, "has no name for each argument"),
         (list[book], "book has no JSON Schema"),
-        (set[list[int]], "list has no hash"),
-        (set[Tree], "Tree has no hash"),
-        (frozenset[tuple[Movie, int]], "has no hash"),
-        (set[tuple[Any, ...]], "has no hash"),
-        (dict[int, str], "the keys of a JSON object are strings"),
-        (dict[uuid.UUID, str], "the keys of a JSON object are strings"),
+        (set[list[int]], "list is not hashable"),
+        (set[Tree], "Tree is not hashable"),
+        (frozenset[tuple[Movie, int]], "is not hashable"),
+        (set[tuple[Any, ...]], "is not hashable"),
+        (dict[int, str], "the keys of a JSON object must be strings"),
+        (dict[uuid.UUID, str], "the keys of a JSON object must be strings"),
         (tuple[int, *tuple[str, ...]], "inside has no JSON Schema"),
         (bytearray, "bytearray has no JSON Schema"),
         (typing.Optional, "Optional has no JSON Schema"),

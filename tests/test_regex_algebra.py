@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from guided.frontends.regex.algebra import Edges, alt, conj, meet, negate, repeat, seq, within
 from guided.frontends.regex.budget import Budget
-from guided.frontends.regex.derivatives import NOTHING, Terms, contains, partition
+from guided.frontends.regex.derivatives import EMPTY_STRING, Terms, contains, partition
 from guided.frontends.regex.state_elimination import eliminate
 from guided.ir.nodes import Alt, And, Chars, Length, Node, Not, Repeat, Seq, Text
 from guided.ir.ranges import ALL_CHARS, Ranges, charset, complement
@@ -126,4 +126,4 @@ def test_equal_terms_have_one_number() -> None:
     terms = Terms()
     assert terms.read(Alt((Text("a"), Text("b")))) == terms.read(Alt((Text("b"), Text("a"))))
     assert terms.read(Not(Not(Text("a")))) == terms.read(Text("a"))
-    assert terms.read(Repeat(Seq(()), 0, None)) == NOTHING
+    assert terms.read(Repeat(Seq(()), 0, None)) == EMPTY_STRING

@@ -19,10 +19,10 @@ HINT_6 = "wrap the repeated part: (?:..)"
 RANGE = "the ends of a range are single characters, the lower one first; write \\- for a hyphen"
 HINT_8 = "\\x takes 2 hexadecimal digits"
 NO_GROUP = "there is no such group; write \\0NN for an octal escape"
-DEFINE = "define the group before this place"
+DEFINE = "define the group before this point"
 HINT_11 = "give the group another name"
 FLAGS = "write (?flags:..) or, at the start of the pattern, (?flags); the flags are a, i, m, s, u and x"
-WIDTH = "give every alternative the same width; dialect='ecma' takes any width"
+WIDTH = "give every alternative the same width; dialect='ecma' allows any width"
 COUNTS = "write {n}, {n,} or {n,m}; or \\{"
 NOT_REPEATED = "lookarounds and anchors cannot be repeated with the u flag: wrap them in (?:..)"
 NO_ESCAPE = "there is no such escape with the u flag"
@@ -31,7 +31,7 @@ IDENTIFIER = "a name is an identifier: (?<name>..)"
 ECMA_KINDS = "groups are (..), (?:..), (?<name>..), (?=..), (?!..), (?<=..), (?<!..) and (?ims-ims:..)"
 PROPERTY = "write \\p{Property} or \\p{Property=Value}"
 REFERENCE = "repeat the group's pattern, or list the possible texts as alternatives"
-ATOMIC = "use the plain group or quantifier, or begin its parts with other characters than what follows"
+ATOMIC = "use an ordinary group or quantifier, or let its parts begin with characters that cannot follow it"
 
 MALFORMED = [
     ("python", "a(b", "missing ), unterminated subpattern", (1, 2), OPEN_GROUP),
@@ -54,7 +54,7 @@ MALFORMED = [
     ("python", "a{2}{3}", "multiple repeat", (4, 7), HINT_6),
     ("python", "a+*", "multiple repeat", (2, 3), HINT_6),
     ("python", "a{3,1}", "min repeat greater than max repeat", (1, 6), "write {1,3}"),
-    ("python", "a{5000000000}", "the repetition number is too large", (1, 13), "counts end at 4294967294"),
+    ("python", "a{5000000000}", "the repetition number is too large", (1, 13), "the largest count is 4294967294"),
     ("python", "[z-a]", "bad character range z-a", (1, 4), RANGE),
     ("python", "[a-\\d]", "bad character range a-\\d", (1, 5), RANGE),
     ("python", "[\\w-z]", "bad character range \\w-z", (1, 5), RANGE),
@@ -75,7 +75,7 @@ MALFORMED = [
     ),
     ("python", "\\x4", "incomplete escape \\x4", (0, 3), HINT_8),
     ("python", "\\u12", "incomplete escape \\u12", (0, 4), "\\u takes 4 hexadecimal digits"),
-    ("python", "\\U00110000", "bad escape \\U00110000", (0, 10), "code points end at 0010FFFF"),
+    ("python", "\\U00110000", "bad escape \\U00110000", (0, 10), "the largest code point is 0010FFFF"),
     ("python", "\\U0001", "incomplete escape \\U0001", (0, 6), "\\U takes 8 hexadecimal digits"),
     ("python", "\\N", "missing {", (0, 2), "write \\N{NAME OF THE CHARACTER}"),
     ("python", "\\N{", "missing character name", (0, 3), "write a character name and }"),
@@ -85,7 +85,7 @@ MALFORMED = [
         "\\N{NO SUCH}",
         "undefined character name 'NO SUCH'",
         (0, 11),
-        "use a name of the Unicode character database",
+        "use a name from the Unicode character database",
     ),
     ("python", "\\400", "octal escape value \\400 outside of range 0-0o377", (0, 4), "write \\xNN or \\uNNNN"),
     ("python", "[\\400]", "octal escape value \\400 outside of range 0-0o377", (1, 5), "write \\xNN or \\uNNNN"),
@@ -93,7 +93,7 @@ MALFORMED = [
     ("python", "\\1(a)", "invalid group reference 1", (0, 2), NO_GROUP),
     ("python", "(a\\1)", "cannot refer to an open group", (2, 4), "refer to a group after its )"),
     ("python", "(?P<a>.)(?P=b)", "unknown group name 'b'", (8, 14), DEFINE),
-    ("python", "(?P<1a>.)", "bad character in group name '1a'", (0, 7), "a name is a Python identifier"),
+    ("python", "(?P<1a>.)", "bad character in group name '1a'", (0, 7), "a group name must be a Python identifier"),
     ("python", "(?P<a", "missing >, unterminated name", (0, 5), "close the name with >"),
     ("python", "(?P<a>.)(?P<a>.)", "redefinition of group name 'a' as group 2; was group 1", (8, 14), HINT_11),
     ("python", "(?P>a)", "unknown extension ?P>", (0, 4), "(?P<name>..) names a group, (?P=name) refers to it"),
@@ -104,7 +104,7 @@ MALFORMED = [
         (0, 4),
         "a named group is (?P<name>..), a lookbehind (?<=..) or (?<!..)",
     ),
-    ("python", "(?", "unexpected end of pattern", (0, 2), "(? begins a group of a special kind: (?:..)"),
+    ("python", "(?", "unexpected end of pattern", (0, 2), "(? begins a special group, such as (?:..)"),
     (
         "python",
         "(?z)",
@@ -117,7 +117,7 @@ MALFORMED = [
         "a(?i)b",
         "global flags not at the start of the expression",
         (1, 5),
-        "put the flags first, or write (?flags:..) around the part they are for",
+        "put the flags first, or write (?flags:..) around the part that they apply to",
     ),
     ("python", "(?i", "missing -, : or )", (0, 3), FLAGS),
     (
@@ -125,7 +125,7 @@ MALFORMED = [
         "(?L)a",
         "bad inline flags: cannot use 'L' flag with a str pattern",
         (0, 3),
-        "leave it out: str patterns know no locale",
+        "leave it out: str patterns do not depend on the locale",
     ),
     ("python", "(?au)b", "bad inline flags: flags 'a', 'u' and 'L' are incompatible", (0, 4), "use one of them"),
     ("python", "(?i-i:a)", "bad inline flags: flag turned on and off", (0, 6), "name each flag once"),
@@ -152,7 +152,7 @@ MALFORMED = [
     ),
     ("python", "(?(", "missing group name", (0, 3), "write a group name and )"),
     ("python", "[\\b-\\a]", "bad character range \\b-\\a", (1, 6), RANGE),
-    ("python", "(?a)(?u)b", "ASCII and UNICODE flags are incompatible", (4, 8), "use one of a and u"),
+    ("python", "(?a)(?u)b", "ASCII and UNICODE flags are incompatible", (4, 8), "use either a or u"),
     ("ecma", "a(b", "missing ), unterminated subpattern", (1, 2), OPEN_GROUP),
     ("ecma", "a)b", "unbalanced parenthesis", (1, 2), HINT_2),
     ("ecma", "]", "lone ]", (0, 1), "write \\]"),
@@ -203,7 +203,7 @@ MALFORMED = [
         "\\p{Foo}",
         "unknown Unicode property 'Foo'",
         (0, 7),
-        "names are exact, with their capitals and underscores",
+        "write names exactly, with their capitals and underscores",
     ),
     ("ecma", "\\p{Greek}", "unknown Unicode property 'Greek'", (0, 9), "write \\p{Script=Greek}"),
     (
@@ -211,7 +211,7 @@ MALFORMED = [
         "\\p{Script=Foo}",
         "unknown Unicode property 'Script=Foo'",
         (0, 14),
-        "Script has no such value; names are exact, with their capitals and underscores",
+        "Script has no such value; write names exactly, with their capitals and underscores",
     ),
     ("ecma", "\\p", "invalid property name", (0, 2), PROPERTY),
     ("ecma", "\\pL", "invalid property name", (0, 2), PROPERTY),
@@ -221,7 +221,7 @@ MALFORMED = [
         "\\p{Foo=Bar}",
         "unknown Unicode property 'Foo=Bar'",
         (0, 11),
-        "the properties with a value are General_Category, Script and Script_Extensions",
+        "only General_Category, Script and Script_Extensions take a value",
     ),
     ("ecma", "\\_", "invalid escape", (0, 2), "write _ without the backslash"),
     ("ecma", "\\A", "invalid escape", (0, 2), "write ^"),
@@ -230,30 +230,30 @@ MALFORMED = [
 ]
 
 REFUSED = [
-    ("python", "(a)\\1", "back-references are not enforced: the language is not regular", (3, 5), REFERENCE),
-    ("python", "(?P<a>.)(?P=a)", "back-references are not enforced: the language is not regular", (8, 14), REFERENCE),
+    ("python", "(a)\\1", "back-references are not supported: the language is not regular", (3, 5), REFERENCE),
+    ("python", "(?P<a>.)(?P=a)", "back-references are not supported: the language is not regular", (8, 14), REFERENCE),
     (
         "python",
         "(a)?(?(1)b|c)",
-        "conditional groups are not enforced",
+        "conditional groups are not supported",
         (4, 9),
         "write the two cases as alternatives: (?:..|..)",
     ),
     (
         "python",
         "(?:a|ab)*+c",
-        "this atomic group or possessive quantifier depends on the order of attempts in a way that is not enforced",
+        "this atomic group or possessive quantifier depends on the order of attempts in a way that is not supported",
         (0, 10),
         ATOMIC,
     ),
     (
         "python",
         "(?>a*b*|c)?+\\b",
-        "this atomic group or possessive quantifier depends on the order of attempts in a way that is not enforced",
+        "this atomic group or possessive quantifier depends on the order of attempts in a way that is not supported",
         (0, 12),
         ATOMIC,
     ),
-    ("python", "a{2147483648}", "counts past 2147483647 are not enforced", (1, 13), "use a smaller count"),
+    ("python", "a{2147483648}", "counts above 2147483647 are not supported", (1, 13), "use a smaller count"),
     (
         "python",
         "(?:(?!.{900}a).|bc)*d",
@@ -261,9 +261,9 @@ REFUSED = [
         (3, 14),
         "use shorter lookarounds and smaller counts, or move them out of the repetition",
     ),
-    ("ecma", "(a)\\1", "back-references are not enforced: the language is not regular", (3, 5), REFERENCE),
-    ("ecma", "\\k<a>(?<a>.)", "back-references are not enforced: the language is not regular", (0, 5), REFERENCE),
-    ("ecma", "a{2147483648,}", "counts past 2147483647 are not enforced", (1, 14), "use a smaller count"),
+    ("ecma", "(a)\\1", "back-references are not supported: the language is not regular", (3, 5), REFERENCE),
+    ("ecma", "\\k<a>(?<a>.)", "back-references are not supported: the language is not regular", (0, 5), REFERENCE),
+    ("ecma", "a{2147483648,}", "counts above 2147483647 are not supported", (1, 14), "use a smaller count"),
 ]
 
 

@@ -105,8 +105,8 @@ def test_many_texts_need_states_by_their_characters():
 
 
 def test_states_and_steps_are_bounded(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(preferred_module, "_MOST_STEPS", 1_000_000)
-    monkeypatch.setattr(preferred_module, "_MOST_EDGES", 1_000)
+    monkeypatch.setattr(preferred_module, "_MAX_STEPS", 1_000_000)
+    monkeypatch.setattr(preferred_module, "_MAX_EDGES", 1_000)
     for pattern, what in (
         ("(?:a|b)*a(?:a|b){18}", "edges between states"),
         ("(?:a?){9000}", "1000000 steps"),

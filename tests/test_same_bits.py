@@ -25,7 +25,7 @@ from guided.engine.runner import Chunk, ModelRunner, cache_shape
 from guided.kernels import geglu, gelu, multiply, rms_norm, softcap, swiglu
 from guided.kv.cache import KVCache, KVView
 from guided.kv.dense import DenseCache
-from guided.kv.quantised import PackedKVView, QuantisedCache, pack, quantised
+from guided.kv.quantised import PackedKVView, QuantisedCache, pack, packed_shape
 from guided.models.architectures.gpt import GPT, GPTConfig
 from guided.models.architectures.llama import Llama, LlamaConfig
 from guided.models.block_matrix import BlockMatrix
@@ -263,7 +263,7 @@ class Judge:
 
     def cache(self) -> KVCache:
         shape = cache_shape(self.model)
-        return QuantisedCache(DenseCache(quantised(shape), 128), shape) if self.packed else DenseCache(shape, 128)
+        return QuantisedCache(DenseCache(packed_shape(shape), 128), shape) if self.packed else DenseCache(shape, 128)
 
     def read(self, tokens: list[int]) -> tuple[torch.Tensor, tuple[torch.Tensor, ...]]:
         """Of all of them; keys and values of all layers."""
@@ -298,7 +298,7 @@ def test_however_texts_are_read(name, packed, seed):
 def check_texts(judge: Judge, kind: str, texts: list, wanted: list, rng: random.Random) -> None:
     """Over one kind of cache, twice."""
     shape = cache_shape(judge.model)
-    inner = CACHES[kind](quantised(shape) if judge.packed else shape, 40)
+    inner = CACHES[kind](packed_shape(shape) if judge.packed else shape, 40)
     runner = ModelRunner(judge.model, QuantisedCache(inner, shape) if judge.packed else inner)
     for warm in (False, True):
         leases = [runner.cache.open(text) if warm else runner.cache.open([]) for text in texts]

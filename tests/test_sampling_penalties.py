@@ -89,7 +89,7 @@ def test_the_definitions(row, numbers, prompt, output):
     logits, expected = torch.tensor(row), oracle(row, params, prompt, output)
     penalties = Penalties(params, prompt, ENDS, SIZE)
     if not expected:
-        with pytest.raises(GuidedError, match="forbid each token"):
+        with pytest.raises(GuidedError, match="forbid every token"):
             penalise(penalties, logits, output)
         return
     for i in range(len(output)):  # what was seen before changes nothing
@@ -174,7 +174,7 @@ def test_reading_the_output_bit_by_bit_or_at_once(numbers, prompt, output):
 
 def test_ids_past_the_vocabulary_are_refused():
     for numbers in ({"logit_bias": {12: 1.0}}, {"allowed_token_ids": [1, 12]}, {"bad_words": [[0], [12, 1]]}):
-        with pytest.raises(ValueError, match="token 12 is named"):
+        with pytest.raises(ValueError, match="contains token 12"):
             Penalties(SamplingParams(**numbers), [], ENDS, SIZE)
 
 

@@ -75,7 +75,7 @@ def test_tokens_of_prompts_that_wait_are_bounded_but_one_prompt_always_may():
                 await until(lambda: server.admission.queued_tokens == 80)
                 refused = await post(http, {**SHORT, "prompt": "y", "stream": True})
                 assert told(refused) == (503, "ServiceUnavailableError", "overloaded")
-                assert "80 tokens of prompts wait already" in refused.json()["error"]["message"]
+                assert "80 prompt tokens are already waiting" in refused.json()["error"]["message"]
             assert (await first).status_code == 200
             assert (await post(http, SHORT)).status_code == 200
             assert await becomes_idle(server)
@@ -99,7 +99,7 @@ def test_a_key_has_its_own_bounds():
             codes = [(await post(http, SHORT, **one)).status_code for _ in range(3)]
             assert codes == [200, 200, 429]  # what was refused did not count
             last = await post(http, SHORT, **one)
-            assert last.headers["retry-after"] in ("19", "20") and "3 requests a minute" in last.text
+            assert last.headers["retry-after"] in ("19", "20") and "3 requests per minute" in last.text
             assert server.admission.rejections == {"max_requests_per_key": 1, "requests_per_minute": 2}
 
     asyncio.run(run())
@@ -113,7 +113,7 @@ def test_the_official_client_knows_both_refusals():
             with pytest.raises(openai.RateLimitError):
                 await ask.completions.create(model="guided", **SHORT)
             server.thread.draining = True
-            with pytest.raises(openai.InternalServerError, match="the server ends"):
+            with pytest.raises(openai.InternalServerError, match="the server is shutting down"):
                 await ask.completions.create(model="guided", **SHORT)
 
     asyncio.run(run())

@@ -139,14 +139,14 @@ def test_completions_of_many_prompts():
         ({"messages": SAY, "temperature": -1}, "temperature", "greater than or equal to 0"),
         ({"messages": SAY, "top_k": -5}, "top_k", "greater than or equal to -1"),
         ({"messages": SAY, "n": 0}, "n", "greater than or equal to 1"),
-        ({"messages": SAY, "stream_options": {"include_usage": True}}, None, "goes with stream=true"),
-        ({"messages": SAY, "top_logprobs": 2}, None, "goes with logprobs=true"),
+        ({"messages": SAY, "stream_options": {"include_usage": True}}, None, "requires stream=true"),
+        ({"messages": SAY, "top_logprobs": 2}, None, "requires logprobs=true"),
         ({"messages": [{"role": "robot", "content": "x"}]}, "messages.0.role", "robot"),
         ({"messages": SAY, "temprature": None}, "temprature", "did you mean temperature?"),
         ({"messages": None}, "messages", "required"),
         ({"messages": SAY, "regex": "(a"}, "regex", "^"),
         ({"messages": SAY, "stream": True, "lark": "start: b"}, "lark", "define it"),
-        ({"messages": SAY, "regex": "a{30}", "max_tokens": 5}, "max_tokens", "give max_tokens=30 at least"),
+        ({"messages": SAY, "regex": "a{30}", "max_tokens": 5}, "max_tokens", "set max_tokens to 30 or more"),
         ({"messages": SAY, "response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema":
             {"properties": {"a": {"minimum": "x"}}}}}},
             "response_format.json_schema.schema/properties/a/minimum", "minimum"),
@@ -185,7 +185,7 @@ def test_echo_is_refused_since_the_prompt_would_not_be_there():
 
 def test_other_errors_are_the_clients_classes():
     async def body(ask):
-        with pytest.raises(openai.NotFoundError, match="there is no model 'other'"):
+        with pytest.raises(openai.NotFoundError, match="the model 'other' does not exist"):
             await ask.chat.completions.create(model="other", messages=SAY)
         with pytest.raises(openai.NotFoundError):
             await ask.post("/nowhere", cast_to=object, body={})
@@ -197,15 +197,15 @@ def test_other_errors_are_the_clients_classes():
 
 def test_keys():
     async def body(ask):
-        with pytest.raises(openai.AuthenticationError, match="this key is not known"):
+        with pytest.raises(openai.AuthenticationError, match="the API key is invalid"):
             await ask.models.list()
-        with pytest.raises(openai.AuthenticationError, match="a key is needed"):
+        with pytest.raises(openai.AuthenticationError, match="an API key is required"):
             await ask.get("/models", cast_to=object, options={"headers": {"Authorization": openai.Omit()}})
         known = ask.with_options(api_key="secret").models
         (model,) = (await known.list()).data
         assert model.id == "guided"
         assert await known.retrieve("guided") == model
-        with pytest.raises(openai.NotFoundError, match="there is no model 'other/one'"):
+        with pytest.raises(openai.NotFoundError, match="the model 'other/one' does not exist"):
             await known.retrieve("other/one")
 
     run(body, api_keys=("other", "secret"))

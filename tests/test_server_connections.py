@@ -56,7 +56,7 @@ def test_a_head_that_comes_slowly_is_given_up():
             client.sendall(bytes([next(slow)]))
         status, error = told(client)
         assert (status, error["code"]) == (408, "body_timeout")
-        assert error["message"].startswith("the head of the request")
+        assert error["message"].startswith("the headers of the request")
 
 
 class Clock:

@@ -23,7 +23,7 @@ from guided.server.http.lanes import SMALL, Lanes
 from guided.server.openai.reading import read_request
 from guided.server.openai.requests import ChatRequest, CompletionRequest
 from guided.server.openai.responses_request import InputTokensRequest
-from guided.server.preparing import Preparing
+from guided.server.preparing import RequestPreparer
 from guided.server.routes.openai import prepare_request
 from guided.server.server import Server
 from guided.server.settings import Settings
@@ -32,7 +32,7 @@ from tests.live_server import served
 from tests.server_support import small_engine
 
 SERVER = Server(small_engine(context=20_000), Settings())
-PREPARING = Preparing(SERVER.engine, 5.0)
+PREPARING = RequestPreparer(SERVER.engine, 5.0)
 NAMES = [f"{kind.__name__} {name}" for kind, name, _ in BODIES]
 
 
@@ -193,7 +193,7 @@ def test_long_stops_cost_a_step_for_each_character():
             assert watch.read("a") is None
     finally:
         sys.setprofile(None)
-    assert watch.decided == 0 and calls < 2000 * 20 * 12
+    assert watch.decided_length == 0 and calls < 2000 * 20 * 12
 
 
 def test_samples_share_the_ids_of_their_request():

@@ -7,6 +7,8 @@ import asyncio
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
@@ -18,10 +20,12 @@ pytest.importorskip("openai", reason="openai is not installed")
 
 from guided.errors import GuidedError, OptionError  # noqa: E402
 from guided.server.engine_thread import EngineStopped  # noqa: E402
+from guided.server.http.admission import Admission  # noqa: E402
 from guided.server.http.errors import RequestError, body_of, status_of  # noqa: E402
 from guided.server.openai.requests import ChatRequest, CompletionRequest, read_request  # noqa: E402
 from guided.server.openai.responses_request import ResponsesRequest  # noqa: E402
 from guided.server.preparing import CompileTimeout  # noqa: E402
+from guided.server.settings import Settings  # noqa: E402
 from tests.test_server_app import SAY, served  # noqa: E402
 
 ROOT = Path(__file__).parent.parent
@@ -79,24 +83,34 @@ def test_the_examples_of_the_guide(status, request_, body):
     asyncio.run(whole())
 
 
+def refusal(requests: int, *, waiting: int = 0, draining: bool = False, **settings: Any) -> RequestError:
+    """How the admission refuses the last of some requests of one key, while outputs of others are waiting."""
+    others = SimpleNamespace(tasks=[SimpleNamespace(admitted=0.0)] * waiting)
+    thread: Any = SimpleNamespace(open=[others], draining=draining, alive=True)
+    admission = Admission(thread, Settings(**settings))
+    for _ in range(requests - 1):
+        admission.enter(1)
+    with pytest.raises(RequestError) as refused:
+        admission.enter(1)
+    return refused.value
+
+
 def test_the_examples_that_no_request_alone_has():
     told = [
         body_of(error)
         for error in (
             ZeroDivisionError("x"),
-            MemoryError("600 tokens do not fit into a cache of 512"),
+            MemoryError("600 tokens do not fit into a cache of 512 positions"),
             EngineStopped("the engine has stopped: what others wrote"),
-            RequestError("256 requests wait already", code="overloaded", status=503),
-            RequestError("the client has gone away", status=499),
-            CompileTimeout("the specification was not compiled within 10 seconds: make it smaller"),
+            refusal(1, waiting=256),
+            RequestError("the client closed the connection", status=499),
+            CompileTimeout("the specification did not compile within 10 seconds: make it smaller"),
             RequestError("the body did not arrive within 30 s", code="body_timeout", status=408),
-            RequestError(
-                "this key may send 60 requests a minute: the next one in 1 s", code="rate_limit_exceeded", status=429
-            ),
+            refusal(61, requests_per_minute=60),
             RequestError("the request was aborted", code="aborted", status=499),
-            RequestError("the server ends: it answers no new requests", code="draining", status=503),
+            refusal(1, draining=True),
             RequestError(
-                "no place became free for the request within 120 s: come again", code="queue_timeout", status=503
+                "no slot in the batch became free within 120 s: retry later", code="queue_timeout", status=503
             ),
             RequestError("the request was not answered within 600 s", code="request_timeout", status=503),
         )
@@ -181,8 +195,8 @@ def test_options_out_of_their_range_are_the_clients(options):
         (b'{"prompt": "a"', "not JSON"),
         (b'{"prompt": "\xff"}', "not JSON"),
         (b'{"prompt": "\xed\xa0\x80"}', "not JSON"),
-        (b'{"prompt": "a", "temperature": NaN}', "NaN is no finite number"),
-        (b'{"prompt": "a", "temperature": 1e999}', "1e999 is no finite number"),
+        (b'{"prompt": "a", "temperature": NaN}', "NaN is not a finite number"),
+        (b'{"prompt": "a", "temperature": 1e999}', "1e999 is not a finite number"),
         (rb'{"prompt": "\ud800"}', "half of a surrogate pair"),
         (rb'{"prompt": "a", "\udc00": 1}', "half of a surrogate pair"),
         (b"[" * 100_000, "256 deep"),

@@ -108,14 +108,14 @@ def test_a_client_that_goes_away_frees_its_place_within_a_step(stream: bool):
 def test_a_client_that_goes_away_while_its_specification_is_compiled(monkeypatch: pytest.MonkeyPatch):
     with listening() as (server, address):
         entered, leave = threading.Event(), threading.Event()
-        made = server.thread.preparing._make_steppers
+        made = server.thread.preparer._make_steppers
 
         def slow(*arguments):
             entered.set()
             assert leave.wait(20)
             return made(*arguments)
 
-        monkeypatch.setattr(server.thread.preparing, "_make_steppers", slow)
+        monkeypatch.setattr(server.thread.preparer, "_make_steppers", slow)
         with pytest.raises(httpx.ReadTimeout):
             httpx.post(f"{address}/v1/completions", json={"prompt": "a", "regex": "b"}, timeout=0.2)
         assert entered.wait(10)

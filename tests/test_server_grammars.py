@@ -305,7 +305,7 @@ def test_too_many_inspections_are_told_to_come_again(monkeypatch):
         assert (found.count(200), found.count(503)) == (32, 8)
         assert {(await post()).status_code for _ in range(40)} == {200}, "there is room again"
         gate.clear()
-        monkeypatch.setattr(grammars, "_PATIENCE", 0.01)
+        monkeypatch.setattr(grammars, "_TIMEOUT", 0.01)
         late = await post()
         assert late.status_code == 503 and late.json()["error"]["code"] == "request_timeout"
         gate.set()
@@ -326,14 +326,14 @@ def test_an_inspection_ends_once_its_client_is_answered(monkeypatch):
 
     async def body(ask, server, http):
         monkeypatch.setattr(grammars, "sample", endless)
-        monkeypatch.setattr(grammars, "_PATIENCE", 600.0)
+        monkeypatch.setattr(grammars, "_TIMEOUT", 600.0)
         asked = asyncio.ensure_future(http.post("/v1/grammars/sample", json={"regex": "a"}))
         assert await asyncio.to_thread(begun.wait, 30) and not ended.is_set()
         asked.cancel()  # the client has gone
         assert await asyncio.to_thread(ended.wait, 30)
         begun.clear()
         ended.clear()
-        monkeypatch.setattr(grammars, "_PATIENCE", 0.05)
+        monkeypatch.setattr(grammars, "_TIMEOUT", 0.05)
         late = await http.post("/v1/grammars/sample", json={"regex": "a"})
         assert late.status_code == 503 and late.json()["error"]["code"] == "request_timeout"
         assert await asyncio.to_thread(ended.wait, 30)
@@ -358,7 +358,7 @@ def test_one_sentence_alone_has_a_bound(monkeypatch):
     async def body(ask, server, http):
         refused = await http.post("/v1/grammars/sample", json={"regex": "[a-z]{1000}", "max_length": 2000})
         assert refused.status_code == 400 and refused.json()["error"]["param"] == "n"
-        assert "0 seconds were enough for 0 of 5 texts" in refused.json()["error"]["message"]
+        assert "only 0 of 5 texts were generated within 0 seconds" in refused.json()["error"]["message"]
 
     run(body)
 

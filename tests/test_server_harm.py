@@ -134,7 +134,7 @@ def test_an_exception_in_the_forward_pass_ends_the_requests_in_it_and_no_other()
         runner.step = fail
         found = streamed(at, LONG)
         assert [each for each in found[:-1] if "error" in each] == [] and len(found) > 2
-        error = {"message": "a defect of the server", "type": "InternalServerError", "param": None}
+        error = {"message": "internal error: a bug in the server", "type": "InternalServerError", "param": None}
         assert found[-1] == {"error": error | {"code": "internal_error"}}
         answer = post(at, asked)
         assert answer.status_code == 500 and answer.json()["error"] == error | {"code": "internal_error"}

@@ -22,8 +22,8 @@ from guided.server.openai.answers import Answer  # noqa: E402
 from guided.server.openai.attribution import ShownToken  # noqa: E402
 from guided.server.openai.deltas import Reading, ReadingOptions  # noqa: E402
 from guided.server.openai.scores import Offsets, text_logprobs  # noqa: E402
-from guided.server.openai.spelling import Spelling  # noqa: E402
 from guided.server.openai.streaming import sse  # noqa: E402
+from guided.server.openai.token_text import AnswerDecoder  # noqa: E402
 from guided.vocabulary import Vocabulary  # noqa: E402
 from tests.engine_support import Reader  # noqa: E402
 from tests.live_server import served  # noqa: E402
@@ -170,7 +170,7 @@ def test_an_answer_without_calls_and_without_text_has_an_empty_content():
     """The reader of calls has begun with null."""
     vocabulary = small_engine(more=MARKS).vocabulary
     style = guided.tool_style("qwen_3")
-    options = ReadingOptions(calls=lambda: style.reader([WEATHER]), spelling=lambda: Spelling(vocabulary))
+    options = ReadingOptions(calls=lambda: style.reader([WEATHER]), new_decoder=lambda: AnswerDecoder(vocabulary))
     reading, answer = Reading(options), Answer(True, "guided", vocabulary)
     assert answer.begin(0, reading)["choices"][0]["delta"]["content"] is None
     end = StreamEvent((), "", result=Result("", [], [], "stop", Timings(), [], 0.0, 0, 0))

@@ -171,7 +171,9 @@ def refused_for_its_form(kind, body):
     except (SpecError, UnsupportedError):
         return None
     except RequestError as error:
-        told = ("goes with", "go with", "both say", "is not JSON", "give one of", "has no schema", ".type is one of")
+        told = (
+            "requires", "be combined", "is not JSON", "give exactly one of", "has no schema", ".type must be one of",
+        )  # fmt: skip
         return None if any(each in error.message for each in told) else error.message
     return None
 

@@ -163,7 +163,7 @@ def test_an_answer_streams_as_tokens_and_as_a_tree(browser: Browser):
         assert kinds == ["forced" if token["forced"] else "sampled" for token in tokens]
         assert {"forced", "sampled"} == set(kinds)
         assert written(page) == text
-        assert page.locator("#legend li").all_text_contents()[0] == f"{kinds.count('sampled')} the model chose"
+        assert page.locator("#legend li").all_text_contents()[0] == f"{kinds.count('sampled')} chosen by the model"
         expect(page.locator("#tree-state")).to_have_text("complete")
         leaves = page.locator("#tree .value").all_text_contents()
         assert [json.loads(leaf) for leaf in leaves[1:-1]] == found["at"]
@@ -192,14 +192,14 @@ def test_a_click_shows_the_step_and_why_a_text_may_not_come(browser: Browser, ad
         expect(page.locator("#why-answer")).to_contain_text("expected a letter from a to f")
         page.fill("#why-text", "bz")
         page.keyboard.press("Enter")
-        expect(page.locator("#why-answer")).to_contain_text("'bz' is not allowed from its character 2 on")
+        expect(page.locator("#why-answer")).to_contain_text("'bz' is not allowed from character 2 on")
         page.fill("#why-text", "bc")
         page.click("#why button")
         expect(page.locator("#why-answer")).to_have_attribute("data-state", "ok")
         page.click("#step-back")
         expect(page.locator("#step-title")).to_contain_text("Step 2")
         page.click("#step-back")
-        expect(page.locator("#step")).to_contain_text("Nothing else can come: forced")
+        expect(page.locator("#step")).to_contain_text("Forced: nothing else is allowed")
         assert page.locator("#step-back").is_disabled()
 
 
@@ -208,7 +208,7 @@ def test_several_answers_are_refused_since_they_would_be_shown_as_one(browser: B
         page.locator("summary", has_text="More fields").click()
         page.fill("#more", '{"n": 2}')
         generate(page, "regex", "a[0-9]", wait=False)
-        expect(page.locator("main")).to_contain_text("the page shows one answer: leave n out")
+        expect(page.locator("main")).to_contain_text("the page shows only one answer: leave n out")
         page.fill("#more", '{"n": 1}')
         generate(page, "regex", "a[0-9]")
 
@@ -380,7 +380,7 @@ def test_a_key_is_asked_for_and_kept_in_the_tab(browser: Browser):
         expect(page.locator("#key-box")).to_be_visible()
         page.fill("#key", "wrong")
         page.keyboard.press("Enter")
-        expect(page.locator("#key-note")).to_contain_text("not the server's")
+        expect(page.locator("#key-note")).to_contain_text("The API key is invalid")
         page.fill("#key", "secret")
         page.keyboard.press("Enter")
         expect(page.locator("#health")).to_contain_text("guided")
@@ -414,10 +414,10 @@ def test_a_server_that_is_busy_or_gone(browser: Browser):
     with served() as (address, _), opened(browser, address, fails=True) as page:
         page.select_option("#kind", "regex")
         page.fill("#spec", "[a-z]{3}")
-        full = {"error": {"message": "256 requests wait already", "code": "overloaded"}}
+        full = {"error": {"message": "256 requests are already waiting", "code": "overloaded"}}
         page.route("**/v1/chat/completions", lambda route: route.fulfill(status=503, json=full))
         page.click("#generate")
-        expect(page.locator("#banner")).to_contain_text("too much to do")
+        expect(page.locator("#banner")).to_contain_text("The server is busy")
         page.unroute("**/v1/chat/completions")
         page.click("#banner-retry")
         expect(page.locator("#meta")).to_have_text(ANSWERED)
@@ -434,9 +434,9 @@ def test_a_server_that_is_busy_or_gone(browser: Browser):
 def test_a_stream_that_breaks_off_or_fails_is_told(browser: Browser, address: str):
     choice = {"index": 0, "delta": {"content": "a"}, "token_ids": [97]}
     begun = "data: " + json.dumps({"choices": [choice | {"tokens": [{"token": "a", "bytes": [97], "forced": False}]}]})
-    failed = "data: " + json.dumps({"error": {"message": "a defect of the server", "code": "internal_error"}})
+    failed = "data: " + json.dumps({"error": {"message": "internal error: a bug in the server", "code": "x"}})
     with opened(browser, address) as page:
-        for body, told in ((f"{begun}\n\n", "ended before its answer"), (f"{begun}\n\n{failed}\n\n", "a defect")):
+        for body, told in ((f"{begun}\n\n", "ended before the answer"), (f"{begun}\n\n{failed}\n\n", "a bug")):
             answer = {"status": 200, "content_type": "text/event-stream", "body": body}
             page.route("**/v1/chat/completions", partial(Route.fulfill, **answer))
             page.click("#generate")
@@ -458,7 +458,7 @@ def test_tokens_of_calls_and_of_thinking_have_kinds_of_their_own(browser: Browse
             expect(page.locator(f".token.{kind}")).to_have_count(1)
         assert page.locator("#legend li").count() == 4
         page.locator(".token.tool").click()
-        expect(page.locator("#step")).to_contain_text("not taken apart yet")
+        expect(page.locator("#step")).to_contain_text("not supported yet")
 
 
 def test_what_a_model_writes_is_text(browser: Browser, address: str):

@@ -15,7 +15,7 @@ pytest.importorskip("httpx", reason="httpx is not installed")
 
 from guided.errors import LimitExceeded
 from guided.server.app import create_app
-from guided.server.preparing import QUICK, Preparing, with_time_limit
+from guided.server.preparing import QUICK, RequestPreparer, with_time_limit
 from guided.server.settings import Settings
 from tests.live_server import becomes_idle, served, until
 from tests.server_support import small_engine
@@ -23,7 +23,7 @@ from tests.server_support import small_engine
 
 def slow_compilations(server, monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """From now on what has "slow" in it reaches its time in the quick lane, and waits for the event in the slow one."""
-    leave, made = threading.Event(), server.thread.preparing._make_steppers
+    leave, made = threading.Event(), server.thread.preparer._make_steppers
 
     def compile(request, ids, seconds):
         if "slow" in str(request.constraint):
@@ -32,7 +32,7 @@ def slow_compilations(server, monkeypatch: pytest.MonkeyPatch) -> threading.Even
             assert leave.wait(20)
         return made(request, ids, seconds)
 
-    monkeypatch.setattr(server.thread.preparing, "_make_steppers", compile)
+    monkeypatch.setattr(server.thread.preparer, "_make_steppers", compile)
     return leave
 
 
@@ -46,7 +46,7 @@ def test_a_long_compilation_holds_up_nobody(monkeypatch: pytest.MonkeyPatch):
         async with served() as (server, http):
             leave = slow_compilations(server, monkeypatch)
             bombs = [post(http, f"slow{number}") for number in range(8)]
-            await until(lambda: server.thread.preparing.slow == 8)
+            await until(lambda: server.thread.preparer.slow_count == 8)
             answers = [await post(http, regex) for regex in ("", "quick", "other[a-z]", "quick")]
             assert [answer.status_code for answer in answers] == [200] * 4
             refused = await post(http, "slow8")
@@ -55,7 +55,7 @@ def test_a_long_compilation_holds_up_nobody(monkeypatch: pytest.MonkeyPatch):
             leave.set()
             texts = [(await bomb).json()["choices"][0]["text"] for bomb in bombs]
             assert texts == [f"slow{number}" for number in range(8)]
-            assert server.thread.preparing.slow == 0 and await becomes_idle(server)
+            assert server.thread.preparer.slow_count == 0 and await becomes_idle(server)
 
     asyncio.run(run())
 
@@ -66,10 +66,10 @@ def test_one_key_may_have_two_of_them(monkeypatch: pytest.MonkeyPatch):
             leave = slow_compilations(server, monkeypatch)
             one, two = {"authorization": "Bearer one"}, {"authorization": "Bearer two"}
             first = [post(http, "slow0", **one), post(http, "slow1", **one)]
-            await until(lambda: server.thread.preparing.slow == 2)
+            await until(lambda: server.thread.preparer.slow_count == 2)
             assert (await post(http, "slow2", **one)).status_code == 503
             other = post(http, "slow3", **two)
-            await until(lambda: server.thread.preparing.slow == 3)
+            await until(lambda: server.thread.preparer.slow_count == 3)
             assert (await post(http, "quick", **one)).status_code == 200
             leave.set()
             assert [(await each).status_code for each in (*first, other)] == [200] * 3
@@ -114,9 +114,9 @@ def test_what_nobody_waits_for_is_not_compiled(monkeypatch: pytest.MonkeyPatch):
             assert [each.json()["error"]["code"] for each in answers] == ["queue_timeout"] * 3
             assert await becomes_idle(server)  # one is compiled yet
             compiled = []
-            server.thread.preparing.on_compiled = lambda seconds, error: compiled.append(error)
+            server.thread.preparer.on_compiled = lambda seconds, error: compiled.append(error)
             leave.set()
-            await until(lambda: server.thread.preparing.slow == 0)
+            await until(lambda: server.thread.preparer.slow_count == 0)
             assert len(compiled) <= 1
 
     asyncio.run(run())
@@ -135,7 +135,7 @@ def test_known_grammars_are_found_by_all_lanes():
 
 @pytest.mark.skipif(sys.platform != "linux", reason="threads have priorities of their own on Linux alone")
 def test_all_threads_that_compile_give_way():
-    preparing = Preparing(small_engine())
+    preparing = RequestPreparer(small_engine())
 
     for pool in (preparing._quick, preparing._slow):
         there = pool.submit(lambda: os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))

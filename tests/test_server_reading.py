@@ -25,7 +25,7 @@ from guided.server.openai.deltas import (
     Text,
     ToolResult,
 )
-from guided.server.openai.spelling import Spelling
+from guided.server.openai.token_text import AnswerDecoder
 from guided.tools.toolbox import Toolbox
 from guided.vocabulary import Vocabulary
 from tests.test_structural_tag_calls import TOOLS, options_of, table
@@ -82,7 +82,7 @@ def put_together(reading: Reading, said: list[StreamEvent]) -> tuple[str, str, d
 def how(style: str, reasoning: Any = "disabled", **more: Any) -> ReadingOptions:
     own = guided.tool_style(style)
     return ReadingOptions(
-        calls=lambda: own.reader(TOOLS, reasoning=reasoning), spelling=lambda: Spelling(VOCABULARY), **more
+        calls=lambda: own.reader(TOOLS, reasoning=reasoning), new_decoder=lambda: AnswerDecoder(VOCABULARY), **more
     )
 
 
@@ -133,7 +133,7 @@ def test_white_space_between_calls_and_marks_are_not_told(text, most):
         fresh = []
         for event in events(text.format(CALL), random.Random(0), most):
             reading.read(event)
-            fresh += reading.tokens[reading.fresh :]
+            fresh += reading.new_tokens
         assert fresh == reading.tokens
 
 
@@ -193,8 +193,8 @@ def test_reasoning_is_told_without_its_end(end, thought, most):
 
 @pytest.mark.parametrize("most", [1, 3, 1000])
 def test_results_of_the_servers_tools(most):
-    spelling = partial(Spelling, VOCABULARY, Toolbox([LOOKUP], VOCABULARY), named=False)
-    reading = Reading(ReadingOptions(spelling=spelling))
+    new_decoder = partial(AnswerDecoder, VOCABULARY, Toolbox([LOOKUP], VOCABULARY), keep_control_names=False)
+    reading = Reading(ReadingOptions(new_decoder=new_decoder))
     said = "It is <call>1+°<end><result>2 °<done>, and<think> <call>é<end><result><done>!"
     text, _, _, results = put_together(reading, events(said, random.Random(3), most))
     assert text == reading.text == "It is , and !"
@@ -203,10 +203,10 @@ def test_results_of_the_servers_tools(most):
 
 
 def test_characters_across_events_and_at_the_end():
-    spelling = Spelling(VOCABULARY)
-    assert spelling.read([0xC3]) == [] and spelling.read([0xB8, 0xC3]) == ["ø"]
-    assert spelling.read([256, 0xE2, 0x82]) == ["\ufffd", "<tool_call>"]
-    assert spelling.read([0xAC, 0xC3], last=True) == ["€", "\ufffd"]
+    decoder = AnswerDecoder(VOCABULARY)
+    assert decoder.read([0xC3]) == [] and decoder.read([0xB8, 0xC3]) == ["ø"]
+    assert decoder.read([256, 0xE2, 0x82]) == ["\ufffd", "<tool_call>"]
+    assert decoder.read([0xAC, 0xC3], last=True) == ["€", "\ufffd"]
 
 
 @pytest.mark.parametrize("most", [1, 3, 1000])

@@ -122,24 +122,24 @@ def test_numbers_are_those_of_a_conversation():
         ({"text": {"format": 5}}, "text.format", "an object, not 5"),
         ({"text": {"format": {"type": "lark", "lark": 5}}}, "text.format.lark", "text.format.lark: Input should be"),
         ({"tools": [{"type": "web_search"}]}, "tools.0.type", "describe a function"),
-        ({"tools": [{"type": "function", "name": "f", "function": {}}]}, "tools.0.function", "no field"),
+        ({"tools": [{"type": "function", "name": "f", "function": {}}]}, "tools.0.function", "unknown field"),
         ({"tool_choice": {"type": "web_search"}}, "tool_choice.type", "describe a function"),
-        ({"tool_choice": "required"}, "tool_choice", "goes with tools"),
+        ({"tool_choice": "required"}, "tool_choice", "requires tools"),
         ({"tool_choice": "maybe"}, "tool_choice", "none, auto, required or a tool"),
         ({"tool_choice": 5}, "tool_choice", "an object, not 5"),
-        ({"input": 5}, "input", "a text, or a list"),
+        ({"input": 5}, "input", "a string, or a list"),
         ({"tools": 5}, "tools", "valid list"),
         ({"input": []}, "input", "at least one item"),
         ({"input": [5]}, "input.0", "an object, not 5"),
         ({"input": [ASKED, {"type": "item_reference", "id": "x"}]}, "input.1.type", "send all items"),
-        ({"input": [{"type": "image_generation_call"}]}, "input.0.type", "known are message, function_call"),
-        ({"input": [{"role": "user", "content": [{"type": "input_image"}]}]}, "input.0.content.0.type", "text alone"),
+        ({"input": [{"type": "image_generation_call"}]}, "input.0.type", "known types are message, function_call"),
+        ({"input": [{"role": "user", "content": [{"type": "input_image"}]}]}, "input.0.content.0.type", "only text"),
         ({"input": [{"role": "user", "content": [{"type": "input_text"}]}]}, "input.0.content.0.text",
             "input.0.content.0.text: Field required"),
         ({"input": [{"role": "robot", "content": "x"}]}, "input.0.role", "user"),
         ({"input": [{**CALL, "arguments": {}}]}, "input.0.arguments", "valid string"),
-        ({"input": [{**OUTPUT, "output": [{"type": "input_file"}]}]}, "input.0.output.0.type", "text alone"),
-        ({"input": [{**ASKED, "nam": "x"}]}, "input.0.nam", "no field 'nam'"),
+        ({"input": [{**OUTPUT, "output": [{"type": "input_file"}]}]}, "input.0.output.0.type", "only text"),
+        ({"input": [{**ASKED, "nam": "x"}]}, "input.0.nam", "unknown field 'nam'"),
         ({"metadata": {"a": 5}}, "metadata.a", "valid string"),
         ({"stream_options": {"include_usage": True}, "stream": True}, "stream_options.include_usage", "False"),
         ({"temprature": 1}, "temprature", "did you mean temperature?"),
@@ -174,22 +174,22 @@ def test_what_says_nothing_is_taken(body):
         (RequestError("response_format.json_schema has no schema", param="response_format.json_schema.schema"),
             "text.format.schema", "text.format has no schema"),
         (RequestError("x", param="messages.2.tool_calls.0.id"), "input.1", "x"),
-        (RequestError("message 3: no call before it has the id", param="messages"), "messages",
-            "input.3: no call before it has the id"),
+        (RequestError("message 3: no earlier call has the id", param="messages"), "messages",
+            "input.3: no earlier call has the id"),
         (RequestError("x", param="messages.0.content"), "instructions", "x"),
         (RequestError("x", param="tools/3/function/parameters/minimum"), "tools/3/parameters/minimum", "x"),
         (RequestError("x", param="tools.3.function.parameters"), "tools.3.parameters", "x"),
         (RequestError("x", param="tool_choice.function.name"), "tool_choice.name", "x"),
         (RequestError("x", param="reasoning_effort"), "reasoning.effort", "x"),
         (RequestError("x"), None, "x"),
-        (BudgetError(30, 5), "max_output_tokens", "give max_output_tokens=30 at least"),
+        (BudgetError(30, 5), "max_output_tokens", "set max_output_tokens to 30 or more"),
     ],
 )  # fmt: skip
 def test_errors_of_the_conversation_have_the_names_of_the_request(error, param, message):
     asked = read(input=[ASKED, THOUGHT, CALL, OUTPUT], instructions="Be.")
     places = [each["role"] for each in asked.chat_body()["messages"]]
     assert places == ["system", "user", "assistant", "tool"]
-    with pytest.raises(RequestError) as caught, asked.by_its_names():
+    with pytest.raises(RequestError) as caught, asked.rename_errors():
         raise error
     assert caught.value.param == param
     assert message in caught.value.message
@@ -204,7 +204,7 @@ def test_places_in_schemas_of_tools_are_those_of_the_request(kind):
         ("/properties/tools/0/function", "/properties/tools/0/function"),
     ):
         error = kind("wrong", pointer=pointer, hint="write another")
-        with pytest.raises(kind) as caught, read().by_its_names():
+        with pytest.raises(kind) as caught, read().rename_errors():
             raise error
         assert (caught.value.pointer, error.pointer) == (here, pointer)
         assert str(caught.value) == f"wrong (at {here})\nhint: write another"

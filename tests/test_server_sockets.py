@@ -40,7 +40,7 @@ def served(*options: str, **environment: str) -> Iterator[tuple[subprocess.Popen
         try:
             assert process.stderr is not None
             for line in process.stderr:
-                if found := re.search(r"answers at (http://\S+?)(?: \(.*\))?/v1", line):
+                if found := re.search(r"^serving .* at (http://\S+?)(?: \(.*\))?/v1", line):
                     yield process, found[1]
                     break
             else:
@@ -202,7 +202,7 @@ def test_a_socket_of_the_file_system_and_a_key_of_the_environment(tmp_path: Path
             [sys.executable, "-m", "guided", "serve", "nowhere", "--uds", path],
             capture_output=True, text=True, timeout=60, check=False,
         )  # fmt: skip
-        assert told.returncode == 2 and f"cannot listen at {path}: another server does" in told.stderr
+        assert told.returncode == 2 and f"cannot listen at {path}: another server is listening there" in told.stderr
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 0
     assert not Path(path).exists()
@@ -211,9 +211,9 @@ def test_a_socket_of_the_file_system_and_a_key_of_the_environment(tmp_path: Path
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--max-requests-per-key", "3"), "is a bound for each key: give --api-key"),
-        (("--requests-per-minute", "3"), "is a bound for each key: give --api-key"),
-        (("--log-requests",), "goes with --log-format json"),
+        (("--max-requests-per-key", "3"), "limits each key: give --api-key"),
+        (("--requests-per-minute", "3"), "limits each key: give --api-key"),
+        (("--log-requests",), "needs --log-format json"),
         (("--api-key", " "), "--api-key is empty"),
         (("--queue-timeout", "-1"), "not between 0 and inf"),
         (("--compile-timeout", "0"), "not between 0.01 and inf"),

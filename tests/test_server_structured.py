@@ -106,7 +106,7 @@ def test_the_older_structural_tag():
 
 def test_old_names_are_warned_of():
     assert structured({"guided_regex": "a"}).warnings == {
-        "guided_regex": "guided_regex is an old name: write structured_outputs={'regex': ...}"
+        "guided_regex": "guided_regex is deprecated: write structured_outputs={'regex': ...}"
     }
     assert structured({"regex": "a"}).warnings == {}
 
@@ -114,28 +114,28 @@ def test_old_names_are_warned_of():
 @pytest.mark.parametrize(
     ("fields", "param", "message"),
     [
-        ({"response_format": "json"}, "response_format", "is an object"),
+        ({"response_format": "json"}, "response_format", "must be an object"),
         ({"response_format": {"type": "yaml"}}, "response_format.type", "one of text, json_object"),
-        ({"response_format": {"type": "json_schema"}}, "response_format.json_schema", "is an object"),
+        ({"response_format": {"type": "json_schema"}}, "response_format.json_schema", "must be an object"),
         ({"response_format": {"type": "json_schema", "json_schema": {"name": "x"}}},
             "response_format.json_schema.schema", "has no schema"),
         ({"response_format": {"type": "json_schema", "json_schema": {"schema": 3}}},
-            "response_format.json_schema.schema", "is a JSON Schema, not 3"),
+            "response_format.json_schema.schema", "must be a JSON Schema, not 3"),
         ({"response_format": {"type": "json_schema", "json_schema": {"schema": {}, "stict": True}}},
-            "response_format.json_schema.stict", "known are name, schema"),
+            "response_format.json_schema.stict", "known members are name, schema"),
         ({"response_format": {"type": "json_object", "json_schema": {}}},
-            "response_format.json_schema", "known are type, schema"),
+            "response_format.json_schema", "known members are type, schema"),
         ({"structured_outputs": {}}, "structured_outputs", "none of them is given"),
         ({"structured_outputs": {"json": {}, "regex": "a"}}, "structured_outputs", "json and regex"),
-        ({"structured_outputs": {"yaml": 1}}, "structured_outputs.yaml", "known are json"),
-        ({"structured_outputs": {"choice": []}}, "structured_outputs.choice", "a list of texts"),
-        ({"structured_outputs": {"regex": 3}}, "structured_outputs.regex", "is a text, not 3"),
+        ({"structured_outputs": {"yaml": 1}}, "structured_outputs.yaml", "known members are json"),
+        ({"structured_outputs": {"choice": []}}, "structured_outputs.choice", "a list of strings"),
+        ({"structured_outputs": {"regex": 3}}, "structured_outputs.regex", "must be a string, not 3"),
         ({"structured_outputs": {"json": "{"}}, "structured_outputs.json", "is not JSON"),
         ({"structured_outputs": {"regex": "a", "whitespace_pattern": " "}},
-            "structured_outputs.whitespace_pattern", "goes with json"),
+            "structured_outputs.whitespace_pattern", "requires json"),
         ({"guided_json": {}, "guided_regex": "a"}, "guided_json", "json and regex"),
-        ({"regex": "a", "ebnf": 'root ::= "a"'}, "ebnf", "both say what the text must be"),
-        ({"response_format": named({}), "lark": 'start: "a"'}, "lark", "both say"),
+        ({"regex": "a", "ebnf": 'root ::= "a"'}, "ebnf", "regex and ebnf cannot be combined"),
+        ({"response_format": named({}), "lark": 'start: "a"'}, "lark", "cannot be combined"),
         ({"structural_tag": "{"}, "structural_tag", "is not JSON"),
         ({"structured_outputs": {"json_object": "yes"}}, "structured_outputs.json_object", "yes"),
     ],
@@ -158,7 +158,7 @@ def test_what_is_refused(fields, param, message):
         ({"json_schema": False}, "invalid_specification", ""),
         ({"lark": "start: <[5]>"}, "invalid_specification", "--allow-special-tokens"),
         ({"gbnf": "root ::= <|im_end|>"}, "invalid_specification", ""),
-        ({"regex": "a{80}"}, "max_tokens_too_small", "give max_tokens=80 at least"),
+        ({"regex": "a{80}"}, "max_tokens_too_small", "set max_tokens to 80 or more"),
         ({"lark": 'start: "a"~20000'}, "limit_exceeded", "10000"),
     ],
 )
@@ -233,7 +233,7 @@ def test_canonical_tokens_reach_the_engine(constraint):
 
     asked = CompletionRequest.model_validate({"prompt": "a", "canonical": True, **constraint})
     (request,) = asked.requests(asked.structured_output(allow_special_tokens=False), 5)
-    with pytest.raises(GuidedError, match="canonical tokens are not known") as caught:
+    with pytest.raises(GuidedError, match="canonical tokens of this tokenizer are unknown") as caught:
         engine().generate(request.prompt, request.constraint, n=1, **request.options)
     assert status_of(caught.value) == 400
     plain = CompletionRequest.model_validate({"prompt": "a", **constraint})

@@ -247,11 +247,11 @@ def test_a_conversation_goes_on_with_what_the_tool_said():
         options = BOTH | {"messages": [*SAY, message, said], "tool_choice": "none", "max_tokens": 20}
         second = await ask.chat.completions.create(**options)
         assert second.usage.prompt_tokens > 100 and second.choices[0].message.content
-        with pytest.raises(openai.BadRequestError, match="no call before it has the id 'other'"):
+        with pytest.raises(openai.BadRequestError, match="no earlier call has the id 'other'"):
             await ask.chat.completions.create(
                 **options | {"messages": [*SAY, message, {**said, "tool_call_id": "other"}]}
             )
-        with pytest.raises(openai.BadRequestError, match="need it"):
+        with pytest.raises(openai.BadRequestError, match="need a tool_call_id"):
             await ask.chat.completions.create(**options | {"messages": [*SAY, {"role": "tool", "content": "x"}]})
 
     run(body)
@@ -266,21 +266,21 @@ def tool(name="f", schema=None, **more):
     [
         ({"tools": [tool()], "functions": [{"name": "f"}]}, "functions", 'write tools=[{"type": "function"'),
         ({"tools": [tool()], "function_call": "auto"}, "function_call", "write tool_choice"),
-        ({"tool_choice": "required"}, None, "tool_choice goes with tools"),
-        ({"parallel_tool_calls": False}, None, "parallel_tool_calls=false goes with tools"),
+        ({"tool_choice": "required"}, None, "tool_choice requires tools"),
+        ({"parallel_tool_calls": False}, None, "parallel_tool_calls=false requires tools"),
         ({"tools": [tool(), tool()]}, "tools/1/function/name", "is taken"),
-        ({"tools": [tool("a b")]}, "tools/0/function/name", "none of a function"),
+        ({"tools": [tool("a b")]}, "tools/0/function/name", "not a valid function name"),
         ({"tools": ["f"]}, "tools/0", "a tool is an object"),
-        ({"tools": [{"type": "custom"}]}, "tools/0/type", "not known here"),
-        ({"tools": [tool(descr="x")]}, "tools/0/function/descr", "known are name, description"),
+        ({"tools": [{"type": "custom"}]}, "tools/0/type", "not supported"),
+        ({"tools": [tool(descr="x")]}, "tools/0/function/descr", "known members are name, description"),
         ({"tools": [tool(strict="yes")]}, "tools/0/function/strict", "true or false"),
         ({"tools": [tool()], "tool_choice": {"type": "function", "function": {"name": "g"}}},
             "tool_choice/function/name", "one of f"),
         ({"tools": [tool()], "tool_choice": "always"}, "tool_choice", "always"),
         ({"tools": [tool(), tool("g", {"properties": {"a": {"minLength": -1}}})]},
             "tools/1/function/parameters/properties/a/minLength", "minLength"),
-        ({"tools": [tool()], "stop": "x"}, "stop", "does not go with tools"),
-        ({"tools": [tool()], "regex": "a+"}, "regex", "goes with tools only where it is a JSON Schema"),
+        ({"tools": [tool()], "stop": "x"}, "stop", "cannot be combined with tools"),
+        ({"tools": [tool()], "regex": "a+"}, "regex", "can be combined with tools only if it is a JSON Schema"),
         ({"tools": [tool()], "response_format": {"type": "json_schema", "json_schema": {"schema":
             {"properties": {"a": {"maximum": "x"}}}}}},
             "response_format.json_schema.schema/properties/a/maximum", "maximum"),
@@ -288,7 +288,7 @@ def tool(name="f", schema=None, **more):
             {"schema": {"properties": {"a": {"maximum": "x"}}}}}},
             "response_format.json_schema.schema/properties/a/maximum", "maximum"),
         ({"tools": [tool(schema={"properties": {"a": {"type": "string", "minLength": 50}}, "required": ["a"]})],
-            "tool_choice": "required", "max_tokens": 9}, "max_tokens", "at least"),
+            "tool_choice": "required", "max_tokens": 9}, "max_tokens", "or more"),
     ],
 )  # fmt: skip
 def test_what_is_refused_says_where(fields, param, message):
@@ -365,7 +365,7 @@ def test_markers_are_control_tokens_and_names_of_members_are_not():
 
 def test_styles_that_a_server_cannot_tell_are_refused_when_it_starts():
     for style in ("harmony", "kimi_k3"):
-        with pytest.raises(GuidedError, match="a form of their own"):
+        with pytest.raises(GuidedError, match="their own form"):
             create_app(small_engine(), Settings(tool_style=style))
 
 
@@ -426,7 +426,7 @@ def test_parameters_that_allow_no_object_are_refused(types):
             ("/chat/completions", [{"type": "function", "function": function}], {"messages": SAY}, "tools/0/function"),
             ("/responses", [{"type": "function", **function}], {"input": "a"}, "tools/0"),
         ):
-            with pytest.raises(openai.BadRequestError, match="arguments of a function are an object") as caught:
+            with pytest.raises(openai.BadRequestError, match="arguments of a function must be an object") as caught:
                 await ask.post(path, cast_to=object, body={"tools": tools, **messages})
             assert caught.value.param == f"{at}/parameters/type"
 

@@ -70,7 +70,7 @@ def test_what_is_not_enforced_is_told_with_its_place(path, fields, param, place,
                 (warning,) = (first_of(answer.text) if stream else answer.json())["warnings"]
                 assert warning["param"] == param + place
                 assert warning["message"].startswith("not enforced: the format 'colour' is not known (at ")
-                assert warning["message"].endswith("; say it with pattern")
+                assert warning["message"].endswith("; use pattern instead")
                 assert answer.headers["warning"].startswith("299 - \"not enforced: the format 'colour'")
             plain = await http.post(path, json={**prompt, **limit})
             assert "warnings" not in plain.json() and "warning" not in plain.headers
@@ -84,9 +84,9 @@ def test_names_that_are_old_are_told_too():
         async with served() as (_, http):
             answer = await http.post(TEXT, json={"prompt": "a", "guided_json": COLOUR, "max_tokens": 40})
             old, unknown = answer.json()["warnings"]
-            assert old["param"] == "guided_json" and "is an old name" in old["message"]
+            assert old["param"] == "guided_json" and "is deprecated" in old["message"]
             assert unknown["param"] == "guided_json" + PLACE
-            assert "is an old name" in answer.headers["warning"]
+            assert "is deprecated" in answer.headers["warning"]
 
     asyncio.run(run())
 

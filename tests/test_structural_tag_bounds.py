@@ -337,7 +337,7 @@ def test_nothing_names_control_tokens_without_permission(name: str) -> None:
 @pytest.mark.parametrize("style", guided.TOOL_STYLES)
 def test_tools_cannot_name_control_tokens(style: str) -> None:
     """Neither by their names, nor by words of their schemas: these are text, whatever the style may name."""
-    with pytest.raises(guided.SpecError, match="none of a function"):
+    with pytest.raises(guided.SpecError, match="not a valid function name"):
         guided.tool_style(style).structural_tag([{"type": "function", "function": {"name": CALL}}])
     schema = {
         "type": "object",

@@ -47,13 +47,13 @@ MALFORMED: list[tuple[Any, str, str, str]] = [
     (
         of_format({"type": "triggered_tags", "triggers": ["<b"], "tags": [TAG]}),
         "/format/tags/0/begin",
-        "none of the triggers",
+        "no trigger is a prefix",
         "exactly one",
     ),
     (
         of_format({"type": "triggered_tags", "triggers": ["<", "<a"], "tags": [TAG]}),
         "/format/tags/0/begin",
-        "both",
+        "all prefixes",
         "exactly one",
     ),
     (
@@ -72,7 +72,7 @@ MALFORMED: list[tuple[Any, str, str, str]] = [
         of_format({"type": "triggered_tags", "triggers": ["<a"], "tags": [TAG], "excludes": ["a"]}),
         "/format/triggers",
         "never be complete",
-        "differ",
+        "none contains another",
     ),
     (of_format({"type": "dispatch", "rules": [["a"]]}), "/format/rules/0", "a pair", ""),
     (of_format({"type": "dispatch", "rules": [["a", ANY], ["a", ANY]]}), "/format/rules/1/0", "twice", "or"),
@@ -102,7 +102,7 @@ MALFORMED: list[tuple[Any, str, str, str]] = [
     (
         of_format({"type": "json_schema", "json_schema": {"type": "array"}, "style": "qwen_xml"}),
         "/format/json_schema/type",
-        "arguments are an object",
+        "arguments must be an object",
         "object",
     ),
     (of_format({"type": "json_schema", "json_schema": False}), "/format/json_schema", "", ""),
@@ -245,7 +245,7 @@ TOOL_ERRORS: list[tuple[Any, Any, str, str]] = [
     ),
     ([TOOL], "always", "/tool_choice", "no tool_choice"),
     ([], "required", "/tool_choice", "there is none"),
-    ([TOOL], {"type": "function"}, "/tool_choice", "names a function"),
+    ([TOOL], {"type": "function"}, "/tool_choice", "must name a function"),
     ([TOOL], {"type": "function", "function": {"name": "g"}}, "/tool_choice/function/name", "no tool"),
     ([TOOL], {"type": "allowed_tools"}, "/tool_choice/allowed_tools", "mode"),
     (
@@ -264,7 +264,7 @@ TOOL_ERRORS: list[tuple[Any, Any, str, str]] = [
         [TOOL],
         {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [3]}},
         "/tool_choice/allowed_tools/tools/0",
-        "names a function",
+        "must name a function",
     ),
 ]
 
@@ -282,7 +282,7 @@ def test_tools_of_other_types_and_unknown_styles_are_refused() -> None:
     with pytest.raises(guided.UnsupportedError) as caught:
         guided.tool_style("llama").structural_tag([{"type": "web_search"}])
     assert caught.value.pointer == "/tools/0/type"
-    with pytest.raises(guided.SpecError, match="no style of tool calls") as unknown:
+    with pytest.raises(guided.SpecError, match="no tool style") as unknown:
         guided.tool_style("qwen_33")
     assert "qwen_3" in unknown.value.hint
     with pytest.raises(guided.SpecError):

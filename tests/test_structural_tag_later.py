@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 import guided
 from benchmarks.tool_schemas import tools_of
 from guided.frontends.json_schema.options import DEFAULTS, JsonSchemaOptions
-from guided.frontends.json_schema.simple import least_text
+from guided.frontends.json_schema.simple import shortest_text_bound
 from guided.frontends.structural_tag import structural_tag_to_grammar
 from guided.matching import CompiledGrammar, GrammarCompiler
 from tests.structural_tag_support import byte_compiler, of_format
@@ -316,7 +316,7 @@ SCHEMAS = st.recursive(
     ),
 )
 def test_a_known_schema_compiles_and_its_shortest_text_is_no_longer(schema: Any, options: Any) -> None:
-    least = least_text(schema, JsonSchemaOptions(**options))
+    least = shortest_text_bound(schema, JsonSchemaOptions(**options))
     if least is None:
         return
     grammar = byte_compiler().compile_json_schema(schema, **options)  # a warning is an error here
@@ -326,7 +326,7 @@ def test_a_known_schema_compiles_and_its_shortest_text_is_no_longer(schema: Any,
 
 
 def test_most_tools_are_known_and_what_says_more_is_not() -> None:
-    assert all(least_text(tool["function"]["parameters"], DEFAULTS) for tool in tools_of(50))
+    assert all(shortest_text_bound(tool["function"]["parameters"], DEFAULTS) for tool in tools_of(50))
     schema: Any
     for schema in (
         True, False, 3, None, {"type": "string", "pattern": "a"}, {"type": "object"}, {"type": "strin"}, {"enum": []},
@@ -338,20 +338,20 @@ def test_most_tools_are_known_and_what_says_more_is_not() -> None:
         {"type": "object", "properties": {"\udfff": {"type": "null"}}}, {"type": "array", "items": {"type": "x"}},
         {"enum": ["x" * 9000]}, {"type": "string", "enum": [3]}, {"type": "null", "minimum": 1},
     ):  # fmt: skip
-        assert least_text(schema, DEFAULTS) is None, schema
+        assert shortest_text_bound(schema, DEFAULTS) is None, schema
     deep: Any = {"type": "string"}
     for _ in range(30):
         deep = {"type": "array", "items": deep}
-    assert least_text(deep, DEFAULTS) is None
+    assert shortest_text_bound(deep, DEFAULTS) is None
     for options in (JsonSchemaOptions(indent=2), JsonSchemaOptions(max_string=3), JsonSchemaOptions(strict=True)):
-        assert least_text({"type": "string"}, options) is None
+        assert shortest_text_bound({"type": "string"}, options) is None
 
 
 def test_the_largest_known_schemas_are_within_the_limits() -> None:
     words = ["".join(random.Random(number).choices("abcdefghij", k=60)) for number in range(120)]
     schema: Any = {"type": "object", "properties": {word: {"type": "string", "format": "uri"} for word in words[:15]}}
     for known in ({"enum": words}, schema):
-        assert least_text(known, DEFAULTS) is not None
+        assert shortest_text_bound(known, DEFAULTS) is not None
         grammar = byte_compiler().compile_json_schema(known)
         assert grammar.native.positions < guided.Limits().states / 4
 

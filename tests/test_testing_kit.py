@@ -72,10 +72,10 @@ def test_languages_of_other_kinds():
     deeper = guided.lark('start: "(" start ")" | "x" | "((((yy))))"')
     found = equivalent(balanced, deeper)
     assert found is not None and found.text == "((((yy))))" and found.only == "second"
-    with pytest.raises(guided.LimitExceeded, match="give a larger max_pairs") as caught:
+    with pytest.raises(guided.LimitExceeded, match="set a larger max_pairs") as caught:
         equivalent(balanced, balanced, max_pairs=200)
     assert "guided.Limits" not in str(caught.value)  # it has no such field
-    with pytest.raises(guided.LimitExceeded, match="give a larger max_states"):
+    with pytest.raises(guided.LimitExceeded, match="set a larger max_states"):
         count(balanced, 1000, max_states=100)
     with pytest.raises(guided.GuidedError, match="no constraint"):
         count(None, 1)
@@ -141,16 +141,22 @@ def test_a_specification_without_near_misses_says_so():
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda: sample("a", max_length="x"), "max_length is 'x', it must be an integer of at least 0"),
-        (lambda: sample("a", n=True), "n is True, it must be an integer of at least 1"),
-        (lambda: count("a", 1.5), "length is 1.5, it must be an integer of at least 0"),
-        (lambda: count("a", -1), "length is -1, it must be an integer of at least 0"),
-        (lambda: counts("a", 1, max_states="x"), "max_states is 'x', it must be an integer"),
-        (lambda: equivalent("a", "b", max_pairs=None), "max_pairs is None, it must be an integer of at least 1"),
-        (lambda: sentences("a", max_length=2.0), "max_length is 2.0, it must be an integer of at least 0"),
-        (lambda: near_misses("a", max_length="x"), "max_length is 'x', it must be an integer of at least 0"),
-        (lambda: check_masks(Engine, KEYS, VOCABULARY, walks="x"), "walks is 'x', it must be an integer of at least 1"),
-        (lambda: check_masks(Engine, KEYS, VOCABULARY, length=-1), "length is -1, it must be an integer of at least 0"),
+        (lambda: sample("a", max_length="x"), "max_length is 'x', but must be an integer of at least 0"),
+        (lambda: sample("a", n=True), "n is True, but must be an integer of at least 1"),
+        (lambda: count("a", 1.5), "length is 1.5, but must be an integer of at least 0"),
+        (lambda: count("a", -1), "length is -1, but must be an integer of at least 0"),
+        (lambda: counts("a", 1, max_states="x"), "max_states is 'x', but must be an integer"),
+        (lambda: equivalent("a", "b", max_pairs=None), "max_pairs is None, but must be an integer of at least 1"),
+        (lambda: sentences("a", max_length=2.0), "max_length is 2.0, but must be an integer of at least 0"),
+        (lambda: near_misses("a", max_length="x"), "max_length is 'x', but must be an integer of at least 0"),
+        (
+            lambda: check_masks(Engine, KEYS, VOCABULARY, walks="x"),
+            "walks is 'x', but must be an integer of at least 1",
+        ),
+        (
+            lambda: check_masks(Engine, KEYS, VOCABULARY, length=-1),
+            "length is -1, but must be an integer of at least 0",
+        ),
     ],
 )
 def test_what_is_no_number_is_named(call, said):
@@ -307,15 +313,15 @@ ROW = guided.allocate_token_bitmask(1, BYTES.size)
 @pytest.mark.parametrize(
     ("start", "said"),
     [
-        (gives(None), r"allowed\(\) returned None: .* as a set or a list; guided.allowed_tokens\(bitmask\) gives"),
+        (gives(None), r"allowed\(\) returned None: .* as a set or a list; guided.allowed_tokens\(bitmask\) converts"),
         (gives(ROW), r"allowed\(\) returned an array of shape \(1, 9\): "),
         (gives(ROW[0]), r"allowed\(\) returned an array of shape \(9,\): "),
         (gives(np.ones(BYTES.size, bool)), r"allowed\(\) returned an array of shape \(257,\): "),
         (gives("a"), r"allowed\(\) returned 'a': "),
         (gives([1.5]), r"allowed\(\) returned \[1.5\]: "),
-        (gives({ord("a")}, None), r"accept\(\) returned None: a follower says True, or False"),
-        (lambda: None, r"start\(\) made None, which has no method allowed\(\)"),
-        (None, "start is None, it must be a function that makes a follower"),
+        (gives({ord("a")}, None), r"accept\(\) returned None: a follower must return True, or False"),
+        (lambda: None, r"start\(\) returned None, which has no method allowed\(\)"),
+        (None, "start is None, but must be a function that returns a follower"),
     ],
 )
 def test_what_is_no_follower_is_told_what_one_returns(start, said):
@@ -340,7 +346,7 @@ def test_seeds_give_the_same_walks():
         with pytest.raises(MaskMismatch) as found:
             check_masks(EndsEarly, KEYS, VOCABULARY, seed=random.Random(4).randrange(1000))
         told.append(str(found.value))
-    assert told[0] == told[1] and "which the specification refuses" in told[0]
+    assert told[0] == told[1] and "which the specification forbids" in told[0]
 
 
 @given(PATTERNS, st.integers(0, 99), st.booleans())

@@ -32,7 +32,7 @@ def test_fixtures_say_why(pytester):
     result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
     result.assert_outcomes(passed=1, failed=4)
     told = result.stdout.str()
-    assert "line 1, column 8: '{\"id\": x}' is not allowed from its character 8 on" in told
+    assert "line 1, column 8: '{\"id\": x}' is not allowed from character 8 on" in told
     assert "line 2, column 8: " in told
     assert "the shortest way to finish it is '}'" in told
     assert "the specification allows 'aaa'" in told

@@ -11,7 +11,7 @@ import pytest
 
 import guided
 from guided.chat import ChatTemplate, Conversation
-from guided.chat.tagged_text import joined, tagged
+from guided.chat.tagged_text import join_tagged, tagged
 from guided.chat.tokens import ids_of
 from guided.errors import GuidedError, SpecError, UnsupportedError
 from guided.frontends.structural_tag.tool_prompts import detect_style, tool_instructions, written_calls
@@ -119,7 +119,7 @@ def test_as_the_models_own_template_renders_it(tools, system):
         for message in [*system, *TALK]
     ]  # fmt: skip
     wanted = environment.from_string(QWEN).render(messages=parsed, tools=tools, add_generation_prompt=True)
-    chat = ChatTemplate.found(VOCABULARY, QWEN)
+    chat = ChatTemplate.from_metadata(VOCABULARY, QWEN)
     assert chat.tool_style == "qwen_3"
     ids = chat.render(Conversation([*system, *TALK], tools, chat.tool_style))
     assert shown(ids) == wanted
@@ -207,9 +207,9 @@ def test_a_string_that_begins_a_line_stands_between_line_ends(style):
 
 
 def test_what_cannot_be_written_is_refused():
-    with pytest.raises(UnsupportedError, match="a form of their own"):
+    with pytest.raises(UnsupportedError, match="their own form"):
         written_calls(guided.tool_style("harmony"), [("f", "{}")])
-    for wrong, message in (("[1]", "no text of a JSON object"), ("{", "not JSON"), ("[" * 100_000, "not JSON")):
+    for wrong, message in (("[1]", "not the text of a JSON object"), ("{", "not JSON"), ("[" * 100_000, "not JSON")):
         with pytest.raises(SpecError, match=message):
             written_calls(guided.tool_style("qwen_3"), [("f", wrong)])
     deep = '{"a":' * 600 + "1" + "}" * 600
@@ -250,7 +250,7 @@ def test_the_longest_name_of_a_control_token_is_meant():
     names = {5: "<a>", 6: "<a><b>"}
     letters = [*(letter.encode() for letter in "x<a>b"), None, None]
     vocabulary = Vocabulary(letters, eos_token_ids=[7], special_tokens=names)
-    assert ids_of(vocabulary, joined((tagged("x<a><b><a>"), "<a>"))) == [0, 6, 5, 1, 2, 3]
+    assert ids_of(vocabulary, join_tagged((tagged("x<a><b><a>"), "<a>"))) == [0, 6, 5, 1, 2, 3]
 
 
 def random_value(source: random.Random, depth: int = 0) -> Any:

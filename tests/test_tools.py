@@ -23,7 +23,7 @@ from guided.kv.dense import DenseCache
 from guided.kv.paged import PagedCache
 from guided.kv.radix import RadixCache
 from guided.tools import CALCULATOR, Tool, ToolTokens
-from guided.tools.tool import _MOST_RUNNING
+from guided.tools.tool import _MAX_RUNNING
 from guided.vocabulary import Vocabulary
 from tests.test_tools_calculator import answers, calculator_says
 from tests.tool_support import (
@@ -187,7 +187,7 @@ def test_a_call_that_is_forced_is_run_at_once():
         (lambda text: [][0], "error: list index out of range"),
         (lambda text: exec_exit(), "error: SystemExit"),
         (lambda text: raise_(Unspeakable()), "error: Unspeakable"),
-        (lambda text: 4, "error: the tool gave a int, not text"),
+        (lambda text: 4, "error: the tool returned a int, not text"),
         (lambda text: "a" * 51, "error: the result has 51 characters, more than 50"),
         (lambda text: "a" * 50, "a" * 50),
         (lambda text: raise_(ToolError("b" * 200)), "error: " + "b" * 43),
@@ -243,8 +243,8 @@ def test_deadlines_hold_on_any_thread():
 def test_calls_that_nobody_waits_for_are_bounded():
     go_on = threading.Event()
     stuck = Tool("stuck", "go", lambda _: str(go_on.wait(30)), ASK, seconds=0.001)
-    said = [stuck.answer("go") for _ in range(_MOST_RUNNING + 1)]
-    assert said[-1] == f"error: {_MOST_RUNNING} calls are still running"
+    said = [stuck.answer("go") for _ in range(_MAX_RUNNING + 1)]
+    assert said[-1] == f"error: {_MAX_RUNNING} calls are still running"
     go_on.set()
     patient, end = replace(stuck, seconds=60.0), time.monotonic() + 60
     while (answer := patient.answer("go")) != "True":
@@ -264,7 +264,7 @@ def test_without_room_the_result_is_empty():
     assert [t for t in short.tokens if t in ASKING] == ASKING
     least = 2 + len(ASKING) + 1
     assert once(tool, max_tokens=least).text == "go;"
-    with pytest.raises(BudgetError, match=f"needs at most {least} tokens"):
+    with pytest.raises(BudgetError, match=f"has {least} tokens"):
         once(tool, max_tokens=least - 1)
 
 
@@ -349,7 +349,7 @@ def test_a_model_never_writes_a_result():
             GuidedError,
             "'calculator' and 'b' begin with the same token",
         ),
-        (["calculator"], None, GuidedError, "'calculator' is no tool"),
+        (["calculator"], None, GuidedError, "'calculator' is not a tool"),
         ([replace(LOOK_UP, tokens=ToolTokens("<a>", "b", "c", "d"))], None, VocabularyError, "no control token '<a>'"),
         ([replace(LOOK_UP, tokens=ToolTokens(7, 8, 9, 10))], None, VocabularyError, "no control token 7"),
         ([replace(LOOK_UP, tokens=ToolTokens(261, 262, 263, 256))], None, VocabularyError, "token 256 ends the output"),

@@ -93,7 +93,7 @@ def test_counting(text, part):
         ("1 2", "an operator is missing before 2"),
         ("1(2)", "an operator is missing before ("),
         ("1.2.3", "an operator is missing before .3"),
-        ("007", "a number begins with 0: 007"),
+        ("007", "a number must not begin with 0: 007"),
         ("...", "not understood: ..."),
         ("1 + .", "not understood: ."),
         ("__import__('os')", "only arithmetic with"),

@@ -120,7 +120,7 @@ def test_no_pattern_loses_text(name, text):
 
 def test_a_pattern_of_two_steps_is_none_of_tiktoken(tmp_path):
     (tmp_path / "ranks").write_text("YQ== 0\n")
-    with pytest.raises(VocabularyError, match="'smollm' cuts in 2 steps"):
+    with pytest.raises(VocabularyError, match="'smollm' splits in 2 steps"):
         Vocabulary.from_tiktoken(tmp_path / "ranks", eos_token_ids=[1], pattern="smollm")
 
 

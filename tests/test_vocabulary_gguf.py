@@ -103,13 +103,13 @@ def header(tensors: int, pairs: int) -> bytes:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"", "0 bytes are fewer than a header has"),
+        (b"", "0 bytes are too few for a header"),
         (b"GGML" + bytes(40), "begins with b'GGML'"),
-        (b"GGUF" + struct.pack(">IQQ", 3, 0, 0), "big-endian GGUF is not read"),
-        (b"GGUF" + struct.pack("<IQQ", 1, 0, 0), "GGUF version 1 is not read"),
+        (b"GGUF" + struct.pack(">IQQ", 3, 0, 0), "big-endian GGUF is not supported"),
+        (b"GGUF" + struct.pack("<IQQ", 1, 0, 0), "GGUF version 1 is not supported"),
         (header(0, 1 << 60), "the metadata needs"),
         (header(1 << 60, 0), "the tensor directory needs"),
-        (header(0, 1) + struct.pack("<Q", 1 << 62) + bytes(20), "a metadata key ends past the end"),
+        (header(0, 1) + struct.pack("<Q", 1 << 62) + bytes(20), "a metadata key extends beyond the end"),
         (header(0, 1) + gguf_string(b"\xff") + bytes(20), "a metadata key is not UTF-8"),
         (header(0, 1) + gguf_string("k") + struct.pack("<I", 77) + bytes(9), "unknown value type 77"),
         (header(0, 1) + gguf_string("k") + struct.pack("<IIQ", 9, 8, 1 << 61) + bytes(9), "'k' needs"),
@@ -125,7 +125,7 @@ def header(tensors: int, pairs: int) -> bytes:
         (gguf_file({}, [("w", (1, 1, 1, 1, 4), 0, bytes(16))]), "5 dimensions"),
         (gguf_file({}, [("w", (4,), 5, bytes(16))]), "ggml type 5"),
         (gguf_file({}, [("w", (31,), 2, bytes(18))]), "not a multiple of 32"),
-        (gguf_file({}, [("w", (1 << 62, 1 << 62), 0, bytes(16))]), "'w' ends past the end"),
+        (gguf_file({}, [("w", (1 << 62, 1 << 62), 0, bytes(16))]), "'w' extends beyond the end"),
         (gguf_file({}, [("w", (4,), 0, bytes(16))] * 2), "'w' is listed twice"),
     ],
 )
@@ -206,9 +206,9 @@ def test_sentencepiece_tokenizer(path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"tokenizer.ggml.model": None}, "holds no tokenizer"),
-        ({"tokenizer.ggml.model": "bert"}, "'bert' is not read"),
-        ({"tokenizer.ggml.model": [1, 2]}, "the tokenizer model array.* is not read"),
+        ({"tokenizer.ggml.model": None}, "contains no tokenizer"),
+        ({"tokenizer.ggml.model": "bert"}, "'bert' is not supported"),
+        ({"tokenizer.ggml.model": [1, 2]}, "the tokenizer model array.* is not supported"),
         ({"tokenizer.ggml.add_space_prefix": [1, 2]}, "add_space_prefix is array.*, not a boolean"),
         ({"tokenizer.ggml.add_space_prefix": "false"}, "add_space_prefix is 'false', not a boolean"),
         ({"tokenizer.ggml.tokens": [1, 2]}, "not a list of strings"),
@@ -229,7 +229,7 @@ def test_tokenizers_that_are_refused(path, changes, message):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"tokenizer.ggml.pre": "mystery"}, "'mystery' is not known; known are codeshell"),
+        ({"tokenizer.ggml.pre": "mystery"}, "'mystery' is unknown; the known ones are codeshell"),
         ({"tokenizer.ggml.merges": None}, "no merge rules"),
         ({"tokenizer.ggml.merges": ["a"]}, "merge rule 0"),
     ],

@@ -17,7 +17,7 @@ from benchmarks.bad_inputs.bounds import LIMITS
 from benchmarks.bad_inputs.construct import Construct
 from benchmarks.bad_inputs.meter import Meter
 from guided.matching.compiled import CompiledGrammar
-from guided.matching.explain.lint_findings import lint_findings_of
+from guided.matching.explain.lint_findings import lint_specification
 from guided.matching.sentences import byte_vocabulary, sentence
 
 __all__ = ["compiled", "measure_calls", "vocabulary"]
@@ -110,7 +110,7 @@ def measure_calls(construct: Construct, n: int, meter: Meter) -> None:
     kind = {"json_schema": "schema", "type": "schema"}.get(construct.kind, construct.kind)
     if kind in ("schema", "regex", "gbnf", "lark", "choice", "structural_tag"):
         lark = dict(construct.options) if kind == "lark" else {}
-        meter.call("lint", lambda: lint_findings_of(grammar, kind, given, lark))
+        meter.call("lint", lambda: lint_specification(grammar, kind, given, lark))
     measure_sentence(construct, given, meter)
 
 

@@ -1,1 +1,1 @@
-"""Attention kernels behind one call."""
+"""Attention over caches: the choice of the kernel, and its call."""

@@ -1,14 +1,14 @@
 """Attention over the blocks of a paged cache by flash-attn, on CUDA.
 
-In: a `PagedStep`. Out: an `Attend` (models/model.py). Prompts, forced runs and single tokens of all sequences of a
-layer are one call. On Hopper, with flash-attn 3, it is always `flash_attn_with_kvcache`. With flash-attn 2 it is
-`flash_attn_with_kvcache` if each sequence has one new token, since it divides a long past over the GPU, else
-`flash_attn_varlen_func`. Nothing is gathered: the kernels read the cache by its block tables (`can_read_blocks` says
-which). The package is an extra for speed: without it torch's own kernel reads the same blocks (varlen.py). Keys and
-values of 8 bits (kv/quantised.py) are read by step.py, to which this is tested to be equal.
+In: a `PagedStep`. Out: an `Attend` (models/model.py). Each layer makes one call for all sequences, whether they add
+prompts, forced runs or single tokens. On Hopper, with flash-attn 3, it calls `flash_attn_with_kvcache`. With flash-attn
+2 it calls `flash_attn_varlen_func`, or `flash_attn_with_kvcache` if each sequence has one new token, since that spreads
+a long past over the GPU. Nothing is gathered: the kernels read the cache by its block tables (`can_read_blocks` says
+which caches they can read). The package is optional: without it torch's own kernel reads the same blocks (varlen.py).
+step.py reads 8-bit keys and values (kv/quantised.py). Tests compare the output of this module with that of step.py.
 
-Source: "FlashAttention-2", arXiv 2307.08691, and "FlashAttention-3", arXiv 2407.08608; the functions as of flash-attn
-2.6 to 2.8, and those of its folder `hopper` in 2026.
+Source: "FlashAttention-2", arXiv 2307.08691, and "FlashAttention-3", arXiv 2407.08608; the functions of flash-attn 2.6
+to 2.8, and of its folder `hopper` in 2026.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ __all__ = ["FlashAttention", "has_flash_attn"]
 
 
 def has_flash_attn(device: torch.device) -> bool:
-    """Whether a version of flash-attn is installed that runs on this device."""
+    """Whether an installed version of flash-attn runs on this device."""
     return _flash_attn_3(device) is not None or _flash_attn() is not None
 
 
 @dataclass(eq=False)
 class FlashAttention(PagedAttention):
-    """See the module."""
+    """See the module docstring."""
 
     def __post_init__(self) -> None:
         self._package_3 = _flash_attn_3(self.k.device)
@@ -48,7 +48,7 @@ class FlashAttention(PagedAttention):
 
 
 def _options(kind: AttentionKind) -> dict[str, Any]:
-    """The arguments of both packages for a layer; their window does not count the query."""
+    """The arguments of both packages for a layer. Their window excludes the query's own position."""
     window = (-1, -1) if kind.window is None else (kind.window - 1, 0)
     return {"causal": True, "softmax_scale": kind.scale, "window_size": window, "softcap": kind.softcap or 0.0}
 
@@ -83,7 +83,7 @@ def _read_2(
             q.unsqueeze(1), keys, values, cache_seqlens=step.lengths, block_table=step.tables, **_options(kind)
         )
         return out.squeeze(1)
-    k, v = new if spans.fresh else (keys, values)
+    k, v = new if spans.all_new else (keys, values)
     out = package.flash_attn_varlen_func(
         q,
         k,
@@ -93,25 +93,25 @@ def _read_2(
         max_seqlen_q=spans.most_queries,
         max_seqlen_k=spans.most_keys,
         **_options(kind),
-        block_table=None if spans.fresh else step.tables,
+        block_table=None if spans.all_new else step.tables,
     )
     return out
 
 
 def _flash_attn() -> Any:
     """flash-attn 2, or None if it is not installed."""
-    return _installed("flash_attn")
+    return _import_or_none("flash_attn")
 
 
 def _flash_attn_3(device: torch.device) -> Any:
     """flash-attn 3, or None if it is not installed or the device is not Hopper."""
     if device.type != "cuda" or torch.cuda.get_device_capability(device)[0] != 9:
         return None
-    return _installed("flash_attn_interface")
+    return _import_or_none("flash_attn_interface")
 
 
 @cache
-def _installed(package: str) -> Any:
+def _import_or_none(package: str) -> Any:
     """A package, or None if it is not installed or was built for another torch."""
     try:
         return importlib.import_module(package)

@@ -1,8 +1,8 @@
-"""Attention over parts of the keys, and the merge of such parts into the attention over all keys.
+"""Attention over parts of the keys, and its merge into the attention over all keys.
 
 The softmax over all keys follows from the softmax over each part and the logarithm of the sum of its exponentials
-(lse): the outputs of the parts are weighted by their shares of the common sum. A part without keys has the lse -inf and
-changes nothing. Outputs are (n, heads, head_dim), lse (n, heads) in float32 at least.
+(lse): the outputs of the parts are weighted by their shares of the total sum. A part without keys has the lse -inf and
+changes nothing. Outputs are (n, heads, head_dim); lse is (n, heads) in at least float32.
 
 Source: "FlashAttention-2" (arXiv 2307.08691), section 3.1.1, and "Ring Attention" (arXiv 2310.01889).
 """
@@ -23,13 +23,13 @@ _FLASH: Any = getattr(torch.ops.aten, "_scaled_dot_product_flash_attention_for_c
 
 
 def merge_attention_outputs(o1: Tensor, lse1: Tensor, o2: Tensor, lse2: Tensor) -> tuple[Tensor, Tensor]:
-    """Merge the attention over two parts of the keys; outputs are float32 at least. Both parts empty: zeros."""
+    """Merge the attention over two parts of the keys, in at least float32. Zeros if both parts are empty."""
     lse = torch.logaddexp(lse1, lse2)
     base = lse.masked_fill(lse == -torch.inf, 0.0)
     out = torch.zeros((), dtype=base.dtype, device=base.device)
     for o, part in ((o1, lse1), (o2, lse2)):
         share = (part - base).exp().unsqueeze(-1)
-        out = out + (share * o).masked_fill(share == 0, 0.0)  # ignores any values of an empty part
+        out = out + (share * o).masked_fill(share == 0, 0.0)  # values of an empty part do not count
     return out, lse
 
 
@@ -40,13 +40,13 @@ def attention_with_lse(
 
     Args:
         q: queries.
-        k: keys, maybe none.
+        k: keys; there may be none.
         v: values.
-        mask: (n, s), true where a query reads a key; None: every query reads every key.
-        kind: how scores are scaled and capped; its window is in the mask.
+        mask: (n, s), true if a query reads a key; None: every query reads every key.
+        kind: the scale and cap of scores. The window must be in the mask.
 
     Returns:
-        The output, zeros where nothing is read, and its lse.
+        The output, which is 0 for queries without keys, and its lse.
     """
     n, heads, _ = q.shape
     if n == 0 or len(k) == 0:
@@ -64,7 +64,7 @@ def attention_with_lse(
 
 
 def _plain(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, kind: AttentionKind) -> tuple[Tensor, Tensor]:
-    """The same by definition, on any device: all scores at once."""
+    """The same with plain torch operations, on any device: all scores at once."""
     q, k, v = (one.to(_exact(one)) for one in (q, k, v))
     scores = q @ k.transpose(1, 2) * kind.factor(q.shape[-1])
     if kind.softcap is not None:
@@ -76,7 +76,7 @@ def _plain(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, kind: Attention
 
 
 def _dense(x: Tensor) -> Tensor:
-    """x with contiguous heads, which the kernel requires and does not check."""
+    """x with contiguous heads, which the kernel requires but does not check."""
     return x if x.stride(-1) == 1 else x.contiguous()
 
 

@@ -1,8 +1,8 @@
-"""A forward pass over the blocks of a paged cache, as the kernels of flash attention receive it.
+"""A forward pass over the blocks of a paged cache, in the form that flash attention kernels take.
 
 In: the plan of a `PagedCache`. Out: a `PagedStep`, tensors that all layers share: where new positions are stored, the
 blocks and the length of each sequence, and where its new tokens begin. `PagedAttention` stores the keys and values of a
-layer; its subclasses call the kernel (varlen.py, flash.py). The tensors are sent to the device without waiting.
+layer; its subclasses call the kernel (varlen.py, flash.py). The tensors are copied to the device without waiting.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["PagedAttention", "PagedStep", "Spans", "can_read_blocks"]
 
 
 def can_read_blocks(k: Tensor) -> bool:
-    """Whether kernels of flash attention read blocks (layers, blocks, block_size, kv_heads, head_dim) like these."""
+    """Whether flash attention kernels can read such blocks: (layers, blocks, block_size, kv_heads, head_dim)."""
     size, head_dim = k.shape[2], k.shape[4]
     return (
         k.device.type == "cuda"
@@ -40,28 +40,28 @@ class Spans:
     """The new tokens of a step in which some sequence has more than one.
 
     Attributes:
-        queries: int32 (sequences + 1,): where the new tokens of each sequence begin, and the end of all.
+        queries: int32 (sequences + 1,): the offsets at which each sequence's new tokens begin, and the total.
         keys: int32 (sequences + 1,): the same for all positions.
         most_queries: the largest number of new tokens of a sequence.
         most_keys: the largest number of positions of a sequence.
-        fresh: all positions are new.
+        all_new: whether all positions are new.
     """
 
     queries: Tensor
     keys: Tensor
     most_queries: int
     most_keys: int
-    fresh: bool
+    all_new: bool
 
 
 @dataclass(frozen=True, slots=True)
 class PagedStep:
-    """What the kernels receive for a forward pass.
+    """The kernel arguments of a forward pass.
 
     Attributes:
         slots: int64 (n,): where new positions are stored; -1: the position is not stored.
-        tables: int32 (sequences, blocks): numbers of blocks.
-        lengths: int32 (sequences,): positions, new ones included.
+        tables: int32 (sequences, blocks): the numbers of the blocks.
+        lengths: int32 (sequences,): the number of positions, including new ones.
         spans: None if each sequence has one new token.
     """
 
@@ -79,8 +79,8 @@ class PagedStep:
             queries, keys = (
                 send([0, *accumulate(numbers)], torch.int32, device) for numbers in (plan.counts, plan.lengths)
             )
-            fresh = list(plan.counts) == list(plan.lengths)
-            spans = Spans(queries, keys, max(plan.counts), max(plan.lengths), fresh)
+            all_new = list(plan.counts) == list(plan.lengths)
+            spans = Spans(queries, keys, max(plan.counts), max(plan.lengths), all_new)
         return cls(
             send(plan.slots, torch.int64, device),
             send([[*table, *[0] * (width - len(table))] for table in plan.tables], torch.int32, device),
@@ -91,7 +91,7 @@ class PagedStep:
 
 @dataclass(eq=False)
 class PagedAttention(ABC):
-    """An `Attend` over the blocks of a cache. `dataclasses.replace(attention, step=...)` is the same for another step.
+    """An `Attend` over the blocks of a cache. `dataclasses.replace(attention, step=...)` makes one for another step.
 
     Attributes:
         k: keys, (layers, blocks, block_size, kv_heads, head_dim).

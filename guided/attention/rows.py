@@ -1,7 +1,7 @@
-"""Attention over a cache of rows (kv/rows.py): rows of any length, each with the same number of new positions.
+"""Attention over a `RowCache` (kv/rows.py): rows of any length, each with the same number of new positions.
 
 In: queries, keys and values of the new positions, row by row. Out: the attention output. Each row is a separate
-sequence (step.py), independent of the others. This does on every device what `flash_attn_with_kvcache` does with
+sequence (step.py), independent of the others. On every device this equals `flash_attn_with_kvcache` with
 `cache_seqlens`. The caller increases the lengths of the rows (`cache.advance`) after the pass.
 """
 
@@ -18,7 +18,7 @@ __all__ = ["RowAttention"]
 
 
 class RowAttention:
-    """An `Attend` (models/model.py): tokens are those of row 0, then those of row 1, and so on, `new` of each."""
+    """An `Attend` (models/model.py) for `new` tokens of each row; the tokens of row 0 come first, then of row 1, ..."""
 
     def __init__(self, cache: RowCache, new: int) -> None:
         self._cache, self._new = cache, new

@@ -1,9 +1,10 @@
 """Causal attention by torch's `scaled_dot_product_attention`.
 
-In: queries of the newest positions of a sequence, keys and values of all, layout (positions, heads, head_dim); fewer KV
-heads than query heads are shared in groups. Out: the shape of the queries. Query i of n reads keys 0 .. S - n + i.
-Runs on every device of torch. Cost: n times S per head; the mask is built once per forward pass, not once per layer.
-Capped scores are computed by definition (merge.py), since torch's function cannot cap them.
+In: queries of the last n positions of a sequence, keys and values of all S positions, layout (positions, heads,
+head_dim). If there are fewer KV heads than query heads, groups of query heads share one. Out: the shape of the queries.
+Query i of n reads keys 0 .. S - n + i. Runs on every torch device. Cost: n times S per head; the mask is built once per
+forward pass, not once per layer. Capped scores are computed with plain torch operations (merge.py), since torch's
+function cannot cap them.
 """
 
 from __future__ import annotations

@@ -1,18 +1,17 @@
 """Attention over a cache whose keys and values are never all on the device at once, and the choice of the attention.
 
-`step_attention` chooses the attention of a forward pass by the plan of the cache. It looks at properties only, so the
-choice costs nothing beside the pass.
+`step_attention` chooses the attention of a forward pass by the plan of the cache. It checks only a few properties, so
+the choice costs next to nothing.
 
 1. A plan that yields *segments* of keys and values one after the other (`SegmentedPlan`): the two classes here.
-2. Blocks on CUDA that kernels of flash attention read (`can_read_blocks`): flash-attn (flash.py) if it is installed,
-   else torch's own kernel (varlen.py) unless the model caps scores. `invariant` leaves flash-attn out.
-3. All other views: the CPU's kernel or torch's attention (step.py).
+2. Blocks on CUDA that flash attention kernels can read (`can_read_blocks`): flash-attn (flash.py) if it is installed,
+   otherwise torch's own kernel (varlen.py) unless the model caps scores. `invariant` excludes flash-attn.
+3. All other views: the CPU kernel or torch's attention (step.py).
 
-On a device with memory of its own each segment is attended to by the queries that read it, and the result is merged
-into what they have read so far (merge.py). Memory: one segment, and the outputs in float32. Cost: about ten small calls
-for each segment, beside the kernel's. On a CPU nothing is gained by keeping segments separate, and the result of a
-merge would depend on where segments begin. There the segments of a sequence and layer are copied side by side, and read
-as those of any other cache (step.py).
+On a GPU, the queries that read a segment attend to it, and the result is merged with their results so far (merge.py).
+Memory: one segment, and the outputs in float32. Cost: about ten small calls per segment besides the kernel. On a CPU
+nothing is gained by keeping segments separate, and the result of a merge would depend on where segments begin. There
+the segments of a sequence and layer are copied into one view, and read like those of any other cache (step.py).
 """
 
 from __future__ import annotations
@@ -43,9 +42,9 @@ def step_attention(
 
     Args:
         plan: where keys and values are stored.
-        counts: the new tokens of each sequence.
-        capped: some layer of the model has a soft cap (`caps_scores`).
-        invariant: on CUDA, what a sequence reads is added in an order that does not depend on the other sequences.
+        counts: the number of new tokens of each sequence.
+        capped: whether some layer of the model has a soft cap (`caps_scores`).
+        invariant: whether, on CUDA, a sequence's sums must not depend on the other sequences.
     """
     if isinstance(plan, SegmentedPlan):
         return (GatheredSegments if plan.device.type == "cpu" else MergedSegments)(plan, counts)
@@ -62,7 +61,7 @@ def _spans(counts: Sequence[int]) -> list[slice]:
 
 
 class GatheredSegments:
-    """An `Attend` that copies the segments of a sequence into one view, and reads that."""
+    """An `Attend` that copies the segments of a sequence into one view, and reads this view."""
 
     def __init__(self, plan: SegmentedPlan, counts: Sequence[int]) -> None:
         self._plan, self._counts, self._spans = plan, counts, _spans(counts)
@@ -80,7 +79,7 @@ class GatheredSegments:
         view = None
         for segment in self._plan.segments(layer, index, k, v):
             if view is None:
-                view = _room(segment.stored, self._plan.lengths[index])
+                view = _empty_view(segment.stored, self._plan.lengths[index])
             first, stored = 0, segment.stored
             for where in segment.where:
                 last = first + len(where)
@@ -90,7 +89,7 @@ class GatheredSegments:
         return view
 
 
-def _room(stored: KVView, length: int) -> KVView:
+def _empty_view(stored: KVView, length: int) -> KVView:
     """Uninitialised memory for one layer of `length` positions, in the storage format of the segment."""
     shape = (1, length, *stored.k.shape[2:])
     return replace(stored, k=stored.k.new_empty(shape), v=stored.v.new_empty(shape), slots=slice(0, length))
@@ -113,7 +112,7 @@ class MergedSegments:
                 some = slice(new.start + segment.queries.start, new.start + segment.queries.stop)
                 past = self._plan.lengths[index] - self._counts[index]
                 if segment.where[-1][-1] < kind.first(past + segment.queries.start):
-                    continue  # before all windows
+                    continue  # it ends before all windows
                 keys, values = segment.read()
                 mask = self._mask(some.stop - some.start, len(keys), q.device) if segment.causal else None
                 if kind.window is not None:
@@ -124,7 +123,7 @@ class MergedSegments:
         return out.to(q.dtype)
 
     def _mask(self, new: int, total: int, device: torch.device) -> Tensor | None:
-        """Which of `total` keys each of the `new` last queries reads: up to itself. None: a single query reads all."""
+        """The causal mask of the last `new` queries over `total` keys; None for a single query, which reads all."""
         if new == 1:
             return None
         if (new, total) not in self._masks:
@@ -134,7 +133,7 @@ class MergedSegments:
 
 
 def _near(segment: Segment, past: int, window: int, device: torch.device) -> Tensor:
-    """Which of a segment's keys are in the window of each of its queries, ignoring causality."""
+    """A mask of the segment's keys that are in the window of each query, ignoring causality."""
     keys = torch.cat([torch.arange(part.start, part.stop, device=device) for part in segment.where])
     queries = torch.arange(segment.queries.start, segment.queries.stop, device=device) + past
     return keys > queries.unsqueeze(1) - window

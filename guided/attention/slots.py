@@ -1,11 +1,11 @@
 """Attention of the new positions of each sequence on a CPU, directly over the cache's keys and values.
 
-In: views of the keys and values of some sequences (kv/cache.py). Out: the attention output. This is the CPU's
+In: views of the keys and values of some sequences (kv/cache.py). Out: the attention output. This is the CPU version of
 `flash_attn_with_kvcache`: one call for all sequences of a layer, without gathering, for any slots. A few new positions
-are read in place (native/attend_slots.hpp in kernels/). Prompts are read by blocks (native/attend_prompt.hpp), with the
-same bits. Numbers are float32 or bfloat16, or queries are float32 and keys and values bfloat16; sums are float32. The
-result of a query depends neither on other queries, nor on other sequences, nor on the number of threads. Keys and
-values may be packed (kv/quantised.py); the kernel reads them in that form.
+are computed in place (native/attend_slots.hpp in kernels/). Prompts are computed by blocks (native/attend_prompt.hpp),
+with the same bits. Inputs are float32 or bfloat16, or float32 queries with bfloat16 keys and values; sums are float32.
+The result of a query depends neither on other queries, nor on other sequences, nor on the number of threads. Keys and
+values may be packed (kv/quantised.py); the kernel reads them in packed form.
 """
 
 from __future__ import annotations
@@ -20,18 +20,20 @@ from guided.kv.cache import KVView
 from guided.kv.quantised import PackedKVView
 from guided.models.model import PLAIN, AttentionKind
 
-__all__ = ["SlotAttention", "reads"]
+__all__ = ["SlotAttention", "can_read"]
 
 
-def reads(view: KVView) -> bool:
+def can_read(view: KVView) -> bool:
     """Whether the kernel can read a view: it is on the CPU, and the queries are float32 or bfloat16."""
     return view.k.device.type == "cpu" and _head(view)[1] in (torch.float32, torch.bfloat16)
 
 
 class SlotAttention:
-    """The attention of one forward pass over views of one form. `spans` has the first and the last new position of each
-    sequence, as rows of the queries; each row belongs to one sequence. `dtype`: of the queries, maybe float32 if the
-    cache is bfloat16; None: that of the cache.
+    """The attention of one forward pass over views of one form.
+
+    Args:
+        spans: the first and the last (exclusive) query row of each sequence; each row belongs to one sequence.
+        dtype: the dtype of the queries, which may be float32 if the cache is bfloat16; None: the dtype of the cache.
 
     Raises:
         ValueError, IndexError: views differ in form, or slots or positions do not exist.
@@ -41,7 +43,7 @@ class SlotAttention:
         self, heads: int, views: Sequence[KVView], spans: Sequence[tuple[int, int]], dtype: torch.dtype | None = None
     ) -> None:
         first = views[0]
-        self._tensors = [(view.k, view.v) for view in views]  # keeps the memory alive: the kernel has bare addresses
+        self._tensors = [(view.k, view.v) for view in views]  # keeps the memory alive: the kernel has only addresses
         (size, stored), kv_heads = _head(first), first.k.shape[2]
         self._dtype = stored if dtype is None else dtype
         self._shape = (heads, size)
@@ -49,7 +51,7 @@ class SlotAttention:
             if i == 0 or view.k is not first.k or view.v is not first.v:
                 _check(view)
             if type(view) is not type(first) or _head(view) != _head(first) or view.k.shape[2] != kv_heads:
-                raise ValueError("views of more than one form")
+                raise ValueError("the views differ in form")
         rows = [_row(view, span) for view, span in zip(views, spans, strict=True)]
         self._batch = Batch(heads, kv_heads, size, self._dtype == torch.bfloat16, first.k.dtype.itemsize, rows)
 
@@ -65,20 +67,22 @@ class SlotAttention:
         if q.stride()[1:] != (size, 1):
             q = q.contiguous()
         out = torch.empty_like(q, memory_format=torch.contiguous_format)
-        how = kind.factor(size), kind.softcap or 0.0, kind.window
-        self._batch.run(layer, q.data_ptr(), q.stride(0), out.data_ptr(), rows, *how, torch.get_num_threads())
+        kind_arguments = kind.factor(size), kind.softcap or 0.0, kind.window
+        self._batch.run(
+            layer, q.data_ptr(), q.stride(0), out.data_ptr(), rows, *kind_arguments, torch.get_num_threads()
+        )
         return out
 
 
 def _head(view: KVView) -> tuple[int, torch.dtype]:
-    """Size and type of a head as the kernel reads it."""
+    """The size and type of a head's unpacked values."""
     if isinstance(view, PackedKVView):
         return view.head_dim, view.dtype
     return view.k.shape[3], view.k.dtype
 
 
 def _check(view: KVView) -> None:
-    """Check a view before the kernel gets its addresses, because the kernel checks nothing."""
+    """Check a view before its addresses go to the kernel, which checks nothing."""
     k, v = view.k, view.v
     stored = torch.int8 if isinstance(view, PackedKVView) else k.dtype
     if (
@@ -88,9 +92,9 @@ def _check(view: KVView) -> None:
         or not len(k)
         or not (k.dtype == v.dtype == stored)
     ):
-        raise ValueError(f"values {tuple(v.shape)} in {v.dtype} are not stored as keys {tuple(k.shape)} in {k.dtype}")
+        raise ValueError(f"values {tuple(v.shape)} in {v.dtype} are not stored like keys {tuple(k.shape)} in {k.dtype}")
     if not (k.is_cpu and v.is_cpu and k[0].is_contiguous() and v[0].is_contiguous()):
-        raise ValueError("the slots of a layer do not follow one another in the memory of the CPU")
+        raise ValueError("the slots of a layer are not contiguous in CPU memory")
 
 
 def _row(view: KVView, span: tuple[int, int]) -> tuple[int, int, int, int, int, int | None, int, int, int, int]:
@@ -98,10 +102,10 @@ def _row(view: KVView, span: tuple[int, int]) -> tuple[int, int, int, int, int, 
     first, last = span
     k, slots = view.k, view.slots
     if isinstance(slots, slice):
-        where, start, total = None, slots.start, slots.stop - slots.start
+        slot_address, start, total = None, slots.start, slots.stop - slots.start
     elif slots.dtype == torch.int64 and slots.dim() == 1 and slots.is_cpu and slots.is_contiguous():
-        where, start, total = slots.data_ptr(), 0, len(slots)
+        slot_address, start, total = slots.data_ptr(), 0, len(slots)
     else:
-        raise ValueError(f"slots are contiguous int64 (n,) on the CPU, not {slots.dtype} {tuple(slots.shape)}")
+        raise ValueError(f"slots must be contiguous int64 (n,) on the CPU, not {slots.dtype} {tuple(slots.shape)}")
     addresses, (layers, count, *_) = (k.data_ptr(), view.v.data_ptr()), k.shape
-    return *addresses, layers, k.stride(0), count, where, start, total, first, last - first
+    return *addresses, layers, k.stride(0), count, slot_address, start, total, first, last - first

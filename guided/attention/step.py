@@ -5,8 +5,8 @@ In: the plan of a cache, and the number of new tokens of each sequence. Out: an 
 
 On a CPU the result of a query has the same bits in one pass or in chunks, in any batch composition, and from any cache.
 For float32 and bfloat16 one kernel reads all sequences (slots.py); float16 is converted to float32 for it. The order in
-which torch's own kernels add depends on the number of queries and of threads, so in float64 they get one query at a
-time. On other devices they get all queries of a sequence at once (sdpa.py), and results are equal up to rounding only.
+which torch's own kernels add depends on the number of queries and of threads, so for float64 they get one query at a
+time. On other devices they get all queries of a sequence at once (sdpa.py), and results are equal only up to rounding.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from guided.attention.sdpa import causal_mask, sdpa
-from guided.attention.slots import SlotAttention, reads
+from guided.attention.slots import SlotAttention, can_read
 from guided.kv.cache import KVView, Plan
 from guided.models.model import PLAIN, AttentionKind
 
@@ -40,8 +40,8 @@ class StepAttention:
 
 
 class ViewAttention:
-    """The attention of queries over stored keys and values; `spans`: first and last new position of each sequence, as
-    rows of the queries. Each row belongs to one sequence."""
+    """The attention of queries over stored keys and values. `spans`: the first and the last (exclusive) query row of
+    each sequence; each row belongs to one sequence."""
 
     def __init__(self, views: Sequence[KVView], spans: Sequence[tuple[int, int]]) -> None:
         self._views, self._spans = views, spans
@@ -50,7 +50,7 @@ class ViewAttention:
 
     def __call__(self, layer: int, q: Tensor, kind: AttentionKind = PLAIN) -> Tensor:
         """The attention output of a layer, in the shape of q: (n, heads, head_dim)."""
-        if self._views and reads(self._views[0]):
+        if self._views and can_read(self._views[0]):
             if self._kernel is None:
                 self._kernel = SlotAttention(q.shape[1], self._views, self._spans, q.dtype)
             return self._kernel(layer, q, kind)
@@ -58,13 +58,13 @@ class ViewAttention:
         for view, (first, last) in zip(self._views, self._spans, strict=True):
             k, v = view.read(layer)
             if q.device.type != "cpu":
-                read = self._together
+                read = self._read_together
             else:
-                read = self._in_float32 if q.dtype == torch.float16 else self._one_by_one
+                read = self._read_in_float32 if q.dtype == torch.float16 else self._read_one_by_one
             read(q[first:last], k, v, out[first:last], kind)
         return out
 
-    def _together(self, q: Tensor, k: Tensor, v: Tensor, out: Tensor, kind: AttentionKind) -> None:
+    def _read_together(self, q: Tensor, k: Tensor, v: Tensor, out: Tensor, kind: AttentionKind) -> None:
         first = kind.first(len(k) - len(q))
         k, v = k[first:], v[first:]
         form = len(q), len(k), kind.window
@@ -72,12 +72,14 @@ class ViewAttention:
             self._masks[form] = causal_mask(*form[:2], q.device, window=kind.window)
         out.copy_(sdpa(q, k, v, self._masks[form], kind))
 
-    def _in_float32(self, q: Tensor, k: Tensor, v: Tensor, out: Tensor, kind: AttentionKind) -> None:
+    def _read_in_float32(self, q: Tensor, k: Tensor, v: Tensor, out: Tensor, kind: AttentionKind) -> None:
         view = KVView(k.float().unsqueeze(0), v.float().unsqueeze(0), slice(0, len(k)))
         out.copy_(SlotAttention(q.shape[1], [view], [(0, len(q))])(0, q.float(), kind))
 
-    def _one_by_one(self, q: Tensor, k: Tensor, v: Tensor, out: Tensor, kind: AttentionKind) -> None:
+    def _read_one_by_one(self, q: Tensor, k: Tensor, v: Tensor, out: Tensor, kind: AttentionKind) -> None:
         past = len(k) - len(q)
         for i in range(len(q)):
-            seen = slice(kind.first(past + i), past + i + 1)  # copies, so that the kernel sees the same alignment
+            seen = slice(
+                kind.first(past + i), past + i + 1
+            )  # copied below, so the kernel always sees the same alignment
             out[i : i + 1] = sdpa(q[i : i + 1].clone(), k[seen].clone(), v[seen].clone(), None, kind)

@@ -1,29 +1,29 @@
 """Attention over the blocks of a paged cache by torch's own `varlen_attn`, on CUDA.
 
-In: a `PagedStep`. Out: an `Attend` (models/model.py). Each layer is one call, whether sequences have prompts, chunks or
-single tokens: `varlen_attn` takes the queries of all sequences side by side and reads the blocks by their tables. No
-package beside torch is needed. `step_attention` (segments.py) chooses it where flash-attn is not installed.
+In: a `PagedStep`. Out: an `Attend` (models/model.py). Each layer is one call, whether sequences add prompts, chunks or
+single tokens: `varlen_attn` takes the concatenated queries of all sequences and reads the blocks by their tables. No
+package besides torch is needed. `step_attention` (segments.py) chooses it if flash-attn is not installed.
 
-The kernel is FlashAttention-2, compiled into torch. What it needs, by torch's sources:
+The kernel is FlashAttention-2, compiled into torch. According to torch's sources it needs:
 
 - blocks of a multiple of 256 positions, float16 or bfloat16, heads of up to 256 numbers in multiples of 8, compute
   capability 8.0 or newer (`can_read_blocks`)
-- starts of queries and keys, lengths and tables as int32. Starts of keys must be there, and are not read beside lengths
-- `max_q` and `max_k` as Python numbers. `max_k` may be too large: it is what the table has room for. So a step of
-  single tokens has static shapes, reads nothing back, and fits into a CUDA graph (engine/graphs.py)
+- starts of queries and keys, lengths and tables as int32. Starts of keys are required, but ignored if there are lengths
+- `max_q` and `max_k` as Python numbers. `max_k` may be too large: it is the capacity of the table. So a step of single
+  tokens has static shapes, reads nothing back, and works in a CUDA graph (engine/graphs.py)
 - `num_splits=1`. With more splits the kernel leaves rows of a paged batch unwritten
 
-A row of length 0, as graphs have for padding, reads no keys. Nothing uses its output.
+A row of length 0, which graphs use as padding, reads no keys. Nothing uses its output.
 
-Cost: with one split, a long past is read by as many thread blocks as there are heads and sequences. A few long
-sequences leave most of the GPU idle; flash-attn divides their past. Where heads share keys, a step of single tokens is
-not called causal: each query is the last position and reads all keys either way, and only then does the kernel read the
-keys of such heads once. `invariant` calls it causal nevertheless: single tokens then run in the kernel of chunks, and
-the bits of a sequence do not depend on the other sequences of its batch (by torch's documentation, not measured here).
-This holds for attention alone: matrix products on CUDA may add in an order that depends on the batch.
+Cost: with one split, only (heads x sequences) thread blocks read a long past. So a few long sequences leave most of the
+GPU idle; flash-attn divides their past. A step of single tokens is not marked causal: each query is the last position
+and reads all keys anyway, and only without the mark does the kernel load shared keys once for all their heads. With
+`invariant` it is marked causal: single tokens then run in the kernel of chunks, and the bits of a sequence do not
+depend on the other sequences of its batch (according to torch's documentation; not measured here). This holds only for
+attention: matrix products on CUDA may add in an order that depends on the batch.
 
-It does not cap scores: a layer with a soft cap (Gemma 2) is refused. Tests compare it with the attention of the CPU, a
-stand-in in plain torch taking the place of the kernel. The kernel itself was compared on an H100 (docs/inside/gpu.md).
+It does not support capped scores (Gemma 2). Tests compare it with the attention of the CPU, with a stand-in for the
+kernel in plain torch. The kernel itself was compared on an H100 (docs/inside/gpu.md).
 
 Source: "FlashAttention-2", arXiv 2307.08691; torch/nn/attention/varlen.py of torch 2.13; the unwritten rows:
 github.com/pytorch/pytorch/issues/194167.
@@ -48,9 +48,9 @@ __all__ = ["VarlenAttention", "has_varlen_attn"]
 
 
 def has_varlen_attn() -> bool:
-    """Whether torch reads blocks: 2.13 or newer, for CUDA, with its own kernel of flash attention active."""
+    """Whether torch can read blocks: 2.13 or newer, for CUDA, with its own flash attention kernel active."""
     return (
-        torch.__version__ >= "2.13"  # compared as versions
+        torch.__version__ >= "2.13"  # `TorchVersion` compares versions, not strings
         and torch.version.hip is None
         and torch.backends.cuda.is_flash_attention_available()
         and torch.nn.attention.current_flash_attention_impl() is None
@@ -59,10 +59,10 @@ def has_varlen_attn() -> bool:
 
 @dataclass(eq=False)
 class VarlenAttention(PagedAttention):
-    """See the module.
+    """See the module docstring.
 
     Attributes:
-        invariant: single tokens run in the kernel of chunks.
+        invariant: whether single tokens run in the kernel of chunks.
     """
 
     invariant: bool = False
@@ -100,7 +100,7 @@ class VarlenAttention(PagedAttention):
         return out
 
     def _window(self, kind: AttentionKind) -> tuple[int, int]:
-        """How many keys before and after its own position a query reads; -1: all."""
+        """The number of keys that a query reads before and after its own position; -1: all."""
         if kind.window is not None:
             return kind.window - 1, 0
         return (-1, -1) if self._most_queries == 1 and not self.invariant else (-1, 0)
@@ -108,5 +108,5 @@ class VarlenAttention(PagedAttention):
 
 @cache
 def _varlen_attn() -> Any:
-    """torch's function, imported when it is first needed: its module imports torch's compiler."""
+    """torch's function, imported on first use, since its module imports torch's compiler."""
     return importlib.import_module("torch.nn.attention.varlen").varlen_attn

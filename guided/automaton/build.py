@@ -1,10 +1,10 @@
-"""Compiles a grammar with the native core: passes it the IR nodes and turns its refusals into helpful errors.
+"""Compiles a grammar with the native core: passes the IR nodes to the core and adds hints to its errors.
 
 In: a `Grammar`, the native vocabulary, `Limits`, and the ids of special token names. Out: the native compiled grammar.
 
-The core's `NodeReader` walks over the nodes, children before parents, and reads most of them itself. A shared node (the
-same object in several places) is read once. For a node that it does not read, such as a `Permutation` or a node with
-unusual fields, the reader calls back into this module, which can check it and word the error.
+The core's `NodeReader` visits the nodes, children before parents, and reads most of them itself. A shared node (the
+same object in several places) is read once. For a node that it cannot read, such as a `Permutation` or a node with
+unusual fields, the reader calls back into this module, which checks the node and raises an error or adds it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hashlib import blake2b
 from typing import TypeAlias, get_args
 
 from guided.automaton import _core
-from guided.automaton.conditions import flattened
+from guided.automaton.conditions import flatten_condition
 from guided.automaton.entries import check_entries
 from guided.close_names import close_name
 from guided.errors import LimitExceeded, SpecError, UnsupportedError, VocabularyError, brief
@@ -54,27 +54,27 @@ from guided.meter import compiling, fail_if_exhausted, seconds_left, spend
 
 __all__ = ["compile_native"]
 
-_LARGEST_COUNT = 2**30 - 1
+_MAX_COUNT = 2**30 - 1
 """The largest bound of a repetition or length window that the core stores."""
 _UNBOUNDED = -1
-"""How the core's interface writes "no upper bound"."""
+"""Stands for "no upper bound" in the core's interface."""
 _MAX_CACHED_ENCODINGS = 64
 _READER_TYPES = (Text, Seq, Alt, Ref, Repeat, Chars, Encoded, And, Not, Length, Distinct, Entry, Permutation, Member)
-"""The classes whose fields the core's reader reads, in the order that it expects."""
+"""The classes that the core's reader knows, in the order that it expects."""
 _NODES = frozenset(get_args(Node))
 _SHARED_NODES = _core.KeptNodes()
-"""Nodes that many grammars share as the same objects, such as those of an integer's text: they are read only once."""
+"""Node objects that many grammars share, such as those for the text of an integer. They are read only once."""
 _HINTS = {
-    "Encoded inside": "put Encoded outside of the operation, around its result",
-    "inside And": "these take regular nodes, without Special, Permutation and recursion: put the operation inside them",
-    "the shortest text takes": "allow more tokens, or a shorter text",
-    "left recursion": "write the recursion on the right, or without the count",
+    "Encoded inside": "apply Encoded to the result of the operation instead",
+    "inside And": "these take only regular nodes, without Special, Permutation or recursion: apply them to such parts",
+    "the shortest text takes": "allow more tokens or a shorter text",
+    "left recursion": "use right recursion, or remove the count",
     "needs a vocabulary": "use a vocabulary with a token for each single byte, or a specification without recursion",
-    "no way to an end": "ask for fewer values that differ, or allow more of them",
+    "no way to an end": "require fewer distinct values, or allow more values",
     "decision diagram": "relate fewer members of one object to each other (with dependentRequired, if, oneOf, ...)",
-    "may be empty": "write a member without the empty text, and required=False to let it be left out",
+    "may be empty": "exclude the empty text from the member; required=False makes a member optional",
 }
-"""Words in the core's refusals -> a hint about what to write instead."""
+"""A part of the core's error message -> a hint about what to write instead."""
 
 
 def compile_native(
@@ -89,9 +89,9 @@ def compile_native(
     """Compile `grammar` for `vocabulary`.
 
     Args:
-        special_ids: name of a special token -> the ids with this name.
+        special_ids: the name of a special token -> its ids.
         end_tokens: the ids that end an output; a grammar cannot name them.
-        text_ids: returns the ids that have text; called if the grammar has `OtherTokens`.
+        text_ids: returns the ids that have text; called only if the grammar contains `OtherTokens`.
 
     Raises:
         SpecError: the language is empty, a node is malformed, or a rule is missing.
@@ -101,19 +101,19 @@ def compile_native(
     """
     if not isinstance(grammar, Grammar):
         raise SpecError(
-            f"a grammar is a guided.ir.Grammar, not a {type(grammar).__name__}",
-            hint='write Grammar({"start": node}); text and schemas have compile functions of their own',
+            f"a grammar must be a guided.ir.Grammar, not a {type(grammar).__name__}",
+            hint='write Grammar({"start": node}); text and schemas have their own compile functions',
         )
     if not isinstance(grammar.rules, Mapping):
         raise SpecError(
-            f"the rules of a grammar are a mapping from names to nodes, not a {type(grammar.rules).__name__}",
+            f"the rules of a grammar must be a mapping from names to nodes, not a {type(grammar.rules).__name__}",
             hint='write Grammar({"start": node})',
         )
     return _GrammarBuilder(grammar, limits, special_ids, end_tokens, vocabulary.size, text_ids).compile(vocabulary)
 
 
 class _GrammarBuilder:
-    """Builds one grammar in the core, rule by rule."""
+    """Adds one grammar to the core, rule by rule."""
 
     def __init__(
         self,
@@ -132,15 +132,15 @@ class _GrammarBuilder:
         self.rule_number = {name: i for i, name in enumerate(grammar.rules)}
         self.reader = _core.NodeReader(self.builder, _READER_TYPES, self.rule_number, limits.nodes, _SHARED_NODES)
         self.encodings: list[tuple[Encoding, int]] = []
-        self._encoding(UTF8)
+        self._add_encoding(UTF8)
 
     def compile(self, vocabulary: _core.TokenVocabulary, prefix: str = "") -> _core.CompiledRules:
         if self.grammar.start not in self.rule_number:
             raise SpecError(
-                f"the start rule {self.grammar.start!r} is not defined", hint=self._instead(self.grammar.start)
+                f"the start rule {self.grammar.start!r} is not defined", hint=self._suggest_rule(self.grammar.start)
             )
-        if unnamed := [name for name in self.rule_number if not isinstance(name, str)]:
-            raise SpecError(f"the rule name {unnamed[0]!r} is not a string", hint='write Grammar({"start": node})')
+        if bad_names := [name for name in self.rule_number if not isinstance(name, str)]:
+            raise SpecError(f"the rule name {bad_names[0]!r} is not a string", hint='write Grammar({"start": node})')
         spend(len(self.grammar.rules))
         rules = [self._read_rule(name, node) for name, node in self.grammar.rules.items()]
         del self.reader  # it refers to all nodes
@@ -148,32 +148,33 @@ class _GrammarBuilder:
             check_entries(self.grammar)
         start, limits = self.rule_number[self.grammar.start], self.limits
         names = [prefix + name for name in self.grammar.rules]
-        waiting = [
+        later_rules = [
             (self.rule_number[name], blake2b(later.content, digest_size=16).digest(), later.least)
             for name, later in self.grammar.later.items()
         ]
         try:
             return self.builder.compile(
                 vocabulary, rules, names, start, limits.states, seconds_left(limits.seconds), limits.memory,
-                limits.work, limits.call_work, waiting, self._compiles_later(vocabulary) if waiting else None,
+                limits.work, limits.call_work, later_rules, self._later_compiler(vocabulary) if later_rules else None,
             )  # fmt: skip
         except LimitExceeded as error:
             if error.limit == "seconds":
                 fail_if_exhausted(error.place)  # the core knows the remaining work, but not the total
             raise
         except SpecError as error:
-            error.hint = "look for an empty Alt or Chars, bounds that exclude each other, recursion without an end"
+            error.hint = "look for an empty Alt or Chars, contradictory bounds, or recursion that never ends"
             raise
         except UnsupportedError as error:
             error.pointer = self.grammar.origins.get(error.pointer.removeprefix(prefix), "")
             error.hint = next((hint for words, hint in _HINTS.items() if words in error.reason), "")
             raise
 
-    def _compiles_later(
+    def _later_compiler(
         self, vocabulary: _core.TokenVocabulary
     ) -> Callable[[Sequence[int]], list[_core.CompiledRules]]:
-        """The function that the core calls for rules that are entered. The origins of their rules are added to the
-        grammar's.
+        """The function that the core calls to compile deferred rules when they are entered.
+
+        It adds the origins of the compiled rules to the origins of this grammar.
         """
         later, origins = list(self.grammar.later.items()), self.grammar.origins
         assert isinstance(origins, dict)
@@ -192,7 +193,7 @@ class _GrammarBuilder:
         return compile_later
 
     def _read_rule(self, rule: str, root: Node) -> int:
-        """Read `root` with all its descendants. Returns its number in the core."""
+        """Read `root` and all its descendants. Returns its number in the core."""
         self.rule = rule
         try:
             return self.reader.read(root, self._add_checked)
@@ -200,7 +201,7 @@ class _GrammarBuilder:
             raise SpecError(f"rule {rule!r}: {error}", hint="for recursion, name a rule and refer to it") from error
 
     def _add_checked(self, node: Node) -> int:
-        """Add a node that the core does not read itself. Returns its number. Raises `SpecError` if it is malformed."""
+        """Add a node that the core's reader cannot read. Returns its number. Raises `SpecError` if it is malformed."""
         try:
             return self._add(node)
         except (
@@ -209,11 +210,11 @@ class _GrammarBuilder:
             OverflowError,
             TypeError,
             ValueError,
-        ) as error:  # from the checks below, or the core's own
-            raise _malformed(self.rule, node, error) from error
+        ) as error:  # from the checks in `_add` or from the core
+            raise _node_error(self.rule, node, error) from error
 
     def _add(self, node: Node) -> int:
-        """Add a node to the core, after its children. Returns its number."""
+        """Add the children of a node to the core, and then the node. Returns its number."""
         build = self.builder
         if type(node) not in _NODES:
             raise TypeError("not a node")
@@ -226,93 +227,93 @@ class _GrammarBuilder:
                 return build.text(text)
             case Ref(name):
                 raise SpecError(
-                    f"rule {self.rule!r} refers to {name!r}, which is not defined", hint=self._instead(name)
+                    f"rule {self.rule!r} refers to {name!r}, which is not defined", hint=self._suggest_rule(name)
                 )
             case Repeat(item, low, high):
-                return build.repeat(number(item), *self._bounds(low, high))
+                return build.repeat(number(item), *self._native_bounds(low, high))
             case Length(item, low, high):
-                return build.length(number(item), *self._bounds(low, high))
+                return build.length(number(item), *self._native_bounds(low, high))
             case Chars(ranges):
                 return build.chars(_sorted_ranges(ranges))
             case Encoded(item, encoding):
-                return build.encoded(number(item), self._encoding(encoding))
+                return build.encoded(number(item), self._add_encoding(encoding))
             case Automaton(states, start):
-                return build.automaton(*_from_start(states, start))
+                return build.automaton(*_renumber_from_start(states, start))
             case Dispatch(automaton, exits, followers):
-                renumbered = {automaton.start: 0, 0: automaton.start}  # as in _from_start
-                leaving = [renumbered.get(state, state) for state in exits]
-                return build.dispatch(number(automaton), leaving, [number(item) for item in followers])
+                renumbered = {automaton.start: 0, 0: automaton.start}  # as in `_renumber_from_start`
+                exit_states = [renumbered.get(state, state) for state in exits]
+                return build.dispatch(number(automaton), exit_states, [number(item) for item in followers])
             case MaxTokens(item, most):
                 self.limits_tokens = True
-                return build.max_tokens(number(item), self._bounds(0, most)[1])
+                return build.max_tokens(number(item), self._native_bounds(0, most)[1])
             case Distinct(item, known):
                 return build.distinct(number(item), list(known))
             case Special(token):
-                return self._special(token)
+                return self._add_special(token)
             case OtherTokens():
-                return self._other_tokens(node)
+                return self._add_other_tokens(node)
             case Lexed():
                 raise UnsupportedError(
-                    "a grammar with a lexer can be a part of sequences, choices and repetitions alone",
+                    "a grammar with a lexer can only be a part of sequences, choices and repetitions",
                     hint='read it with semantics="scannerless"',
                 )
             case Permutation(members, separator, low, high, slots, ordered, condition):
                 if not isinstance(members, tuple) or any(type(member) is not Member for member in members):
-                    raise TypeError("the members are a tuple of Member")
+                    raise TypeError("the members must be a tuple of Member")
                 items = [number(member.item) for member in members]
                 required = [member.required for member in members]
                 repeatable = [member.repeatable for member in members]
-                bounds = self._bounds(low, high)
+                bounds = self._native_bounds(low, high)
                 if not slots and not ordered and condition is None:
                     return build.permutation(items, required, repeatable, number(separator), *bounds)
                 slots = slots or tuple(range(len(members)))
-                nodes = [] if condition is None else flattened(condition)
+                nodes = [] if condition is None else flatten_condition(condition)
                 return build.conditional(items, required, repeatable, number(separator), *bounds, slots, ordered, nodes)
         raise TypeError("not a node")
 
-    def _instead(self, name: object) -> str:
+    def _suggest_rule(self, name: object) -> str:
         close = close_name(str(name), map(str, self.rule_number))
         return f"did you mean {close!r}?" if close else f"the rules are {', '.join(map(str, self.rule_number)):.200}"
 
-    def _bounds(self, low: int, high: int | None) -> tuple[int, int]:
-        """The bounds as the core expects them. An upper bound that no output can reach counts as unbounded."""
+    def _native_bounds(self, low: int, high: int | None) -> tuple[int, int]:
+        """The bounds in the core's form. An upper bound that no output can reach counts as unbounded."""
         if low < 0 or (high is not None and high < 0):
-            raise ValueError("a count is at least 0")
-        if low > _LARGEST_COUNT:
-            raise LimitExceeded("states", low, _LARGEST_COUNT, fixed=True, hint="repeat a longer part less often")
-        return low, _UNBOUNDED if high is None or high > _LARGEST_COUNT else high
+            raise ValueError("a count must be at least 0")
+        if low > _MAX_COUNT:
+            raise LimitExceeded("states", low, _MAX_COUNT, fixed=True, hint="repeat a longer part less often")
+        return low, _UNBOUNDED if high is None or high > _MAX_COUNT else high
 
-    def _special(self, token: int | str) -> int:
+    def _add_special(self, token: int | str) -> int:
         if not isinstance(token, int | str):
             raise TypeError("not a token")
-        ids = self._ids(token)
+        ids = self._find_ids(token)
         for number in ids:
             if number in self.end_tokens:
-                message = f"token {number} ends the output, so the grammar cannot name it inside"
-                raise VocabularyError(message, token=token, hint="leave it out: an output ends with it by itself")
-        return self._tokens(ids)
+                message = f"token {number} ends the output, so the grammar cannot name it"
+                raise VocabularyError(message, token=token, hint="leave it out: it may follow every complete output")
+        return self._add_tokens(ids)
 
-    def _other_tokens(self, node: OtherTokens) -> int:
-        named = {number for token in node.but for number in self._ids(token)}
+    def _add_other_tokens(self, node: OtherTokens) -> int:
+        named = {number for token in node.but for number in self._find_ids(token)}
         texts = self.text_ids()
         if is_any_text(node, named, texts):
             return self.reader.read(Repeat(ANY_CHAR, node.min, None), self._add_checked)
-        return self.builder.repeat(self._tokens(sorted(texts - named)), *self._bounds(node.min, node.max))
+        return self.builder.repeat(self._add_tokens(sorted(texts - named)), *self._native_bounds(node.min, node.max))
 
-    def _tokens(self, ids: Sequence[int]) -> int:
-        """One of these tokens; the ids are sorted."""
+    def _add_tokens(self, ids: Sequence[int]) -> int:
+        """Add a choice between these tokens, whose ids are sorted."""
         ends = [at for at, number in enumerate(ids) if at + 1 == len(ids) or ids[at + 1] != number + 1]
         starts = [0, *(at + 1 for at in ends[:-1])]
         runs = [self.builder.special(ids[start], ids[end]) for start, end in zip(starts, ends, strict=False)]
         return runs[0] if len(runs) == 1 else self.builder.many("alt", runs)
 
-    def _ids(self, token: int | str) -> list[int]:
+    def _find_ids(self, token: int | str) -> list[int]:
         """The ids of a token that the grammar names."""
         ids = [token] if isinstance(token, int) else sorted(self.special_ids.get(token, ()))
         if not ids:
             known = ", ".join(sorted(self.special_ids)[:8]) or "none"
             close = close_name(str(token), self.special_ids)
-            hint = f"did you mean {close}?" if close else "name a token that the vocabulary has, or its id"
+            hint = f"did you mean {close}?" if close else "use the name or the id of a token in the vocabulary"
             message = f"the vocabulary has no control token {token!r} (it has: {known})"
             raise VocabularyError(message, token=token, hint=hint)
         for number in ids:
@@ -321,8 +322,8 @@ class _GrammarBuilder:
                 raise VocabularyError(message, token=number, hint="ids differ between models; name the token instead")
         return ids
 
-    def _encoding(self, encoding: Encoding) -> int:
-        """The number of an encoding in the core. A linear search, since there are few encodings and hashing is slow."""
+    def _add_encoding(self, encoding: Encoding) -> int:
+        """The number of an encoding in the core. The search is linear: there are few encodings, and hashing is slow."""
         for known, number in self.encodings:
             if known is encoding or known == encoding:
                 return number
@@ -331,7 +332,7 @@ class _GrammarBuilder:
 
 
 _native_encodings: dict[int, _core.Encoding] = {}
-"""Serial number -> the core's object. Nearly all grammars use the same two encodings."""
+"""The serial number of an encoding -> the core's object. Nearly all grammars use the same two encodings."""
 
 
 def _native_encoding(encoding: Encoding) -> _core.Encoding:
@@ -354,7 +355,7 @@ def _native_encoding(encoding: Encoding) -> _core.Encoding:
 _States: TypeAlias = Sequence[tuple[bool, Sequence[tuple[int, int, int]]]]
 
 
-def _from_start(states: _States, start: int) -> tuple[list[bool], list[tuple[int, int, int, int]]]:
+def _renumber_from_start(states: _States, start: int) -> tuple[list[bool], list[tuple[int, int, int, int]]]:
     """Renumber an automaton so that its start state is number 0.
 
     Returns:
@@ -375,18 +376,18 @@ def _from_start(states: _States, start: int) -> tuple[list[bool], list[tuple[int
 
 @lru_cache(maxsize=1024)
 def _sorted_ranges(ranges: Ranges) -> Ranges:
-    """The same ranges, checked, sorted and joined as the core expects them."""
+    """Check the ranges. Returns them sorted and merged, as the core expects."""
     for pair in ranges:
         if not isinstance(pair, tuple) or len(pair) != 2:
             raise ValueError(f"{brief(pair)} is not a pair of code points")
         low, high = pair
         if not 0 <= low <= high <= 0x10FFFF:
-            raise ValueError(f"{low} to {high} is no range within 0 to {0x10FFFF}")
+            raise ValueError(f"{low} to {high} is not a range within 0 to {0x10FFFF}")
     return charset(ranges)
 
 
-def _malformed(rule: str, node: object, error: Exception) -> SpecError:
-    """The error for an object that is not a node, or a node with wrong fields. Child nodes are not shown."""
+def _node_error(rule: str, node: object, error: Exception) -> SpecError:
+    """The error for an object that is not a node, or for a node with wrong fields. Its message omits child nodes."""
     kind = type(node)
     if kind not in _NODES or not is_dataclass(node):
         hint = (
@@ -394,15 +395,15 @@ def _malformed(rule: str, node: object, error: Exception) -> SpecError:
             if isinstance(node, str)
             else "nodes are Text, Chars, Seq, Alt, Repeat, Ref, ..."
         )
-        what = brief(node) if _is_plain(node) else f"an object of {kind.__name__}"
-        return SpecError(f"rule {rule!r}: {what} is no node of guided.ir", hint=hint)
+        what = brief(node) if _is_printable(node) else f"an object of {kind.__name__}"
+        return SpecError(f"rule {rule!r}: {what} is not a node of guided.ir", hint=hint)
     values = {field.name: getattr(node, field.name, ...) for field in fields(node)}
-    shown = [f"{name}={brief(value)}" if _is_plain(value) else f"{name}=.." for name, value in values.items()]
+    shown = [f"{name}={brief(value)}" if _is_printable(value) else f"{name}=.." for name, value in values.items()]
     reason = f": {error}" if isinstance(error, ValueError) else " is malformed"
     meaning = (kind.__doc__ or "").partition("\n")[0]
     return SpecError(f"rule {rule!r}: {kind.__name__}({', '.join(shown)}){reason}", hint=meaning)
 
 
-def _is_plain(value: object) -> bool:
+def _is_printable(value: object) -> bool:
     """Whether an error message shows `value` itself rather than its class."""
     return value is None or isinstance(value, str | bytes | int | float)

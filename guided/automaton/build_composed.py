@@ -1,14 +1,14 @@
-"""Compiles a grammar whose parts have lexers: part by part, with a graph that says which part follows which.
+"""Compiles a grammar whose parts have lexers: compiles each part, and builds a graph of which part may follow which.
 
 In: a grammar with `Lexed` nodes in sequences, choices and repetitions. Out: the core's compiled grammar.
 
-How: Glushkov's construction (Russian Mathematical Surveys 16(5), 1961; also Berry and Sethi, TCS 48, 1986), whose
-letters are the parts: the `Lexed` nodes, and the nodes between them. Each occurrence of a part knows the occurrences
-that may follow it. Neighbours without a lexer form one part, so that tokens rarely cross a border.
+How: Glushkov's construction (Russian Mathematical Surveys 16(5), 1961; also Berry and Sethi, TCS 48, 1986), with the
+parts as letters: the `Lexed` nodes, and the nodes between them. Each occurrence of a part stores the occurrences that
+may follow it. Adjacent nodes without a lexer form one part, so that few tokens span two parts.
 
     "a" Lexed(1) ("," Lexed(1))*       parts  "a", 1, ","       occurrences  "a" -> 1 -> "," -> 1' -> ","
 
-Cost: linear in the occurrences and the pairs of neighbours; a repetition is unrolled, up to its bounds.
+Cost: linear in the occurrences and the edges between them. A repetition is unrolled up to its bounds.
 """
 
 from __future__ import annotations
@@ -24,17 +24,15 @@ from guided.ir.nodes import Alt, Grammar, Lexed, MaxTokens, Node, Ref, Repeat, S
 from guided.ir.serial import serial
 from guided.limits import Limits
 
-__all__ = ["compile_composed", "part_graph"]
+__all__ = ["build_part_graph", "compile_composed"]
 
-_MOST_OCCURRENCES: Final = 500
+_MAX_OCCURRENCES: Final = 500
 _HINT: Final = 'read the grammar with semantics="scannerless"'
 
 
 @dataclass(slots=True)
 class Occurrence:
-    """An occurrence of a part: the part's number, the occurrences that may follow, and whether the output may end after
-    it.
-    """
+    """An occurrence of a part: the part's number, what may follow, and whether the output may end after it."""
 
     part: int
     next: dict[int, None] = field(default_factory=dict)
@@ -43,9 +41,7 @@ class Occurrence:
 
 @dataclass(slots=True)
 class PartGraph:
-    """The result of `part_graph`: the parts, their occurrences, the possible first occurrences, and whether it may be
-    empty.
-    """
+    """The parts of a grammar, their occurrences, which of these may come first, and whether the output may be empty."""
 
     parts: list[Grammar] = field(default_factory=list)
     occurrences: list[Occurrence] = field(default_factory=list)
@@ -66,7 +62,7 @@ def compile_composed(
         UnsupportedError: also if a part with a lexer is in a recursive rule, or in an operation on sets of texts.
         LimitExceeded: also for more than 500 occurrences of parts.
     """
-    graph = part_graph(grammar)
+    graph = build_part_graph(grammar)
     return _core.CompiledComposition(
         [compile_part(part) for part in graph.parts],
         [(each.part, list(each.next), each.last) for each in graph.occurrences],
@@ -78,10 +74,8 @@ def compile_composed(
     )
 
 
-def part_graph(grammar: Grammar) -> PartGraph:
-    """The parts of a grammar and their order. Raises the errors of `compile_composed`, except those
-    of `compile_part`.
-    """
+def build_part_graph(grammar: Grammar) -> PartGraph:
+    """Find the parts of a grammar and their order. Errors: those of `compile_composed`, except from `compile_part`."""
     builder = _Builder(grammar.rules, grammar.origins)
     try:
         whole = builder.fragment(Ref(grammar.start), "")
@@ -95,7 +89,7 @@ def part_graph(grammar: Grammar) -> PartGraph:
 
 @dataclass(slots=True)
 class _Fragment:
-    """The possible first and last occurrences of a node's texts, and whether it may be empty."""
+    """The occurrences with which the texts of a node can begin and end, and whether it may be empty."""
 
     first: list[int]
     last: list[int]
@@ -118,32 +112,32 @@ class _Builder:
             self.rules_with_lexer |= more
 
     def fragment(self, node: Node, rule: str) -> _Fragment:
-        """The occurrences of a node in a rule."""
+        """Add the occurrences of a node in `rule`."""
         if not self.has_lexer(node):
             return self.part(node, rule)
         match node:
             case Lexed(grammar):
-                return self.occurrence(serial(node), grammar)
+                return self.add_occurrence(serial(node), grammar)
             case Ref(name):
                 if name in self.open_rules:
                     place = self.origins.get(name) or name
-                    raise UnsupportedError(f"{place} contains itself and a grammar with a lexer", hint=_HINT)
+                    raise UnsupportedError(f"{place} is recursive and contains a grammar with a lexer", hint=_HINT)
                 self.open_rules.append(name)
                 found = self.fragment(self.rules[name], name)
                 self.open_rules.pop()
                 return found
             case Seq(items):
-                return self.sequence(self.fragment(part, rule) for part in self.merge_plain(Seq, items))
+                return self.sequence(self.fragment(part, rule) for part in self.merge_without_lexer(Seq, items))
             case Alt(items):
-                return self.choice([self.fragment(part, rule) for part in self.merge_plain(Alt, items)])
+                return self.choice([self.fragment(part, rule) for part in self.merge_without_lexer(Alt, items)])
             case Repeat(item, low, high):
                 return self.repeat(item, low, high, rule)
         raise UnsupportedError(
-            f"a grammar with a lexer cannot stand in {type(node).__name__}, which takes sets of texts", hint=_HINT
+            f"a grammar with a lexer cannot be in {type(node).__name__}, which combines sets of texts", hint=_HINT
         )
 
     def mentions(self, node: Node) -> set[str]:
-        """Cached `_find_mentions`, which walks each node once."""
+        """`_find_mentions`, cached, so that each node is visited once."""
         number = serial(node)
         if number not in self.mention_cache:
             self.mention_cache[number] = _find_mentions(node)
@@ -153,7 +147,7 @@ class _Builder:
         found = self.mentions(node)
         return "" in found or bool(found & self.rules_with_lexer)
 
-    def merge_plain(self, kind: type[Seq | Alt], items: Iterable[Node]) -> list[Node]:
+    def merge_without_lexer(self, kind: type[Seq | Alt], items: Iterable[Node]) -> list[Node]:
         """The items, with adjacent items without a lexer merged. In a choice, all of them are merged."""
         out: list[Node] = []
         plain: list[Node] = []
@@ -168,24 +162,24 @@ class _Builder:
         return [*out, kind(tuple(plain))] if plain else out
 
     def part(self, node: Node, rule: str) -> _Fragment:
-        """A node without a lexer, with the rules that it needs. Its own rule has a lexer, so its name is free."""
+        """Add a node without a lexer as a part, with the rules that it needs. `rule` has a lexer, so is not needed."""
         needed = dict.fromkeys(self.mentions(node))
         work = list(needed)
-        for name in work:  # grows while it is read
+        for name in work:  # grows during the loop
             more = [other for other in self.mentions_by_rule.get(name, ()) if other not in needed]
             needed |= dict.fromkeys(more)
             work += more
         rules = {name: self.rules[name] for name in needed if name in self.rules}
-        return self.occurrence(serial(node), Grammar({rule: node, **rules}, rule, self.origins))
+        return self.add_occurrence(serial(node), Grammar({rule: node, **rules}, rule, self.origins))
 
-    def occurrence(self, key: object, grammar: Grammar) -> _Fragment:
+    def add_occurrence(self, key: object, grammar: Grammar) -> _Fragment:
         if key not in self.numbers:
             self.numbers[key] = len(self.graph.parts)
             self.graph.parts.append(grammar)
         at = len(self.graph.occurrences)
-        if at >= _MOST_OCCURRENCES:
+        if at >= _MAX_OCCURRENCES:
             hint = "repeat less often, or without an upper bound"
-            raise LimitExceeded("states", at + 1, _MOST_OCCURRENCES, fixed=True, hint=hint)
+            raise LimitExceeded("states", at + 1, _MAX_OCCURRENCES, fixed=True, hint=hint)
         self.graph.occurrences.append(Occurrence(self.numbers[key]))
         return _Fragment([at], [at], False)
 
@@ -206,7 +200,7 @@ class _Builder:
         return _Fragment(first, [at for part in parts for at in part.last], any(part.is_empty for part in parts))
 
     def repeat(self, item: Node, low: int, high: int | None, rule: str) -> _Fragment:
-        """Unrolled copies of the item. Copies beyond the lower bound are optional."""
+        """Unroll a repetition. Copies of the item beyond the lower bound are optional."""
         if high == 0:
             return _Fragment([], [], True)
         copies = []
@@ -220,7 +214,7 @@ class _Builder:
 
 
 def _find_mentions(node: Node) -> set[str]:
-    """The rules that a node refers to. "" stands for a grammar with a lexer."""
+    """The rules to which a node refers. "" stands for a grammar with a lexer."""
     out: set[str] = set()
     for item in parts_of(node):
         if isinstance(item, Ref):
@@ -228,5 +222,5 @@ def _find_mentions(node: Node) -> set[str]:
         elif isinstance(item, Lexed):
             out.add("")
         elif isinstance(item, MaxTokens):
-            raise UnsupportedError("a limit of tokens beside a grammar with a lexer is not supported", hint=_HINT)
+            raise UnsupportedError("a token limit together with a grammar with a lexer is not supported", hint=_HINT)
     return out

@@ -1,9 +1,10 @@
 """Compiles a grammar with a lexer with the native core.
 
-In: rules over terminals, and the lexer that finds these (`guided.ir.Lexer`). Out: the core's compiled grammar.
+In: rules over terminals, and the lexer that produces the terminals (`guided.ir.Lexer`). Out: the core's compiled
+grammar.
 
-How: each terminal's pattern is a separate grammar over the vocabulary, of which the core uses the automaton. The rules
-are compiled over a second vocabulary, in which each terminal is a control token.
+How: each terminal's pattern is compiled as a separate grammar over the vocabulary; the core uses its automaton. The
+rules are compiled over a second vocabulary, in which each terminal is a control token.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ __all__ = ["compile_lexed", "ids_of_terminals"]
 
 _NO_TOKEN: Final = -1
 _TABLE_BYTES: Final = 1 << 16
-_MOST_TERMINALS: Final = 5000
-_EMPTY: Final = "look for terminals that others shadow, and for rules that can never end"
+_MAX_TERMINALS: Final = 5000
+_EMPTY_HINT: Final = "look for terminals that others shadow, and for rules that never end"
 
 
 def compile_lexed(
@@ -33,35 +34,35 @@ def compile_lexed(
     """Compile a grammar's rules over terminals, and its lexer, for `vocabulary`.
 
     Raises:
-        SpecError: nothing can be written; a terminal generates nothing, or is not in the lexer.
+        SpecError: the grammar or a terminal generates nothing, or a terminal is not in the lexer.
         UnsupportedError: the core does not support a terminal's pattern.
         LimitExceeded: too many states or nodes, or too much work or time; `place` is the terminal or rule.
     """
     names = [terminal.name for terminal in lexer.terminals]
-    if len(names) > _MOST_TERMINALS:
-        raise LimitExceeded("nodes", len(names), _MOST_TERMINALS, fixed=True)
+    if len(names) > _MAX_TERMINALS:
+        raise LimitExceeded("nodes", len(names), _MAX_TERMINALS, fixed=True)
     ids = ids_of_terminals(lexer)
     number = {name: ids[name] for name in names}
     contexts = set().union(*lexer.contexts)
     symbols = {name: at for name, at in ids.items() if name not in contexts}
     marks = {name: at for name, at in ids.items() if name in contexts}
     end = len(ids)
-    of_terminals = _core.TokenVocabulary([None] * end, [end], end + 1, _TABLE_BYTES)
+    terminal_vocabulary = _core.TokenVocabulary([None] * end, [end], end + 1, _TABLE_BYTES)
     parser = compile_native(
         replace(grammar, lexer=None),
-        of_terminals,
+        terminal_vocabulary,
         limits=limits,
         special_ids={name: [at] for name, at in ids.items()},
         end_tokens=[end],
     )
-    texts = [_texts(terminal.name, terminal.item, vocabulary, limits) for terminal in lexer.terminals]
+    texts = [_compile_terminal(terminal.name, terminal.item, vocabulary, limits) for terminal in lexer.terminals]
     keywords = []
-    for of, terminal in enumerate(lexer.terminals):
+    for terminal_number, terminal in enumerate(lexer.terminals):
         for keyword in terminal.keywords:
             at = number[keyword.name]
             is_all = lexer.terminals[at].item == keyword.item
-            own = texts[at] if is_all else _texts(keyword.name, keyword.item, vocabulary, limits)
-            keywords.append((of, at, keyword.embedded, own))
+            keyword_rules = texts[at] if is_all else _compile_terminal(keyword.name, keyword.item, vocabulary, limits)
+            keywords.append((terminal_number, at, keyword.embedded, keyword_rules))
     try:
         return _core.CompiledLexer(
             parser,
@@ -74,18 +75,18 @@ def compile_lexed(
                 for where, tried in lexer.contexts.items()
             ],
             lexer.contextual,
-            None if lexer.indentation is None else _lines(lexer.indentation, number, symbols),
+            None if lexer.indentation is None else _to_native(lexer.indentation, number, symbols),
             vocabulary,
             limits.memory,
             limits.call_work,
         )
     except SpecError as error:
-        error.hint = _EMPTY
+        error.hint = _EMPTY_HINT
         raise
 
 
 def ids_of_terminals(lexer: Lexer) -> dict[str, int]:
-    """The tokens of the rules' vocabulary: terminals in their order, those of indentation, and marks of contexts."""
+    """The token ids in the rules' vocabulary: first the terminals, in order, then indentation and marks of contexts."""
     ids = {terminal.name: at for at, terminal in enumerate(lexer.terminals)}
     if lexer.indentation is not None:
         for name in (lexer.indentation.indent, lexer.indentation.dedent):
@@ -95,8 +96,8 @@ def ids_of_terminals(lexer: Lexer) -> dict[str, int]:
     return ids
 
 
-def _lines(indentation: Indentation, number: Mapping[str, int], symbols: Mapping[str, int]) -> tuple[Any, ...]:
-    """The indentation in the form that the core reads."""
+def _to_native(indentation: Indentation, number: Mapping[str, int], symbols: Mapping[str, int]) -> tuple[Any, ...]:
+    """The indentation in the core's form."""
     opening, closing = (
         [number[name] for name in sorted(names) if name in number]
         for names in (indentation.opening, indentation.closing)
@@ -107,7 +108,7 @@ def _lines(indentation: Indentation, number: Mapping[str, int], symbols: Mapping
     )  # fmt: skip
 
 
-def _texts(name: str, item: Node, vocabulary: _core.TokenVocabulary, limits: Limits) -> _core.CompiledRules:
+def _compile_terminal(name: str, item: Node, vocabulary: _core.TokenVocabulary, limits: Limits) -> _core.CompiledRules:
     try:
         return compile_native(Grammar({"start": item}), vocabulary, limits=limits, special_ids={}, end_tokens=[])
     except SpecError as error:

@@ -1,7 +1,7 @@
-"""Compiles a grammar of any kind with the native core: rules over bytes, with a lexer, or composed of such parts.
+"""Compiles a grammar of any kind with the native core: rules over bytes, with a lexer, or composed of such grammars.
 
-In: a grammar of the IR. Out: the core's compiled grammar. `build.py`, `build_lexer.py` and `build_composed.py` handle
-the three kinds.
+In: an IR grammar. Out: the core's compiled grammar. `build.py`, `build_lexer.py` and `build_composed.py` handle the
+three kinds.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def compile_grammar(
     end_tokens: Collection[int],
     text_ids: Callable[[], frozenset[int]],
 ) -> _core.Compiled:
-    """Compile `grammar` for `vocabulary`. Arguments and errors are those of `compile_native`."""
+    """Compile `grammar` for `vocabulary`. The arguments and errors are the same as for `compile_native`."""
 
     def part(grammar: Grammar) -> _core.Compiled:
         if isinstance(grammar, Grammar) and grammar.lexer is not None:

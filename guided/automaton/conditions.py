@@ -1,4 +1,4 @@
-"""Conditions on members of a permutation, in the core's form. In: a condition. Out: a list of it and its parts."""
+"""Converts a condition on the members of a permutation to the core's form: a list of the condition and its parts."""
 
 from __future__ import annotations
 
@@ -7,36 +7,36 @@ from typing import Final
 from guided.ir.conditions import AllOf, AnyOf, Condition, NoneOf, Written
 from guided.ir.serial import serial
 
-__all__ = ["flattened"]
+__all__ = ["flatten_condition"]
 
 _MAX_CONDITION_DEPTH: Final = 100_000
 _CONDITIONS: Final = (Written, AllOf, AnyOf, NoneOf)
 """The position of a class is the number of this kind of condition in the core."""
 
 
-def flattened(condition: Condition) -> list[tuple[int, tuple[int, ...]]]:
-    """A condition and all its parts as one list, each object once, parts before the conditions that contain them.
+def flatten_condition(condition: Condition) -> list[tuple[int, tuple[int, ...]]]:
+    """A condition and all its parts as one list. Each object occurs once, after its parts.
 
-    An element is (kind, numbers). The numbers are members for `Written`, and otherwise positions of parts in the list.
-    The traversal uses an explicit stack, so a condition may be nested more deeply than Python's calls.
+    An element is (kind, numbers). For `Written`, the numbers are members; otherwise, they are positions of parts in the
+    list. The traversal uses an explicit stack, so Python's recursion limit does not apply.
     """
     positions: dict[int, int] = {}
     out: list[tuple[int, tuple[int, ...]]] = []
-    open_ = [condition]
-    while open_:
-        at = open_[-1]
+    stack = [condition]
+    while stack:
+        at = stack[-1]
         if not isinstance(at, _CONDITIONS):
             raise TypeError("not a condition")
         parts = () if isinstance(at, Written) else at.items
         missing = [part for part in parts if serial(part) not in positions]
         if serial(at) in positions or not missing:
-            open_.pop()
+            stack.pop()
             if serial(at) not in positions:
                 positions[serial(at)] = len(out)
                 numbers = at.members if isinstance(at, Written) else tuple(positions[serial(part)] for part in parts)
                 out.append((_CONDITIONS.index(type(at)), numbers))
-        elif len(open_) > _MAX_CONDITION_DEPTH:
+        elif len(stack) > _MAX_CONDITION_DEPTH:
             raise ValueError(f"conditions nest deeper than {_MAX_CONDITION_DEPTH}")
         else:
-            open_ += missing
+            stack += missing
     return out

@@ -11,19 +11,20 @@ __all__ = ["check_entries"]
 
 
 def check_entries(grammar: Grammar) -> None:
-    """Refuse `MaxTokens` in an `Entry`: the core does not check whether its value can still differ
-    within the tokens.
+    """Refuse `MaxTokens` in an `Entry`.
+
+    The core does not check whether a value can still become an unseen one within the limit.
     """
-    met: set[tuple[int, bool]] = set()
+    seen: set[tuple[int, bool]] = set()
     todo: list[tuple[Node, bool]] = [(node, False) for node in grammar.rules.values()]
     while todo:
         node, inside = todo.pop()
         inside = inside or isinstance(node, Entry)
-        if (serial(node), inside) in met:
+        if (serial(node), inside) in seen:
             continue
-        met.add((serial(node), inside))
+        seen.add((serial(node), inside))
         if inside and isinstance(node, MaxTokens):
-            raise UnsupportedError("MaxTokens inside of an Entry", hint="limit the characters instead, by Length")
+            raise UnsupportedError("MaxTokens inside an Entry", hint="limit the characters instead, with Length")
         todo += [(child, inside) for child in children(node)]
         if inside and isinstance(node, Ref):
             todo.append((grammar.rules[node.name], True))

@@ -1,4 +1,4 @@
-"""Chat templates: turn a conversation into the text and the tokens that the model was trained on."""
+"""Chat templates, which turn a conversation into the text and tokens that the model was trained on."""
 
 from guided.chat.conversation import DEFAULT_TOOL_STYLE, Conversation, Message
 from guided.chat.template import ChatTemplate

@@ -1,4 +1,4 @@
-"""Conversations: messages, tools and template variables. In: in the caller's form. Out: plain data, checked."""
+"""Conversations: messages, tools and template variables. In: the caller's objects. Out: checked plain data."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from guided.chat.tagged_text import tagged
 from guided.errors import GuidedError, SpecError, brief
 from guided.frontends.structural_tag.tool_prompts import read_arguments
 
-__all__ = ["DEFAULT_TOOL_STYLE", "Conversation", "Message", "MessageError", "plain", "plain_messages"]
+__all__ = ["DEFAULT_TOOL_STYLE", "Conversation", "Message", "MessageError", "to_plain", "to_plain_messages"]
 
 Message: TypeAlias = Mapping[str, Any]
-"""`role` and `content`, a text or a list of `{"type": "text", "text": ...}`. Of the assistant also `tool_calls`, as in
-OpenAI's API, and `reasoning_content`; of a tool also `tool_call_id` and `name`."""
+"""`role` and `content`, a text or a list of `{"type": "text", "text": ...}`. The assistant's messages may also have
+`tool_calls`, as in OpenAI's API, and `reasoning_content`; a tool's messages `tool_call_id` and `name`."""
 
 DEFAULT_TOOL_STYLE: Final = "qwen_3"
-"""Hermes' form of calls, which most models know."""
-_EVERYWHERE: Final = ("system", "user", "assistant", "tool")
+"""The Hermes form of calls, which most models know."""
+_STANDARD_ROLES: Final = ("system", "user", "assistant", "tool")
 _ROLES: Final = frozenset(("system", "developer", "user", "assistant", "tool", "function", "ipython", "model"))
-"""Templates may make control tokens of these; any other role is text."""
+"""Roles that templates may write as control tokens. Any other role is text."""
 _REASONING: Final = ("reasoning_content", "thinking", "reasoning")
-_MOST_DEEP: Final = 200
+_MAX_DEPTH: Final = 200
 _FORM: Final = 'is not of the form {"role": "user", "content": "..."}'
 
 
@@ -46,16 +46,16 @@ class Conversation:
 
     Attributes:
         tools: the tools that the model may call, as in OpenAI's API.
-        tool_style: how the model writes calls, one of `guided.TOOL_STYLES`; None: as its template does, else
-            `DEFAULT_TOOL_STYLE`.
-        begin: the beginning of the answer, such as "<think>\\n". Names of control tokens are read as these tokens. The
-            part that the template already writes at its end is not repeated.
+        tool_style: how the model writes calls, one of `guided.TOOL_STYLES`; None: the style of its template, or
+            `DEFAULT_TOOL_STYLE` if that is unknown.
+        begin: the beginning of the answer, such as "<think>\\n". Names of control tokens become these tokens. The part
+            that the template already writes at its end is not repeated.
         documents: for a retrieval template, each with `title` and `text`.
-        variables: other variables of the template, such as `enable_thinking`. Variables it does not read are refused.
+        variables: other variables of the template, such as `enable_thinking`. Unused variables are refused.
         add_generation_prompt: whether the prompt ends with the beginning of the assistant's message.
         continue_final_message: whether generation continues the last message instead of starting a new one.
         template: the name of one of the model's templates; None: "tool_use" if there are tools and the model has that
-            template, else "default".
+            template, otherwise "default".
     """
 
     messages: Sequence[Message]
@@ -69,29 +69,29 @@ class Conversation:
     template: str | None = None
 
 
-def plain(value: Any, what: str, depth: int = 0) -> Any:
-    """A copy that holds only JSON values.
+def to_plain(value: Any, what: str, depth: int = 0) -> Any:
+    """A copy that contains only JSON values.
 
     Raises:
         GuidedError: the value contains something else, or nests too deeply.
     """
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    if depth > _MOST_DEEP:
-        raise GuidedError(f"{what} nest deeper than {_MOST_DEEP}")
+    if depth > _MAX_DEPTH:
+        raise GuidedError(f"{what} nest deeper than {_MAX_DEPTH}")
     if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
-        return {key: plain(one, what, depth + 1) for key, one in value.items()}
+        return {key: to_plain(one, what, depth + 1) for key, one in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(one, what, depth + 1) for one in value]
-    raise GuidedError(f"{what} hold {brief(value)}, which is no value of JSON")
+        return [to_plain(one, what, depth + 1) for one in value]
+    raise GuidedError(f"{what} hold {brief(value)}, which is not a JSON value")
 
 
-def plain_messages(messages: Sequence[Message], template: str) -> list[dict[str, Any]]:
-    """Messages in the form that templates read: without keys that are None, and with reasoning under all its names.
+def to_plain_messages(messages: Sequence[Message], template: str) -> list[dict[str, Any]]:
+    """Messages in the form that templates read: without None values, and with the reasoning under all its names.
 
     Args:
-        messages: as given.
-        template: its text. A key or role that does not occur in it is refused, since the model would not see it.
+        messages: the caller's messages.
+        template: the template's text. A key or role that does not occur in it is refused: the model would not see it.
 
     Raises:
         MessageError: a message is malformed, or has such a key or role. GuidedError: there are no messages.
@@ -101,14 +101,14 @@ def plain_messages(messages: Sequence[Message], template: str) -> list[dict[str,
     return [_message(number, message, template) for number, message in enumerate(messages)]
 
 
-def _message(number: int, given: Message, template: str) -> dict[str, Any]:
-    if not isinstance(given, Mapping) or not isinstance(role := given.get("role"), str):
+def _message(number: int, message_given: Message, template: str) -> dict[str, Any]:
+    if not isinstance(message_given, Mapping) or not isinstance(role := message_given.get("role"), str):
         raise MessageError(number, "role", _FORM)
-    if role not in _EVERYWHERE and not (role.isidentifier() and role in template):
-        known = ", ".join(_EVERYWHERE)
-        what = f"has the role {brief(role)}, which this template does not know; known are {known}"
+    if role not in _STANDARD_ROLES and not (role.isidentifier() and role in template):
+        known = ", ".join(_STANDARD_ROLES)
+        what = f"has the role {brief(role)}, which this template does not support; it supports {known}"
         raise MessageError(number, "role", what)
-    message = {key: plain(value, f"message {number}") for key, value in given.items() if value is not None}
+    message = {key: to_plain(value, f"message {number}") for key, value in message_given.items() if value is not None}
     keys = {
         "role",
         "content",
@@ -135,7 +135,7 @@ def _check_content(number: int, message: Mapping[str, Any]) -> None:
         raise MessageError(number, "content", _FORM)
     for part in content:
         if not isinstance(part, dict) or part.get("type") != "text" or not isinstance(part.get("text"), str):
-            what = f'{_FORM}: a part of a content is {{"type": "text", "text": "..."}}'
+            what = f'{_FORM}: a content part is {{"type": "text", "text": "..."}}'
             raise MessageError(number, "content", what)
 
 
@@ -155,7 +155,7 @@ def _text_of(arguments: Any) -> Any:
 
 
 def with_arguments(messages: Sequence[Mapping[str, Any]], *, as_text: bool) -> list[dict[str, Any]]:
-    """Messages whose calls have their arguments as JSON text, or as parsed values."""
+    """Messages whose calls have their arguments as JSON text (`as_text`) or as parsed values."""
     out = []
     for message in messages:
         copy = dict(message)

@@ -1,10 +1,10 @@
 """The cost limit of one rendering: templates are untrusted, and may try to hang or to exhaust the memory.
 
-The unit is one character or value that is read or created. Every operation that may take long or grow is charged before
-it begins. A loop is charged for its items; a join or a repetition for its result; a comparison or a filter for all the
-data it may read. So the cost does not depend on the machine, and a refused template is always refused. The budget grows
-with the conversation, so a regular template fits at any size: templates in use are charged at most about ten times the
-size of the conversation.
+The unit is one character or value that is read or created. Every operation that may take long, or whose result may be
+large, is charged before it begins. A loop is charged for its items; a join or a repetition for its result; a comparison
+or a filter for all the data it may read. So the cost does not depend on the machine, and a refused template is refused
+everywhere. The budget grows with the conversation, so a normal template fits at any size: templates in use are charged
+at most about ten times the size of the conversation.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from guided.errors import LimitExceeded
 
-__all__ = ["MOST_CALLS", "STEP", "charge", "measure", "metered", "one_more_call", "sized"]
+__all__ = ["MOST_CALLS", "STEP", "charge", "charge_all", "charge_items", "metered", "nested_call"]
 
 _FREE: Final = 20_000_000
 _FACTOR: Final = 64
@@ -25,12 +25,12 @@ MOST_CALLS: Final = 100  # nested calls
 
 
 class _Meter:
-    """The rest of a budget, and the depth of nested calls."""
+    """The remaining budget, and the depth of nested calls."""
 
-    __slots__ = ("allowed", "calls", "left")
+    __slots__ = ("allowed", "calls", "remaining")
 
     def __init__(self, allowed: int) -> None:
-        self.allowed = self.left = allowed
+        self.allowed = self.remaining = allowed
         self.calls = 0
 
 
@@ -51,19 +51,19 @@ def charge(amount: int) -> None:
     """Charge the budget. Does nothing outside `metered`.
 
     Raises:
-        LimitExceeded: the budget is used up.
+        LimitExceeded: the budget is exhausted.
     """
     meter = _METER.get()
     if meter is None:
         return
-    meter.left -= amount
-    if meter.left < 0:
-        raise _exceeded("work of the chat template", meter.allowed - meter.left, meter.allowed)
+    meter.remaining -= amount
+    if meter.remaining < 0:
+        raise _exceeded("work of the chat template", meter.allowed - meter.remaining, meter.allowed)
 
 
 @contextmanager
-def one_more_call() -> Iterator[None]:
-    """Enter a nested call. LimitExceeded: there are more than `MOST_CALLS`."""
+def nested_call() -> Iterator[None]:
+    """Count a nested call. Raises LimitExceeded if more than `MOST_CALLS` calls are nested."""
     meter = _METER.get()
     if meter is None:
         yield
@@ -72,7 +72,7 @@ def one_more_call() -> Iterator[None]:
     meter.calls += 1
     try:
         if meter.calls > MOST_CALLS:
-            raise _exceeded("calls inside each other in the chat template", meter.calls, MOST_CALLS)
+            raise _exceeded("nested calls in the chat template", meter.calls, MOST_CALLS)
         yield
     finally:
         meter.calls -= 1
@@ -82,8 +82,8 @@ def _exceeded(limit: str, given: int, allowed: int) -> LimitExceeded:
     return LimitExceeded(limit, given, allowed, fixed=True, hint="use another chat template, or a shorter conversation")
 
 
-def sized(value: Any) -> Any:
-    """Charge for the items of a value that a loop will iterate over. A value without a length is read to its end."""
+def charge_items(value: Any) -> Any:
+    """Charge for the items that a loop will iterate over, and return them. An iterator is read to its end."""
     try:
         charge(STEP * (len(value) + 1))
     except TypeError:
@@ -95,18 +95,18 @@ def sized(value: Any) -> Any:
     return value
 
 
-def measure(value: Any) -> Any:
-    """Charge for all of a value, which is about to be compared, printed or traversed as a whole."""
-    waiting = [value]
-    while waiting:
-        one = waiting.pop()
+def charge_all(value: Any) -> Any:
+    """Charge for a value with all its contents, before it is compared, printed or traversed, and return it."""
+    pending = [value]
+    while pending:
+        one = pending.pop()
         if isinstance(one, str):
             charge(len(one) + STEP)
             continue
         charge(STEP)
         if isinstance(one, Mapping):
-            waiting += one.keys()
-            waiting += one.values()
+            pending += one.keys()
+            pending += one.values()
         elif isinstance(one, list | tuple | set | frozenset):
-            waiting += one
+            pending += one
     return value

@@ -1,14 +1,14 @@
-"""Jinja, set up as in transformers for chat templates, with tagged literals and a cost limit.
+"""A Jinja environment for chat templates, configured as in transformers, with tagged literals and a cost limit.
 
 In: the text of a template. Out: a Jinja template whose output is `TaggedText`, see tagged_text.py.
 
 Templates are untrusted. Jinja's immutable sandbox keeps them from Python's internals and from changing values. In
-addition, every operation that may take long or grow is charged (render_budget.py). The template's syntax tree is
-changed so that loops, comparisons and slices charge; the environment charges for calls, operators and filters. Filters,
-string methods and functions that draw at random, or whose cost cannot be predicted, are removed.
+addition, every operation that may take long, or whose result may be large, is charged (render_budget.py). The
+template's syntax tree is changed so that loops, comparisons and slices charge; the environment charges for calls,
+operators and filters. Filters, string methods and functions that are random or of unpredictable cost are removed.
 
 The additions of transformers are included: trimmed blocks, `{% generation %}`, `{% break %}`, `raise_exception`,
-`strftime_now`, and a `tojson` that escapes nothing.
+`strftime_now`, and a `tojson` that does not escape HTML.
 """
 
 from __future__ import annotations
@@ -32,27 +32,29 @@ from jinja2.utils import Namespace
 from jinja2.visitor import NodeTransformer
 from markupsafe import Markup
 
-from guided.chat.render_budget import charge, measure, one_more_call, sized
-from guided.chat.tagged_text import TaggedText, joined, spans_of, tagged
+from guided.chat.render_budget import charge, charge_all, charge_items, nested_call
+from guided.chat.tagged_text import TaggedText, join_tagged, spans_of, tagged
 from guided.errors import UnsupportedError
 
 __all__ = ["Refusal", "environment"]
 
 _MOST_NUMBER: Final = 100_000  # as an argument; Jinja's own bound on range()
-_MOST_NODES: Final = 20_000  # of a template; those in use have at most 2,500
+_MOST_NODES: Final = 20_000  # of a template's syntax tree; templates in use have at most 2,500
 _MOST_BITS: Final = 4096
-_ESCAPED: Final = 6  # Jinja's Markup makes a text at most this many times longer
+_ESCAPED: Final = 6  # Markup's escaping makes a text at most this many times longer
 _MOST_INDENT: Final = 16
-_WIDTH: Final = re.compile(r"[0-9]{5,}|%[^a-zA-Z%]*\*|\{[^{}]*\{[^{}]*\}")  # a large width, or one that is an argument
-_NO_FILTERS: Final = ("random", "urlize", "striptags", "xmlattr", "pprint", "wordwrap")
-_SHALLOW: Final = frozenset((
+_WIDE_FIELD: Final = re.compile(
+    r"[0-9]{5,}|%[^a-zA-Z%]*\*|\{[^{}]*\{[^{}]*\}"
+)  # a large width, or an argument as width
+_REMOVED_FILTERS: Final = ("random", "urlize", "striptags", "xmlattr", "pprint", "wordwrap")
+_SHALLOW_FILTERS: Final = frozenset((
     "attr", "batch", "count", "counted", "d", "default", "first", "items", "last", "length", "list", "map", "measured",
     "reject", "rejectattr", "reverse", "select", "selectattr", "slice",
 ))  # fmt: skip
-"""Filters that look at the items of what they are given, and not into them."""
+"""Filters that look at the items of their input, but not into them."""
 _DEEP_TESTS: Final = ("in", "==", "eq", "equalto", "!=", "ne", ">", "gt", "greaterthan", "ge", ">=", "<", "lt",
                       "lessthan", "<=", "le", "lower", "upper")  # fmt: skip
-_NO_METHODS: Final = frozenset(("expandtabs", "translate", "maketrans", "encode"))
+_REMOVED_METHODS: Final = frozenset(("expandtabs", "translate", "maketrans", "encode"))
 
 
 class Refusal(TemplateRuntimeError):
@@ -60,45 +62,45 @@ class Refusal(TemplateRuntimeError):
 
 
 class _Generation(Extension):
-    """`{% generation %}`: marks the assistant's text for training; here it only outputs its content."""
+    """`{% generation %}` marks the assistant's text for training. Here it only outputs its content."""
 
     tags = {"generation"}  # noqa: RUF012
 
     def parse(self, parser: Parser) -> list[nodes.Node]:
-        """The nodes inside."""
+        """The nodes inside the block."""
         next(parser.stream)
         return parser.parse_statements(("name:endgeneration",), drop_needle=True)
 
 
-class _Paying(NodeTransformer):
+class _ChargeTransformer(NodeTransformer):
     """Adds charges to loops, comparisons, slices and dictionary keys."""
 
     def visit_For(self, node: nodes.For) -> nodes.Node:
         self.generic_visit(node)
-        node.iter = _filtered(node.iter, "counted")
+        node.iter = _apply_filter(node.iter, "counted")
         return node
 
     def visit_Compare(self, node: nodes.Compare) -> nodes.Node:
-        self.generic_visit(node)  # the first operand is compared as far as the others reach
+        self.generic_visit(node)  # comparing reads no more of the first operand than of the others
         for operand in node.ops:
-            operand.expr = _filtered(operand.expr, "measured")
+            operand.expr = _apply_filter(operand.expr, "measured")
         return node
 
     def visit_Getitem(self, node: nodes.Getitem) -> nodes.Node:
         self.generic_visit(node)
         if isinstance(node.arg, nodes.Slice):
-            node.node = _filtered(node.node, "counted")
+            node.node = _apply_filter(node.node, "counted")
         else:
-            node.arg = _filtered(node.arg, "measured")
+            node.arg = _apply_filter(node.arg, "measured")
         return node
 
     def visit_Pair(self, node: nodes.Pair) -> nodes.Node:
         self.generic_visit(node)
-        node.key = _filtered(node.key, "measured")
+        node.key = _apply_filter(node.key, "measured")
         return node
 
 
-def _filtered(node: nodes.Node, name: str) -> nodes.Expr:
+def _apply_filter(node: nodes.Node, name: str) -> nodes.Expr:
     assert isinstance(node, nodes.Expr)
     if isinstance(node, nodes.Const | nodes.TemplateData):
         return node
@@ -126,7 +128,7 @@ class _Generator(CodeGenerator):
             super().visit_Getitem(node, frame)
 
     def visit_Concat(self, node: nodes.Concat, frame: Frame) -> None:
-        self.write("environment.concat(map(environment.shown, (")
+        self.write("environment.concat(map(environment.text_of, (")
         for part in node.nodes:
             self.visit(part, frame)
             self.write(", ")
@@ -136,7 +138,7 @@ class _Generator(CodeGenerator):
         return f"environment.tagged({''.join(map(str, group))!r})"
 
     def _output_child_pre(self, node: nodes.Expr, frame: Frame, finalize: Any) -> None:
-        self.write("environment.shown(")
+        self.write("environment.text_of(")
 
     def _output_child_post(self, node: nodes.Expr, frame: Frame, finalize: Any) -> None:
         self.write(")")
@@ -147,7 +149,7 @@ class _Environment(ImmutableSandboxedEnvironment):
 
     code_generator_class = _Generator
     intercepted_binops = frozenset(("+", "*", "**", "%"))
-    concat = staticmethod(joined)
+    concat = staticmethod(join_tagged)
     tagged = staticmethod(tagged)
 
     def __init__(self) -> None:
@@ -155,31 +157,32 @@ class _Environment(ImmutableSandboxedEnvironment):
         self.globals |= {"raise_exception": _refuse, "strftime_now": _now, "dict": _Dict(), "namespace": _Namespace}
         del self.globals["lipsum"]
         self.filters |= {
-            "counted": sized, "measured": measure, "tojson": _to_json, "string": self.shown,
+            "counted": charge_items, "measured": charge_all, "tojson": _to_json, "string": self.text_of,
             "join": _join, "replace": _replace, "sum": _sum, "format": _format,
         }  # fmt: skip
-        self.filters = {name: _guarded(name, own) for name, own in self.filters.items() if name not in _NO_FILTERS}
+        kept = {name: function for name, function in self.filters.items() if name not in _REMOVED_FILTERS}
+        self.filters = {name: _charge_filter(name, function) for name, function in kept.items()}
         tests: dict[str, Any] = self.tests
-        tests |= {name: _guarded(name, tests[name]) for name in _DEEP_TESTS}
+        tests |= {name: _charge_filter(name, tests[name]) for name in _DEEP_TESTS}
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
         tree = super()._parse(source, name, filename)
         if (size := sum(1 for _ in tree.find_all(nodes.Node))) > _MOST_NODES:
             raise UnsupportedError(f"the chat template has {size} nodes, more than {_MOST_NODES}")
-        _Paying().visit(tree)
+        _ChargeTransformer().visit(tree)
         return tree
 
     @staticmethod
-    def shown(value: object) -> str:
-        """The text of a printed value."""
-        return value if isinstance(value, str) else str(measure(value))
+    def text_of(value: object) -> str:
+        """The text of a value when it is printed."""
+        return value if isinstance(value, str) else str(charge_all(value))
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
         """Refuse operations whose results would be too large."""
         if operator == "%" and isinstance(left, str):
-            return _formatted(left, [right], lambda: TaggedText(left, spans_of(left)) % right)
+            return _format_charged(left, [right], lambda: TaggedText(left, spans_of(left)) % right)
         if operator == "+" and type(left) is str and type(right) is str:
-            return joined((left, right))
+            return join_tagged((left, right))
         if operator == "+" and (isinstance(left, Markup) or isinstance(right, Markup)):
             charge(_ESCAPED * (_length(left) + _length(right)))
         if operator == "+" and isinstance(left, list | tuple):
@@ -191,7 +194,7 @@ class _Environment(ImmutableSandboxedEnvironment):
         if operator in ("*", "**") and isinstance(left, int) and isinstance(right, int):
             bits = left.bit_length() + right.bit_length() if operator == "*" else left.bit_length() * abs(right)
             if bits > _MOST_BITS:
-                raise SecurityError(f"a number of some {bits} bits is too large for a chat template")
+                raise SecurityError(f"a number of about {bits} bits is too large for a chat template")
         return super().call_binop(context, operator, left, right)
 
     def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
@@ -208,31 +211,31 @@ class _Environment(ImmutableSandboxedEnvironment):
                 text = template.filled("{}", args) if simple and isinstance(template, TaggedText) else None
                 return usual(*args, **kwargs) if text is None else text
 
-            return _formatted(template, [*args, *kwargs.values()], fill_in)
+            return _format_charged(template, [*args, *kwargs.values()], fill_in)
 
         return formatted
 
     def call(self, context: Context, obj: Any, *args: Any, **kwargs: Any) -> Any:
         """Count the call, and charge for the data that the method or function reads."""
-        with one_more_call():
+        with nested_call():
             if not isinstance(obj, Macro):
                 _check_arguments((*args, *kwargs.values()))
                 if isinstance(owner := getattr(obj, "__self__", None), Markup):
                     charge(_ESCAPED * (len(owner) + 1) * (1 + sum(map(_length, args))))
-                obj = _paid_method(obj)
+                obj = _charge_method(obj)
             return super().call(context, obj, *args, **kwargs)
 
 
-def _paid_method(method: Any) -> Any:
-    """Charge for a method, however the template got it. Methods of ordinary strings keep their arguments' tags."""
+def _charge_method(method: Any) -> Any:
+    """Charge for a method, however the template obtained it. Methods of plain strings keep their arguments' tags."""
     owner = getattr(method, "__self__", None)
     if isinstance(owner, str) and isinstance(method, BuiltinMethodType | MethodType):
-        if method.__name__ in _NO_METHODS:
+        if method.__name__ in _REMOVED_METHODS:
             raise SecurityError(f"strings have no method {method.__name__} in chat templates")
         charge(len(owner))
         return getattr(TaggedText(owner), method.__name__) if type(owner) is str else method
     if isinstance(owner, list | tuple):
-        measure(owner)
+        charge_all(owner)
     elif isinstance(owner, dict):
         charge(len(owner))
     return method
@@ -243,12 +246,12 @@ def _check_arguments(args: Iterable[Any], *, deep: bool = True) -> None:
         if isinstance(one, int) and abs(one) > _MOST_NUMBER:
             raise SecurityError(f"the number {one} is too large for an argument in a chat template")
         if deep:
-            measure(one)
+            charge_all(one)
 
 
-def _formatted(template: str, args: list[Any], make: Callable[[], str]) -> str:
-    """Call `make` if its result cannot be too large. No field may be wide; each may hold the largest value."""
-    if _WIDTH.search(template):
+def _format_charged(template: str, args: list[Any], make: Callable[[], str]) -> str:
+    """Charge for the largest possible result, then call `make`. Each field may hold all values; none may be wide."""
+    if _WIDE_FIELD.search(template):
         raise SecurityError("the width of a field is too large for a chat template")
     _check_arguments(args)
     fields = template.count("%") + template.count("{")
@@ -260,16 +263,16 @@ def _size_of_text(value: Any) -> int:
     return len(value) if isinstance(value, str) else len(str(value))
 
 
-def _guarded(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """A filter or a test that charges for the data it reads."""
+def _charge_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a filter or a test so that it charges for the data it reads."""
     skipped = 1 if hasattr(function, "jinja_pass_arg") else 0
 
     @wraps(function)
     def guarded(*args: Any, **kwargs: Any) -> Any:
         given = (*args[skipped:], *kwargs.values())
-        _check_arguments(given[1:] if name in _SHALLOW else given, deep=name not in _SHALLOW)
+        _check_arguments(given[1:] if name in _SHALLOW_FILTERS else given, deep=name not in _SHALLOW_FILTERS)
         if name == "indent":
-            charge(_growth(given))
+            charge(_max_indentation(given))
         charge(_length(given[0]) if given else 0)
         out = function(*args, **kwargs)
         charge(_length(out))
@@ -278,7 +281,7 @@ def _guarded(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     return guarded
 
 
-def _growth(given: tuple[Any, ...]) -> int:
+def _max_indentation(given: tuple[Any, ...]) -> int:
     """The largest number of characters that indentation may add to a text."""
     widths = [one if isinstance(one, int) else len(one) for one in given[1:] if isinstance(one, int | str)]
     return abs(max(widths, default=4)) * (str(given[0]).count("\n") + 1)
@@ -296,7 +299,7 @@ def _refuse(message: object) -> None:
 
 
 def _now(format: str) -> str:
-    if len(format) > 1000 or _WIDTH.search(format):
+    if len(format) > 1000 or _WIDE_FIELD.search(format):
         raise SecurityError("the format of a date is too large for a chat template")
     return datetime.now().strftime(str.__str__(format))
 
@@ -311,28 +314,32 @@ def _to_json(
     """As in transformers."""
     widths = [len(one) if isinstance(one, str) else one or 0 for one in (indent, *(separators or ()))]
     if max(map(abs, widths)) > _MOST_INDENT:
-        raise SecurityError(f"tojson indents and separates by at most {_MOST_INDENT} characters in a chat template")
-    charge(_MOST_INDENT * _depths(value) if indent else 0)
+        raise SecurityError(
+            f"tojson in a chat template allows at most {_MOST_INDENT} characters as indent or separator"
+        )
+    charge(_MOST_INDENT * _sum_of_depths(value) if indent else 0)
     return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
 
 
-def _depths(value: Any) -> int:
-    """The sum of the nesting depths of all values inside."""
-    out, waiting = 0, [(value, 1)]
-    while waiting:
-        one, depth = waiting.pop()
+def _sum_of_depths(value: Any) -> int:
+    """The sum of the nesting depths of all contained values."""
+    out, pending = 0, [(value, 1)]
+    while pending:
+        one, depth = pending.pop()
         inner = one.values() if isinstance(one, Mapping) else one if isinstance(one, list | tuple) else ()
         out += depth
-        waiting += [(each, depth + 1) for each in inner]
+        pending += [(each, depth + 1) for each in inner]
     return out
 
 
 def _format(text: Any, *args: Any, **kwargs: Any) -> str:
     if args and kwargs:
         raise SecurityError("format takes values by position or by name")
-    shown = _Environment.shown(text)
-    return _formatted(
-        shown, [*args, *kwargs.values()], lambda: TaggedText(shown, spans_of(shown)) % (kwargs if kwargs else args)
+    printed = _Environment.text_of(text)
+    return _format_charged(
+        printed,
+        [*args, *kwargs.values()],
+        lambda: TaggedText(printed, spans_of(printed)) % (kwargs if kwargs else args),
     )
 
 
@@ -341,14 +348,14 @@ def _join(items: Iterable[Any], d: str = "", attribute: str | int | None = None)
     for item in items:
         charge(1)
         one = item if attribute is None else _ENVIRONMENT.getitem(item, attribute)
-        texts.append(_Environment.shown(one))
+        texts.append(_Environment.text_of(one))
     return TaggedText(d, spans_of(d)).join(texts)
 
 
 def _replace(text: Any, old: Any, new: Any, count: int | None = None) -> str:
-    shown, put = _Environment.shown(text), _Environment.shown(new)
-    own = shown if isinstance(shown, TaggedText) else TaggedText(shown)
-    return own.replace(_Environment.shown(old), put, -1 if count is None else count)
+    printed, replacement = _Environment.text_of(text), _Environment.text_of(new)
+    tagged_text = printed if isinstance(printed, TaggedText) else TaggedText(printed)
+    return tagged_text.replace(_Environment.text_of(old), replacement, -1 if count is None else count)
 
 
 def _sum(items: Iterable[Any], attribute: str | int | None = None, start: Any = 0) -> Any:
@@ -360,7 +367,7 @@ def _sum(items: Iterable[Any], attribute: str | int | None = None, start: Any = 
 
 
 class _Dict:
-    """`dict` in templates: a function, which exposes none of the class's attributes."""
+    """`dict` in templates: a callable that exposes none of the class's attributes."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> dict[Any, Any]:
         return dict(*args, **kwargs)
@@ -371,7 +378,7 @@ class _Dict:
 
 
 class _Namespace(Namespace):
-    """`namespace` in templates; names of Python's internals are refused."""
+    """`namespace` in templates; names that begin with an underscore are refused."""
 
     def __init__(*args: Any, **kwargs: Any) -> None:
         attributes = dict(*args[1:], **kwargs)
@@ -386,12 +393,12 @@ class _Namespace(Namespace):
 
 def _check_name(name: object) -> None:
     if isinstance(name, str) and name.startswith("_"):
-        raise SecurityError(f"a chat template stores no attribute {name!r} in a namespace")
+        raise SecurityError(f"a chat template may not set the attribute {name!r} of a namespace")
 
 
 _ENVIRONMENT: Final = _Environment()
 
 
 def environment() -> _Environment:
-    """The shared environment, which keeps no state of a rendering."""
+    """The shared environment, which stores no state of a rendering."""
     return _ENVIRONMENT

@@ -1,4 +1,4 @@
-"""Finds a model's chat templates: in its GGUF file, or in files beside its tokenizer.
+"""Finds a model's chat templates: in its GGUF file, or in files next to its tokenizer.
 
 Out: templates by name ("default", "tool_use", ...), and the values of variables such as `bos_token`. The files are
 those of transformers; later ones override earlier ones: chat_template.json, tokenizer_config.json (one template, or a
@@ -23,7 +23,7 @@ _GGUF_TOKENS: Final = {"bos": "bos_token", "eos": "eos_token", "padding": "pad_t
 
 
 def named_templates(given: object) -> dict[str, str]:
-    """Templates by name, from a text, a mapping, or a list as in tokenizer_config.json; other values are ignored."""
+    """Templates by name, from a text, a mapping, or a list as in tokenizer_config.json. Other values give none."""
     if isinstance(given, str):
         return {"default": given}
     if isinstance(given, list):
@@ -52,11 +52,11 @@ def _read(path: Path) -> str:
     try:
         return path.read_text("utf-8")
     except UnicodeDecodeError as error:
-        raise ModelFileError(f"{path}: not a text in UTF-8: {error}") from None
+        raise ModelFileError(f"{path}: not UTF-8 text: {error}") from None
 
 
 def token_variables(settings: Mapping[str, Any]) -> dict[str, str]:
-    """`bos_token` and similar variables of tokenizer_config.json, given as texts or as entries with `content`."""
+    """`bos_token` and similar variables in tokenizer_config.json, given as texts or as entries with `content`."""
     more = settings.get("extra_special_tokens")
     every = {**settings, **(more if isinstance(more, Mapping) else {})}
     names = {name: one.get("content") if isinstance(one, Mapping) else one for name, one in every.items()}
@@ -73,7 +73,7 @@ def templates_in_gguf(metadata: Mapping[str, Any], vocabulary: Vocabulary) -> tu
     for key, value in metadata.items():
         if key == _KEY or key.startswith(f"{_KEY}."):
             if not isinstance(value, str):
-                raise ModelFileError(f"{key} is {brief(value, 60)}, no text")
+                raise ModelFileError(f"{key} is {brief(value, 60)}, not a text")
             templates[key.removeprefix(_KEY).removeprefix(".") or "default"] = value
     tokens = {}
     for ours, variable in _GGUF_TOKENS.items():

@@ -4,13 +4,13 @@ Problem. A template writes `<|im_end|>` to end a turn, and a user may write the 
 must read a control token in the first case and text in the second, but in the rendered text they look the same.
 
 Idea. The literals of a template are `TaggedText`: strings that record which of their characters the template wrote. The
-string operations of templates (join, cut, strip, replace, repeat) keep these tags. All other text is an ordinary `str`
-without tags. So the rendered text is exactly that of any other template engine: comparisons, searches and slices see
-the same strings. Errors are only possible in the safe direction: text whose tags get lost, and text from outside, never
-becomes a control token.
+string operations of templates (join, slice, strip, replace, repeat) keep these tags. All other text is an ordinary
+`str` without tags. The rendered text is the same as in any other template engine, since comparisons, searches and
+slices see the same strings. Errors are only possible in the safe direction: text whose tags get lost, and text from
+outside, never becomes a control token.
 
 In: literals (`tagged`), and the operations of `str`. Out: a text and the spans that the template wrote, merged and in
-order. Cost: that of the string operation, plus that of the spans; `joined`, where texts grow, charges for it
+order. Cost: the string operation, and the spans; `join_tagged`, where texts grow, charges for both
 (render_budget.py). Tags are not kept by upper(), iteration, formats with widths and similar operations.
 """
 
@@ -23,7 +23,7 @@ from typing import Any, Final, SupportsIndex, TypeAlias
 
 from guided.chat.render_budget import STEP, charge
 
-__all__ = ["TaggedText", "joined", "spans_of", "tagged"]
+__all__ = ["TaggedText", "join_tagged", "spans_of", "tagged"]
 
 _PART: Final = 64  # the charge for each part of a split text
 Spans: TypeAlias = tuple[tuple[int, int], ...]
@@ -33,7 +33,7 @@ class TaggedText(str):
     """See the module docstring.
 
     Attributes:
-        spans: (start, end) of the parts that the template wrote, in characters, in order, not touching each other.
+        spans: (start, end) of the parts that the template wrote, in characters; sorted, with gaps between them.
     """
 
     __slots__ = ("spans",)
@@ -51,14 +51,14 @@ class TaggedText(str):
     def __add__(self, other: str) -> str:
         if not isinstance(other, str) or hasattr(other, "__html__"):
             return NotImplemented  # Jinja's Markup escapes its other operand
-        return joined((self, other))
+        return join_tagged((self, other))
 
     def __radd__(self, other: str) -> str:
-        return joined((other, self)) if isinstance(other, str) else NotImplemented
+        return join_tagged((other, self)) if isinstance(other, str) else NotImplemented
 
     def __mul__(self, count: SupportsIndex) -> str:
         charge(max(0, int(count)) * (len(self) + 1))
-        return joined([self] * int(count))
+        return join_tagged([self] * int(count))
 
     __rmul__ = __mul__
 
@@ -67,11 +67,11 @@ class TaggedText(str):
         return str.__mod__(self, values) if text is None else text
 
     def filled(self, field: str, values: tuple[Any, ...]) -> str | None:
-        """Fill the fields `%s` or `{}` with values; None: there are other fields, or their number differs."""
+        """Fill the fields `%s` or `{}` with values. None if there are other fields, or the numbers do not match."""
         parts = self.split(field)
         if any(sign in part for part in parts for sign in field if sign != "s") or len(values) != len(parts) - 1:
             return None
-        return joined(text for pair in zip(parts, (*map(str, values), ""), strict=True) for text in pair)
+        return join_tagged(text for pair in zip(parts, (*map(str, values), ""), strict=True) for text in pair)
 
     def __getitem__(self, key: SupportsIndex | slice) -> str:
         text = str.__getitem__(self, key)
@@ -82,7 +82,7 @@ class TaggedText(str):
         return _tag_substring(self, text, at + len(self) * (at < 0))
 
     def lstrip(self, chars: str | None = None, /) -> str:
-        """As `str.lstrip`; the methods below also behave as those of `str`."""
+        """As `str.lstrip`, but with tags. The methods below also behave like those of `str`."""
         text = str.lstrip(self, chars)
         return _tag_substring(self, text, len(self) - len(text))
 
@@ -139,11 +139,11 @@ class TaggedText(str):
             charge(len(self) + (str.count(self, old)) * len(new))
             return str.replace(self, old, new, count)
         parts = self.split(old, count)
-        return joined(part for number, one in enumerate(parts) for part in ((new, one) if number else (one,)))
+        return join_tagged(part for number, one in enumerate(parts) for part in ((new, one) if number else (one,)))
 
     def join(self, parts: Iterable[str], /) -> str:
         """See `lstrip`."""
-        return joined(part for number, one in enumerate(parts) for part in ((self, one) if number else (one,)))
+        return join_tagged(part for number, one in enumerate(parts) for part in ((self, one) if number else (one,)))
 
 
 @lru_cache(maxsize=4096)
@@ -157,8 +157,8 @@ def spans_of(text: str) -> Spans:
     return text.spans if isinstance(text, TaggedText) else ()
 
 
-def joined(parts: Iterable[str]) -> str:
-    """Join texts."""
+def join_tagged(parts: Iterable[str]) -> str:
+    """Join texts and keep their tags."""
     texts, spans, length = list(parts), list[tuple[int, int]](), 0
     charge(sum(map(len, texts)) + STEP * len(texts))
     for part in texts:
@@ -176,7 +176,7 @@ def _with_spans(text: str, spans: Spans) -> str:
 
 
 def _tag_substring(whole: TaggedText, text: str, start: int) -> str:
-    """`text`, which begins at `start` of `whole`."""
+    """`text`, which begins at the offset `start` of `whole`, with its tags."""
     if not text:
         return text
     end, out = start + len(text), list[tuple[int, int]]()
@@ -194,7 +194,7 @@ def _tag_parts(whole: TaggedText, parts: list[str], sep: str | None) -> list[str
         return parts
     out, at = [], 0
     for part in parts:
-        if sep is None:  # a part begins with the first non-space character
+        if sep is None:  # a part begins at its first non-space character
             at = str.find(whole, part, at)
         out.append(_tag_substring(whole, part, at))
         at += len(part) + (len(sep) if sep is not None else 0)

@@ -8,10 +8,10 @@ In: the Jinja templates of a model, and a `Conversation`. Out: ids. Steps:
     tagged_text.py    records which characters of the result the template wrote
     tokens.py         turns these into control tokens, and everything else into text
 
-So a message that contains `<|im_end|>` ends no turn: a control token is one that the template wrote in full. The
+So a message that contains `<|im_end|>` does not end a turn: only the template can write control tokens. The
 rendered text equals that of transformers to the character, because templates see the original strings without marks.
 
-A template that takes `tools` describes them itself if it uses the requested style of calls. Not done: images, and
+A template that takes `tools` describes them itself if it uses the requested style of calls. Not supported: images, and
 masks of the assistant's text. Needs the package jinja2, which is imported at the first rendering.
 """
 
@@ -22,10 +22,17 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Any, Final
 
-from guided.chat.conversation import DEFAULT_TOOL_STYLE, Conversation, Message, plain, plain_messages, with_arguments
+from guided.chat.conversation import (
+    DEFAULT_TOOL_STYLE,
+    Conversation,
+    Message,
+    to_plain,
+    to_plain_messages,
+    with_arguments,
+)
 from guided.chat.render_budget import STEP, metered
 from guided.chat.sources import named_templates
-from guided.chat.tagged_text import joined, tagged
+from guided.chat.tagged_text import join_tagged, tagged
 from guided.chat.tokens import ids_of, names_pattern
 from guided.chat.tool_messages import default_system, with_system_prompt, with_tool_prompt, without_tools
 from guided.errors import GuidedError, UnsupportedError, brief
@@ -39,12 +46,12 @@ CHATML: Final = (
     "{% for message in messages %}{{ '<|im_start|>' + message.role + '\n' + message.content + '<|im_end|>\n' }}"
     "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
 )
-"""For a model with ChatML's control tokens that comes without a template."""
-_LONGEST: Final = 1 << 16  # characters of a template; those in use have at most about 20,000
+"""For a model that has ChatML's control tokens but no template."""
+_LONGEST: Final = 1 << 16  # characters of a template; templates in use have at most about 20,000
 _CONTINUATION_MARK: Final = "\ue000goes on\ue001 "
-_PROBED: Final = {"type": "function", "function": {"name": "f", "description": "f", "parameters": {
+_PROBE_TOOL: Final = {"type": "function", "function": {"name": "f", "description": "f", "parameters": {
     "type": "object", "properties": {"probing": {"type": "string", "description": "d"}}, "required": []}}}  # fmt: skip
-_OWN: Final = frozenset(("messages", "tools", "documents", "add_generation_prompt"))
+_RESERVED_VARIABLES: Final = frozenset(("messages", "tools", "documents", "add_generation_prompt"))
 
 
 class TemplateRefusal(GuidedError):
@@ -55,7 +62,7 @@ class ChatTemplate:
     """The templates of one model over its vocabulary.
 
     Args:
-        vocabulary: of the model.
+        vocabulary: the model's vocabulary.
         templates: the text of a template, or texts by name: "default", "tool_use" and others.
         tokens: values of `bos_token`, `eos_token` and similar variables.
 
@@ -73,17 +80,17 @@ class ChatTemplate:
     ) -> None:
         self.vocabulary, self._templates = vocabulary, named_templates(templates)
         if not self._templates:
-            raise GuidedError("there is no chat template: give its text, or texts by name")
+            raise GuidedError("there is no chat template: pass its text, or a mapping from names to texts")
         self._tokens = {name: tagged(text) for name, text in (tokens or {}).items()}
         self.tool_style = next(
-            filter(None, map(detect_style, (self._named(None, tools) for tools in (True, False)))), None
+            filter(None, map(detect_style, (self._select(None, tools) for tools in (True, False)))), None
         )
 
     @classmethod
-    def found(
+    def from_metadata(
         cls, vocabulary: Vocabulary, templates: object, tokens: Mapping[str, str] | None = None
     ) -> ChatTemplate | None:
-        """From the metadata of a model's file; None if that is not a template, or a template that shows no messages."""
+        """From a model file's metadata; None if it contains no template that uses `messages`."""
         texts = {name: text for name, text in named_templates(templates).items() if "messages" in text}
         return cls(vocabulary, texts, tokens=tokens) if texts else None
 
@@ -92,22 +99,22 @@ class ChatTemplate:
 
         Raises:
             GuidedError: a message is malformed, or the template refuses the conversation. UnsupportedError: the
-                template is invalid, or does something forbidden. LimitExceeded: it costs too much.
+                template is invalid, or uses a forbidden operation. LimitExceeded: rendering costs too much.
         """
         chat = given if isinstance(given, Conversation) else Conversation(given)
         text = self.text(chat)
         return ids_of(self.vocabulary, text, self._markers(self._source(chat)))
 
     def text(self, given: Sequence[Message] | Conversation) -> str:
-        """As `render`, before tokenization: the text, which is `TaggedText` where the template wrote it."""
+        """The text that `render` tokenizes. It is a `TaggedText`, which records the parts that the template wrote."""
         chat = given if isinstance(given, Conversation) else Conversation(given)
         source = self._source(chat)
         template = _compile_template(source)
-        messages = [self._with_own_markers(message, source) for message in plain_messages(chat.messages, source)]
-        tools, documents = plain(list(chat.tools), "tools"), plain(list(chat.documents), "documents")
+        messages = [self._with_own_markers(message, source) for message in to_plain_messages(chat.messages, source)]
+        tools, documents = to_plain(list(chat.tools), "tools"), to_plain(list(chat.documents), "documents")
         variables = self._variables(chat, template)
         if documents and "documents" not in template.variables:
-            raise GuidedError("documents are given, and this model's chat template shows none")
+            raise GuidedError("this model's chat template does not support documents")
         if chat.continue_final_message:
             messages[-1] = _mark_continuation(messages[-1], chat)
         more: dict[str, Any] = {
@@ -115,12 +122,12 @@ class ChatTemplate:
             "add_generation_prompt": chat.add_generation_prompt and not chat.continue_final_message,
             **variables,
         }
-        text, own = None, "tools" in template.variables and chat.tool_style in (None, self.tool_style)
-        if own:
+        text, describes_tools = None, "tools" in template.variables and chat.tool_style in (None, self.tool_style)
+        if describes_tools:
             given = with_arguments(messages, as_text=template.arguments_are_text)
             try:
                 text = template.render(messages=given, tools=tools or None, **more)
-            except TemplateRefusal:  # several calls in a message (Llama): write them as text in its own style
+            except TemplateRefusal:  # several calls in a message (Llama): write them as text
                 if self.tool_style is None or not any(message.get("tool_calls") for message in messages):
                     raise
         if text is None:
@@ -130,44 +137,44 @@ class ChatTemplate:
             text = _cut_at_continuation_mark(text)
         return _append_begin(text, chat.begin)
 
-    def reads(self, variable: str) -> bool:
+    def uses_variable(self, variable: str) -> bool:
         """Whether one of the templates reads a variable, such as `enable_thinking`."""
         return any(variable in _compile_template(source).variables for source in self._templates.values())
 
-    def _named(self, name: str | None, has_tools: bool) -> str:
+    def _select(self, name: str | None, has_tools: bool) -> str:
         if name is not None:
             if name not in self._templates:
                 known = ", ".join(sorted(self._templates))
-                raise GuidedError(f"this model has no chat template {brief(name)}; there are {known}")
+                raise GuidedError(f"this model has no chat template {brief(name)}; it has {known}")
             return self._templates[name]
         first = "tool_use" if has_tools and "tool_use" in self._templates else "default"
         if first not in self._templates:
             if len(self._templates) == 1:
                 return next(iter(self._templates.values()))
             known = ", ".join(sorted(self._templates))
-            raise GuidedError(f"this model has the chat templates {known}, none of them the default: name one")
+            raise GuidedError(f"this model has the chat templates {known}, but no default: choose one by name")
         return self._templates[first]
 
     def _source(self, chat: Conversation) -> str:
-        return self._named(chat.template, bool(chat.tools))
+        return self._select(chat.template, bool(chat.tools))
 
     def _variables(self, chat: Conversation, template: _Template) -> dict[str, Any]:
-        given: dict[str, Any] = plain(dict(chat.variables), "variables of the chat template")
+        given: dict[str, Any] = to_plain(dict(chat.variables), "variables of the chat template")
         for name in given:
-            if name in _OWN:
-                raise GuidedError(f"{name} is no variable of the caller: it has an argument of its own")
+            if name in _RESERVED_VARIABLES:
+                raise GuidedError(f"{name} cannot be set as a variable: pass the argument `{name}` instead")
             if name not in template.variables:
-                known = ", ".join(sorted(template.variables - _OWN - self._tokens.keys())) or "none"
+                known = ", ".join(sorted(template.variables - _RESERVED_VARIABLES - self._tokens.keys())) or "none"
                 raise GuidedError(f"this model's chat template does not read {name!r}; it reads {known}")
         return {**self._tokens, **given}
 
     def _with_own_markers(self, message: dict[str, Any], source: str) -> dict[str, Any]:
-        """Tag markers in the assistant's own text, such as `<think>`, so that they stay the tokens that it wrote."""
+        """Tag markers such as `<think>` in the assistant's own text, so they are tokenized as markers again."""
         names = self._markers(source) if message["role"] == "assistant" else ()
         texts = {key: one for key, one in message.items() if key != "role" and isinstance(one, str)} if names else {}
         parted = {key: re.split(f"({names_pattern(names)})", one) for key, one in texts.items()}
         return message | {
-            key: joined(tagged(part) if at % 2 else part for at, part in enumerate(parts))
+            key: join_tagged(tagged(part) if at % 2 else part for at, part in enumerate(parts))
             for key, parts in parted.items()
         }
 
@@ -198,29 +205,29 @@ class _Template:
                 self._template = environment().from_string(source)
                 self.variables = frozenset(meta.find_undeclared_variables(environment().parse(source)))
         except TemplateSyntaxError as error:
-            reason = f"the chat template is no template of Jinja that is known: {error.message} (line {error.lineno})"
+            reason = f"the chat template is not valid Jinja: {error.message} (line {error.lineno})"
             raise UnsupportedError(reason, hint="give the prompt as text with raw=True, or token ids") from None
         except (SyntaxError, RecursionError, MemoryError, ValueError) as error:
             raise UnsupportedError(f"the chat template cannot be compiled: {type(error).__name__}") from None
 
     @cached_property
     def arguments_are_text(self) -> bool:
-        """Whether the template prints a call's arguments as given, not encoded as JSON. Determined by a test call."""
-        shown = [self._probed(value) for value in ({"probed": "p"}, '{"probed": "p"}')]
+        """Whether the template prints a call's arguments as given, not encoded as JSON. Found by a test."""
+        shown = [self._render_probe(value) for value in ({"probed": "p"}, '{"probed": "p"}')]
         return ("probed" not in shown[0] or "{'probed'" in shown[0]) and '"probed"' in shown[1]
 
-    def _probed(self, arguments: Any) -> str:
+    def _render_probe(self, arguments: Any) -> str:
         call = {"id": "call00000", "type": "function", "function": {"name": "f", "arguments": arguments}}
         user = {"role": "user", "content": "u"}
         messages = [user, {"role": "assistant", "content": "", "tool_calls": [call]}]
         messages += [{"role": "tool", "content": "t", "name": "f", "tool_call_id": "call00000"}]
         try:
-            return self.render(messages=messages, tools=[_PROBED], add_generation_prompt=False)
+            return self.render(messages=messages, tools=[_PROBE_TOOL], add_generation_prompt=False)
         except GuidedError:
             return ""
 
     def render(self, **given: Any) -> str:
-        """The output of the template; errors as `ChatTemplate.render`."""
+        """The output of the template. Raises as `ChatTemplate.render`."""
         from jinja2 import TemplateError
         from jinja2.exceptions import SecurityError
 
@@ -234,14 +241,14 @@ class _Template:
         except Refusal as error:
             raise TemplateRefusal(f"the model's chat template refuses this conversation: {error}") from None
         except SecurityError as error:
-            raise UnsupportedError(f"the model's chat template does what is not allowed: {error}") from None
+            raise UnsupportedError(f"the model's chat template uses a forbidden operation: {error}") from None
         except (TemplateError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError) as error:
             reason = f"{type(error).__name__}: {str(error)[:300]}"
-            raise GuidedError(f"the model's chat template cannot show this conversation: {reason}") from None
+            raise GuidedError(f"the model's chat template cannot render this conversation: {reason}") from None
         except RecursionError:
             raise UnsupportedError("the model's chat template nests too deeply") from None
         except MemoryError:
-            raise MemoryError("the conversation is too long to be rendered") from None
+            raise MemoryError("the conversation is too long to render") from None
 
 
 @lru_cache(maxsize=32)
@@ -251,14 +258,14 @@ def _compile_template(source: str) -> _Template:
 
 def _size(value: Any) -> int:
     """The number of characters, plus `STEP` for each value."""
-    out, waiting = 0, [value]
-    while waiting:
-        one = waiting.pop()
+    out, pending = 0, [value]
+    while pending:
+        one = pending.pop()
         out += STEP + (len(one) if isinstance(one, str) else 0)
         if isinstance(one, Mapping):
-            waiting += [*one.keys(), *one.values()]
+            pending += [*one.keys(), *one.values()]
         elif isinstance(one, list):
-            waiting += one
+            pending += one
     return out
 
 
@@ -270,33 +277,33 @@ def _render_with_tool_prompt(
     source: str,
     given: Mapping[str, Any],
 ) -> str:
-    """Describe tools in the system message; in the first message if the template has no system role (Gemma)."""
+    """Render with tools in the system message, or in the first message if the template has no system role (Gemma)."""
     if not tools:
         return template.render(messages=messages, tools=None, **given)
-    by_system = with_system_prompt(messages, style, tools, default_system(source))
+    with_system = with_system_prompt(messages, style, tools, default_system(source))
     try:
-        return template.render(messages=by_system, tools=None, **given)
+        return template.render(messages=with_system, tools=None, **given)
     except TemplateRefusal:
-        if len(by_system) == len(messages):
+        if len(with_system) == len(messages):
             raise
     return template.render(messages=with_tool_prompt(messages, style, tools), tools=None, **given)
 
 
 def _mark_continuation(message: Mapping[str, Any], chat: Conversation) -> dict[str, Any]:
-    """The last message, with a mark where generation continues it."""
+    """The last message, with a mark at its end, where generation continues."""
     content = message.get("content")
     if chat.begin:
-        raise GuidedError("continue_final_message goes on with a message: nothing begins a new one")
+        raise GuidedError("continue_final_message cannot be combined with `begin`, which begins a new message")
     if isinstance(content, str):
         return {**message, "content": content + _CONTINUATION_MARK}
     if isinstance(content, list):
         last = {**content[-1], "text": content[-1]["text"] + _CONTINUATION_MARK}
         return {**message, "content": [*content[:-1], last]}
-    raise GuidedError("continue_final_message needs a last message with a content")
+    raise GuidedError("continue_final_message needs a last message with text content")
 
 
 def _cut_at_continuation_mark(text: str) -> str:
-    """Cut at the mark as transformers does. If the template stripped the message, continue after its last character."""
+    """Cut the text at the mark, as transformers does. If the mark's space was stripped, strip the text, too."""
     at = text.rfind(_CONTINUATION_MARK.rstrip())
     if at < 0:
         raise GuidedError("the model's chat template does not show the end of the last message: it cannot be continued")
@@ -307,4 +314,4 @@ def _append_begin(text: str, begin: str) -> str:
     """The text followed by `begin`, without the part of `begin` that the text already ends with."""
     size = next(size for size in range(min(len(begin), len(text)), -1, -1) if text.endswith(begin[:size]))
     rest = begin[size:] if begin[size:].strip() or not size else ""
-    return joined((text, tagged(rest))) if rest else text
+    return join_tagged((text, tagged(rest))) if rest else text

@@ -2,11 +2,11 @@
 
 In: a text with tags for the template's own parts (tagged_text.py), and a vocabulary. Out: ids.
 
-If only the template spells names of control tokens, the ids are the tokenizer's ids of the whole text, as in every
-engine. Otherwise the text is cut at the template's own control tokens. Each part is encoded as plain text, in which
+If only the template writes names of control tokens, the ids are the tokenizer's ids of the whole text, as in every
+engine. Otherwise the text is split at the template's own control tokens. Each part is encoded as plain text, in which
 these names have no special meaning. Some tokens are text for the vocabulary and markers for the template, such as
-`<think>` in Qwen 3. The tokenizer extracts them from any text. If another source has spelled one, the text is cut
-inside the name, so that other tokens spell it. The assistant's own text keeps such tokens (template.py).
+`<think>` in Qwen 3. The tokenizer extracts them from any text. If such a name comes from elsewhere, the text is split
+inside the name, so other tokens spell it. The assistant's own text keeps such tokens (template.py).
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ def ids_of(vocabulary: Vocabulary, text: str, markers: Collection[str] = ()) -> 
     """The ids of a rendered text.
 
     Args:
-        vocabulary: of the model.
-        text: `TaggedText` where the template wrote it.
-        markers: tokens that are text for the vocabulary, but markers where the template wrote them.
+        vocabulary: the model's vocabulary.
+        text: a `TaggedText` with the template's parts, or a `str` if there are none.
+        markers: tokens that are text for the vocabulary, but markers if the template wrote them.
 
     Raises:
-        VocabularyError: as `Vocabulary.encode`; or the vocabulary spells text with control tokens.
+        VocabularyError: as `Vocabulary.encode`, or the tokenizer encodes text as control tokens.
     """
     ids = _special_ids(vocabulary)
     foreign = [
@@ -50,10 +50,10 @@ def ids_of(vocabulary: Vocabulary, text: str, markers: Collection[str] = ()) -> 
 
 
 class _SpaceRules(NamedTuple):
-    """A control token's effect on adjacent text: it may strip white space, and the text after it may continue."""
+    """A control token's effect on adjacent text: it may strip white space, or the text after it counts as continued."""
 
-    takes_before: bool
-    takes_after: bool
+    strips_before: bool
+    strips_after: bool
     continues: bool
 
 
@@ -91,7 +91,7 @@ def _control_tokens(text: str, ids: dict[str, int]) -> Iterable[tuple[int, int, 
 
 @lru_cache(maxsize=1024)
 def _space_rules(vocabulary: Vocabulary, id: int) -> _SpaceRules:
-    """Test the tokenizer, which has its own rules for each control token."""
+    """Determine the rules by encoding test texts: a tokenizer may have different rules for each control token."""
     name, encode = vocabulary.special_tokens[id], vocabulary.encode_with_special
     try:
         after, word = encode(f"{name}a"), vocabulary.encode("a")
@@ -115,15 +115,15 @@ def _text(
 ) -> list[int]:
     """The ids of the text between two control tokens."""
     part = str.__str__(text)[start:end]
-    if before.takes_after:
+    if before.strips_after:
         start, part = end - len(part.lstrip()), part.lstrip()
-    if after.takes_before:
+    if after.strips_before:
         part = part.rstrip()
     special, out, at = vocabulary.special_tokens, list[int](), 0
-    for cut in [left + 1 - start for left, _ in foreign if start <= left < start + len(part)] + [len(part)]:
-        if cut > at:
-            out += vocabulary.encode(part[at:cut], continued=at > 0 or before.continues)
-            at = cut
+    for end_of_piece in [begin + 1 - start for begin, _ in foreign if start <= begin < start + len(part)] + [len(part)]:
+        if end_of_piece > at:
+            out += vocabulary.encode(part[at:end_of_piece], continued=at > 0 or before.continues)
+            at = end_of_piece
     if wrong := [id for id in out if id in special]:
         raise VocabularyError(f"the tokenizer gives the control token {special[wrong[0]]} for the text {brief(part)}")
     return out

@@ -2,9 +2,8 @@
 
 In: messages, tools, a style of calls. Out: messages with the roles system, user and assistant only. The system message
 describes the tools, the assistant's message contains the calls, and a user message contains the results, as in the
-templates of Qwen and Hermes (`guided/frontends/structural_tag/tool_prompts.py`). In these texts a marker such as
-`<tool_call>`, if it is a control token of the vocabulary, becomes that token: markers are `TaggedText`, and text of
-callers is not.
+templates of Qwen and Hermes (`guided/frontends/structural_tag/tool_prompts.py`). If a marker such as `<tool_call>` is a
+control token of the vocabulary, it becomes that token: markers are `TaggedText`, and the caller's text is not.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final
 
-from guided.chat.tagged_text import joined, tagged
+from guided.chat.tagged_text import join_tagged, tagged
 from guided.errors import UnsupportedError
 from guided.frontends.structural_tag.tool_prompts import Piece, tool_instructions, written_calls
 from guided.frontends.structural_tag.tool_styles import ToolStyle
@@ -42,7 +41,7 @@ def with_system_prompt(
     if messages[0]["role"] not in ("system", "developer"):
         messages = [{"role": tagged("system"), "content": default}, *messages]
     first, instructions = messages[0], _text(tool_instructions(style, tools))
-    content = joined((_content(first), tagged("\n\n"), instructions)) if _content(first) else instructions
+    content = join_tagged((_content(first), tagged("\n\n"), instructions)) if _content(first) else instructions
     return [{**first, "content": content}, *map(dict, messages[1:])]
 
 
@@ -50,7 +49,7 @@ def with_tool_prompt(
     messages: Sequence[Mapping[str, Any]], style: ToolStyle, tools: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
     """As `with_system_prompt`, but describe the tools in the first message, whatever its role."""
-    content = joined((_text(tool_instructions(style, tools)), tagged("\n\n"), _content(messages[0])))
+    content = join_tagged((_text(tool_instructions(style, tools)), tagged("\n\n"), _content(messages[0])))
     return [{**messages[0], "content": content}, *map(dict, messages[1:])]
 
 
@@ -64,7 +63,7 @@ def without_tools(messages: Sequence[Mapping[str, Any]], style: ToolStyle) -> li
     for role, group in groupby(messages, key=lambda message: message["role"]):
         if role == "tool":  # consecutive results share a user message
             begin, end = tagged("<tool_response>\n"), tagged("\n</tool_response>")
-            results = [joined((begin, _content(message), end)) for message in group]
+            results = [join_tagged((begin, _content(message), end)) for message in group]
             out.append({"role": tagged("user"), "content": tagged("\n").join(results)})
             continue
         for message in group:
@@ -88,9 +87,9 @@ def _content(message: Mapping[str, Any]) -> str:
         return content
     if len(content) == 1:
         return str(content[0]["text"])
-    raise UnsupportedError("a message of several texts stands beside tools that the chat template does not tell",
-                           hint="write its content as one text")  # fmt: skip
+    reason = "the chat template does not support tools, so they cannot be combined with a message of several text parts"
+    raise UnsupportedError(reason, hint="write the content as one text")
 
 
 def _text(pieces: Iterable[Piece]) -> str:
-    return joined(piece.text if piece.literal else tagged(piece.text) for piece in pieces)
+    return join_tagged(piece.text if piece.literal else tagged(piece.text) for piece in pieces)

@@ -1,6 +1,6 @@
 """Writes the answers of a batch: to standard output in order, or to a file as they arrive.
 
-In: answers, each one line of JSON with the number of its request, in any order. Out: the lines, in the order of the
+In: answers in any order, each a line of JSON, with the number of the request. Out: the lines, in the order of the
 requests.
 """
 
@@ -36,7 +36,7 @@ class Answers(Protocol):
 
 
 class AnswersInOrder:
-    """Writes answers to standard output. Each is held until all before it are written."""
+    """Writes answers to standard output. Each waits until all answers before it are written."""
 
     def __init__(self) -> None:
         self._next, self._pending_texts = 0, dict[int, str]()
@@ -50,7 +50,7 @@ class AnswersInOrder:
             self._next += 1
 
     def close(self) -> None:
-        """Print the held answers, although an answer before them is missing."""
+        """Print the waiting answers, even if an answer before them is missing."""
         for number in sorted(self._pending_texts):
             print(self._pending_texts.pop(number), flush=True)
 
@@ -64,19 +64,24 @@ class AnswerFile:
     """
 
     def __init__(self, path: Path, keys: Sequence[Key], *, resume: bool) -> None:
-        """`keys`: of the requests. InputError: the file exists already, or holds answers to other requests."""
+        """`keys`: the keys of the requests.
+
+        Raises:
+            InputError: the directory does not exist, the path is not a regular file, the file is not empty although
+                `resume` is False, or a line is not an answer with the id of a request.
+        """
         self._path, self._lines = path, dict[int, str]()
         self.others = 0
         if path.exists() and not path.is_file():
-            raise InputError(f"{path} is {'a directory' if path.is_dir() else 'no file'}, and --output is a file")
+            raise InputError(f"--output {path} is {'a directory' if path.is_dir() else 'not a regular file'}")
         if not path.parent.is_dir():
             raise InputError(f"there is no directory {path.parent} for --output {path}")
         if path.exists() and path.stat().st_size:
             if not resume:
-                raise InputError(f"{path} holds something already: --resume goes on with it, or remove it")
-            self._take_over(keys)
+                raise InputError(f"{path} is not empty: continue it with --resume, or remove it")
+            self._read_earlier(keys)
         self.kept = frozenset(self._lines)
-        self._sort()  # drops a truncated line, and answers that are generated again
+        self._sort()  # drops a truncated line, and answers that will be generated again
         self._file = path.open("a", encoding="utf-8")
 
     def write(self, number: int, text: str) -> None:
@@ -91,22 +96,24 @@ class AnswerFile:
         if list(self._lines) != sorted(self._lines):
             self._sort()
 
-    def _take_over(self, keys: Sequence[Key]) -> None:
+    def _read_earlier(self, keys: Sequence[Key]) -> None:
         numbers = {key: number for number, key in enumerate(keys)}
         known = {id for id, _ in keys}
         *lines, _ = self._path.read_bytes().split(b"\n")  # a last line without a line end was truncated
         for at, line in enumerate(lines, 1):
             answer = _answer(line)
             if answer is None or answer["id"] not in known:
-                what = "is no answer" if answer is None else f"answers {answer['id']!r}, which is not asked for"
-                raise InputError(f"{self._path}, line {at}: this {what}; is it another batch's file?")
+                what = (
+                    "not an answer" if answer is None else f"an answer to {answer['id']!r}, which is not in the batch"
+                )
+                raise InputError(f"{self._path}, line {at}: this is {what}; is it the file of another batch?")
             number = numbers.get((answer["id"], answer["request"]))
             self.others += number is None
             if number is not None and "error" not in answer:
                 self._lines[number] = line.decode()
 
     def _sort(self) -> None:
-        """Replace the file by a sorted one atomically, so that it is never half written."""
+        """Replace the file by a sorted one. This is atomic, so the file is never half written."""
         part = self._path.with_name(f".{self._path.name}.part")
         part.write_text("".join(f"{self._lines[number]}\n" for number in sorted(self._lines)), encoding="utf-8")
         os.replace(part, self._path)
@@ -118,7 +125,7 @@ def _answer(line: bytes) -> dict[str, Any] | None:
         answer = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    good = (
+    is_answer = (
         isinstance(answer, dict) and isinstance(answer.get("id"), str | int) and isinstance(answer.get("request"), str)
     )
-    return answer if good else None
+    return answer if is_answer else None

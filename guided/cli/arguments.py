@@ -1,4 +1,4 @@
-"""Types of values on the command line. Their errors say which values are valid."""
+"""Argument types for `argparse`. Their errors say which values are valid."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["at_least", "bias", "ids", "real"]
 
 
 def at_least(least: int, most: int | None = None) -> Callable[[str], int]:
-    """An integer from `least` to `most`."""
+    """The type of integers from `least` to `most`."""
 
     def read(text: str) -> int:
         try:
@@ -27,7 +27,7 @@ def at_least(least: int, most: int | None = None) -> Callable[[str], int]:
 
 
 def real(least: float, most: float = math.inf) -> Callable[[str], float]:
-    """A finite number from `least` to `most`."""
+    """The type of finite numbers from `least` to `most`."""
 
     def read(text: str) -> float:
         try:
@@ -47,8 +47,8 @@ def ids(text: str) -> list[int]:
 
 
 def bias(text: str) -> tuple[int, float]:
-    """ID=BIAS."""
+    """A token id and its bias, as ID=BIAS."""
     id, sign, number = text.partition("=")
     if not sign:
-        raise argparse.ArgumentTypeError(f"{text!r} is not of the form ID=BIAS, as 17=-5")
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form ID=BIAS, such as 17=-5")
     return at_least(0)(id), real(-100, 100)(number)

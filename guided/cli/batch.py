@@ -1,11 +1,12 @@
 """`guided generate --batch`: many requests from a file, run together, answered line by line.
 
-In: JSON lines (lines.py), and options of the command line, which apply to all requests. Out: JSON lines in the order of
-the input. Each has the id of its request, and its answer or its error. A line that fails does not stop the others.
+In: JSON lines (lines.py), and options of the command line, which are defaults for all requests. Out: JSON lines in the
+order of the input. Each has the id of its request, and its answer or its error. A line that fails does not stop the
+others.
 
-On standard output, an answer is held until all answers before it are written. With --output FILE, each answer is
-written at once, so an interrupted run loses nothing; at the end the file is sorted. --resume keeps the answers already
-in FILE if the id and the digest of the whole request are the same. Requests that failed are run again.
+On standard output, an answer waits until all answers before it are written. With --output FILE, each answer is written
+at once, so an interrupted run loses nothing; at the end the file is sorted. --resume keeps the answers already in FILE
+if the id and the digest of the whole request are the same. Requests that failed are run again.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from guided.cli.console import DONE, NO, InputError, error_fields, note, read_te
 from guided.cli.kinds import OPTIONS_OF, as_flags
 from guided.cli.lines import SPECIFICATIONS, Line, read_lines
 from guided.cli.options import tools_named
-from guided.cli.results import fields, is_squeezed
+from guided.cli.results import is_shortened, result_to_json
 from guided.cli.specification import GENERATION, Specification, specification_options
 from guided.errors import GuidedError
 from guided.matching import GrammarCompiler
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["Batch", "add_batch", "prompt_of"]
 
 
-_NO_BATCH: Final = "--batch takes a file of requests, one JSON object a line; a single prompt goes without --batch"
+_NO_BATCH: Final = "--batch takes a file of requests, one JSON object per line; give a single prompt without --batch"
 
 
 def add_batch(parser: argparse.ArgumentParser) -> None:
@@ -49,10 +50,10 @@ def add_batch(parser: argparse.ArgumentParser) -> None:
         "--batch", metavar="FILE", help="a file with one request in each line, see below; - for standard input"
     )
     group.add_argument(
-        "-o", "--output", metavar="FILE", help="where answers are written as they come (standard output)"
+        "-o", "--output", metavar="FILE", help="write each answer to this file as it arrives (standard output)"
     )
     group.add_argument(
-        "--progress", action="store_true", help="show a progress bar even where standard error is no terminal"
+        "--progress", action="store_true", help="show a progress bar even if standard error is not a terminal"
     )
     group.add_argument("--resume", action="store_true", help="continue with an --output file of an interrupted run")
 
@@ -71,7 +72,7 @@ class Batch:
     ) -> None:
         self._arguments, self._specification, self._options = arguments, specification, options
         if arguments.output is None and arguments.resume:
-            raise InputError("--resume goes on with an --output, which is not given")
+            raise InputError("--resume continues an --output file, which is not given")
         if arguments.output == "":
             raise InputError("the name of the file for --output is empty")
         self._writing = {kind: specification_options(arguments, kind) for kind in SPECIFICATIONS}
@@ -82,7 +83,7 @@ class Batch:
         self._lines = read_lines(read_text(arguments.batch, _NO_BATCH))
         if not self._lines:
             note(f"{self._source} holds no requests")
-        self._failed = self._squeezed = 0
+        self._failed_count = self._shortened_count = 0
 
     def run(self, load: Callable[[], Engine]) -> int:
         """Answer the requests that have no answer yet, and return the exit code. `load` is called only if a request
@@ -96,14 +97,16 @@ class Batch:
             if good := [number for number in todo if self._lines[number].error is None]:
                 self._generate(load(), good, answers)
         except KeyboardInterrupt:
-            tell_error("interrupted; what was done is kept" + (", --resume goes on" if self._arguments.output else ""))
+            tell_error(
+                "interrupted; finished answers are kept" + (": --resume continues" if self._arguments.output else "")
+            )
             raise
         finally:
             answers.close()
-        if self._squeezed:
-            many = "1 answer was" if self._squeezed == 1 else f"{self._squeezed} answers were"
-            note(f"{many} shortened to fit max_tokens, see budget_bound there: a larger budget gives fuller answers")
-        return NO if self._failed else DONE
+        if count := self._shortened_count:
+            answers_were = "1 answer was" if count == 1 else f"{count} answers were"
+            note(f"{answers_were} shortened to fit max_tokens (see budget_bound); raise it for longer answers")
+        return NO if self._failed_count else DONE
 
     def _open(self) -> Answers:
         if self._arguments.output in (None, "-"):
@@ -111,9 +114,9 @@ class Batch:
         keys = [(line.id, self._digest(line)) for line in self._lines]
         file = AnswerFile(Path(self._arguments.output), keys, resume=self._arguments.resume)
         if self._arguments.resume:
-            note(f"{len(file.kept)} of {len(self._lines)} requests are answered already")
+            note(f"{len(file.kept)} of {len(self._lines)} requests are already answered")
         if file.others:
-            note(f"{file.others} answers were to other requests of the same id (or other options): made again")
+            note(f"{file.others} answers are to other requests with the same ids, or to other options: answering again")
         return file
 
     def _generate(self, engine: Engine, numbers: list[int], answers: Answers) -> None:
@@ -121,7 +124,7 @@ class Batch:
 
         line = ProgressLine()
         show = line if self._arguments.progress or sys.stderr.isatty() else False
-        say = tell_error if self._arguments.quiet else line.say
+        say = tell_error if self._arguments.quiet else line.print_line
         requests = (self._request(engine, self._lines[number]) for number in numbers)
         try:
             with closing(engine.generate_each(requests, total=len(numbers), progress=show)) as outcomes:
@@ -143,33 +146,31 @@ class Batch:
         written = {name: options.pop(name) for names in OPTIONS_OF.values() for name in names if name in options}
         for name in written:
             if own is None or name not in OPTIONS_OF.get(own.kind, ()):
-                needs = " or ".join(
-                    f"a {kind.replace('_', ' ')}" for kind, names in OPTIONS_OF.items() if name in names
-                )
-                return InputError(f"{name} goes with {needs}")
+                needs = " or ".join(kind for kind, names in OPTIONS_OF.items() if name in names)
+                return InputError(f"{name} needs a specification of kind {needs}")
         if own is not None:
             own = replace(own, options={**own.options, **written})
         try:
             grammar = own.compile_quietly(engine.compiler, GENERATION) if own is not None else None
         except (GuidedError, ValueError) as error:
-            return line.placed(error)
+            return line.with_position(error)
         if names := options.pop("tools", None):
             if grammar is not None:
-                return InputError("tools go with free text: a specification has no place for a call")
+                return InputError("tools cannot be combined with a specification: only free text can contain calls")
             options["tools"] = tools_named(names, self._arguments.tool_tokens)
         assert line.prompt is not None
         if options.get("raw") and self._arguments.system is not None:
-            return InputError("raw goes on from a text, and --system is a message: leave one of them out")
+            return InputError("raw cannot be combined with --system: a raw prompt has no messages")
         return Request(prompt_of(line.prompt, self._arguments), grammar, n, cast("Options", options))
 
     def _answer(self, number: int, results: list[Result]) -> str:
-        self._squeezed += sum(map(is_squeezed, results))
-        result_fields = [fields(result) for result in results]
-        return self._record(number, result_fields[0] if len(result_fields) == 1 else {"results": result_fields})
+        self._shortened_count += sum(map(is_shortened, results))
+        objects = [result_to_json(result) for result in results]
+        return self._record(number, objects[0] if len(objects) == 1 else {"results": objects})
 
     def _fail(self, answers: Answers, number: int, error: Exception, say: Callable[[str], None]) -> None:
         """Write an error as the answer to a request, and show it on standard error."""
-        self._failed += 1
+        self._failed_count += 1
         answers.write(number, self._record(number, {"error": error_fields(error)}))
         say(as_flags(f"{self._source}, line {self._lines[number].number}: {_located(error, self._lines[number])}"))
 
@@ -187,13 +188,13 @@ class Batch:
 
 
 def prompt_of(given: str | list[dict[str, str]], arguments: argparse.Namespace) -> Prompt:
-    """The prompt for the engine. Messages are unchanged; with --system, a text becomes a user message after it."""
+    """The prompt for the engine. Messages stay as they are. With --system, a text becomes a user message after it."""
     if arguments.system is None or not isinstance(given, str):
         return given
     return [{"role": "system", "content": arguments.system}, {"role": "user", "content": given}]
 
 
 def _located(error: Exception, line: Line) -> str:
-    """The text of an error. A position in the line comes without the line number, which the caller adds."""
+    """The text of an error. A position in the line is given without the line number, which the caller adds."""
     text = str(error)
     return text.replace("(line 1, column", "(column", 1) if getattr(error, "text", None) == line.text else text

@@ -51,11 +51,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_vocabulary(parser)
     group = parser.add_argument_group("texts")
     group.add_argument(
-        "--instance", metavar="FILE", action="append", default=[], help="a text to follow (random texts)"
+        "--instance",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="a text to match; may be repeated (random texts)",
     )
     group.add_argument("--n", type=at_least(1), default=10, metavar="N", help="number of random texts (10)")
-    group.add_argument("--max-tokens", type=at_least(1), default=200, metavar="N", help="of each random text (200)")
-    group.add_argument("--seed", type=at_least(0), default=0, metavar="N", help="of the random texts (0)")
+    group.add_argument("--max-tokens", type=at_least(1), default=200, metavar="N", help="tokens of a random text (200)")
+    group.add_argument("--seed", type=at_least(0), default=0, metavar="N", help="seed of the random texts (0)")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -64,32 +68,32 @@ def run(arguments: argparse.Namespace) -> int:
     assert specification is not None
     start = perf_counter()
     vocabulary = vocabulary_of(arguments)
-    read = perf_counter() - start
+    read_seconds = perf_counter() - start
     start = perf_counter()
     with Progress("building the trie"):
         native = native_vocabulary(vocabulary)
-    trie = perf_counter() - start
+    trie_seconds = perf_counter() - start
 
     texts = _texts(specification, vocabulary, arguments)
     native.clear_cache()
     with Progress("measuring"):
-        first, grammar = _first_mask(specification, vocabulary)
-        fresh, again = _walk(grammar, texts), _walk(grammar, texts)
+        first_mask_seconds, grammar = _first_mask(specification, vocabulary)
+        first_pass, second_pass = _walk(grammar, texts), _walk(grammar, texts)
         compiles = [_seconds(lambda: _compile(specification, vocabulary)) for _ in range(_COMPILES)]
     out = {
         "vocabulary": {
             "size": vocabulary.size,
-            "read_ms": 1e3 * read,
-            "trie_ms": 1e3 * trie,
+            "read_ms": 1e3 * read_seconds,
+            "trie_ms": 1e3 * trie_seconds,
             "trie_nodes": native.trie_nodes,
             "table_bytes": native.cached_bytes,
         },
         "compile_ms": 1e3 * statistics.median(compiles),
-        "first_mask_ms": 1e3 * first,
+        "first_mask_ms": 1e3 * first_mask_seconds,
         "texts": len(texts),
-        "steps": len(fresh),
-        "mask_us_first_visit": _figures(fresh),
-        "mask_us_again": _figures(again),
+        "steps": len(first_pass),
+        "mask_us_first_visit": _statistics(first_pass),
+        "mask_us_again": _statistics(second_pass),
         "grammar": {
             "rules": grammar.native.rules,
             "positions": grammar.native.positions,
@@ -126,7 +130,7 @@ def _texts(specification: Specification, vocabulary: Vocabulary, arguments: argp
 
 
 def _random_text(grammar: CompiledGrammar, generator: random.Random, max_tokens: int) -> list[int]:
-    """A random allowed token at each step, up to a budget."""
+    """The tokens of a random walk through the masks, within a budget."""
     matcher = GrammarMatcher(grammar)
     bitmask = allocate_token_bitmask(1, grammar.vocabulary.size)
     out: list[int] = []
@@ -171,7 +175,7 @@ def _seconds(call: Callable[[], object]) -> float:
     return perf_counter() - start
 
 
-def _figures(values: list[float]) -> dict[str, float]:
+def _statistics(values: list[float]) -> dict[str, float]:
     ordered = sorted(values)
     return {
         "p50": statistics.median(ordered),
@@ -189,7 +193,7 @@ def _print(out: dict[str, Any]) -> None:
         f"vocabulary    {vocabulary['size']:,} tokens; read in {read:.0f} ms",
         f"              trie of {vocabulary['trie_nodes']:,} nodes in {trie:.0f} ms",
         f"compile       {out['compile_ms']:.2f} ms (median of {_COMPILES})",
-        f"first mask    {out['first_mask_ms']:.2f} ms from the specification, nothing known before",
+        f"first mask    {out['first_mask_ms']:.2f} ms from the specification, with empty caches",
         f"masks         {out['steps']:,} steps of {out['texts']} texts, in microseconds",
     ]
     for label, key in (("first visit", "mask_us_first_visit"), ("again", "mask_us_again")):

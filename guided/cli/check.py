@@ -1,8 +1,8 @@
 """`guided check`: does a specification compile, is each of its keywords enforced, and do texts satisfy it?
 
 In: a specification, and texts. Out: a report. The exit code is 1 if the specification is refused or a text does not
-match. Texts are checked as a validator would, with any white space, escapes and member order that JSON allows, unless
-options say otherwise. The automaton itself matches them.
+match. Texts are checked as by a validator: any white space, escapes and member order that JSON allows are accepted,
+unless options say otherwise. The compiled automaton matches them.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ __all__ = ["EXAMPLES", "HELP", "NAME", "PURPOSE", "USAGE", "add_arguments", "run
 
 NAME = "check"
 USAGE = "SPECIFICATION [--text TEXT ...] [--instance FILE ...] [OPTION ...]"
-HELP = "say what is enforced and what is refused, and whether texts match"
-PURPOSE = "Say which parts of a specification are enforced and which are refused, and whether texts match it."
+HELP = "report what is enforced and what is refused, and whether texts match"
+PURPOSE = "Report which parts of a specification are enforced and which are refused, and whether texts match it."
 EXAMPLES = r"""examples:
   guided check --schema order.schema.json                     # a line for each keyword
   guided check --schema order.schema.json --instance order.json --instance other.json
-  guided check --schema '{"type": "integer"}' --text 12       # a schema, and a text, given right here
+  guided check --schema '{"type": "integer"}' --text 12       # a schema and a text on the command line
   guided check --regex '(\w+) \1'                             # refused: the caret shows the back-reference
-  guided check --schema s.json --numbers plain --text 1e3     # is this a spelling that generation would write?
+  guided check --schema s.json --numbers plain --text 1e3     # would generation write a number like this?
 
 exit codes: 0 it compiles, and every text matches; 1 it is refused, or a text does not match; 2 it is invalid
 """
 
-_SHOWN: Final = 200  # characters of the shortest text
+_MOST_SHOWN: Final = 200  # characters of the shortest text
 _AS_A_VALIDATOR: Final = JsonSchemaOptions(surrounding_whitespace=True, property_order="any")
 
 
@@ -120,12 +120,12 @@ def _print_text(
     else:
         assert shortest is not None
         text, tokens = shortest.completion.decode(), shortest.completion_tokens
-        cut = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+        shown = text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
         if tokens:
             are = "is a control token" if len(tokens) == 1 else "are control tokens"
-            print(f"compiles; the shortest output is {cut!r}, where {', '.join(tokens[:9])} {are}, which no text has")
+            print(f"compiles; the shortest output is {shown!r}, where {', '.join(tokens[:9])} {are} and not text")
         else:
-            print(f"compiles; the shortest text is {cut!r}")
+            print(f"compiles; the shortest text is {shown!r}")
     for verdict in verdicts:
         print(f"{verdict.name}: {'matches' if verdict.place is None else 'does not match'}")
         if verdict.place is not None:

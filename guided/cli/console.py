@@ -4,8 +4,7 @@ Results go to standard output, everything else to standard error. With --json, s
 including errors. With --quiet, standard error holds only errors. On a terminal, a task of more than two seconds shows
 a progress line.
 
-Files are UTF-8 text. A byte order mark at the start of a file and one line break at its end are not part of the text,
-whatever its use.
+Input files are UTF-8 text. A byte order mark at the start and one line break at the end are not part of the text.
 """
 
 from __future__ import annotations
@@ -59,11 +58,11 @@ def read_text(name: str, hint: str = "") -> str:
     """The text of a file, without a byte order mark at its start and without one line break at its end.
 
     Args:
-        name: of the file; "-" is standard input.
+        name: the name of the file; "-" is standard input.
         hint: what to do if the file does not exist.
 
     Raises:
-        InputError: it cannot be read, is larger than 256 MiB, or is not UTF-8 text.
+        InputError: the file cannot be read, is larger than 256 MiB, or is not UTF-8 text.
     """
     if not name:
         raise InputError("the name of a file is empty" + (f"; {hint}" if hint else ""))
@@ -75,7 +74,7 @@ def read_text(name: str, hint: str = "") -> str:
         hint = hint if isinstance(error, FileNotFoundError) or not isinstance(error, OSError) else ""
         raise InputError(f"cannot read {brief_text(name)}: {reason}" + (f"; {hint}" if hint else "")) from None
     if len(data) > _MOST_BYTES:
-        raise InputError(f"{shown} is larger than {_MOST_BYTES >> 20} MiB, which is the most that is read")
+        raise InputError(f"{shown} is larger than {_MOST_BYTES >> 20} MiB, the largest supported size")
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise InputError(f"{shown} is UTF-16 text; save it as UTF-8")
     try:
@@ -90,11 +89,11 @@ def read_text(name: str, hint: str = "") -> str:
 def _read(name: str) -> bytes:
     if name != "-":
         if Path(name).is_dir():
-            raise InputError(f"{name} is a directory, and a file is needed")
+            raise InputError(f"{name} is a directory, not a file")
         with open(name, "rb") as file:
             return file.read(_MOST_BYTES + 1)
     if sys.stdin is None or sys.stdin.closed:
-        raise InputError("- stands for standard input twice, which can be read only once")
+        raise InputError("standard input can be read only once, but - is given twice")
     with sys.stdin.buffer as stream:
         return stream.read(_MOST_BYTES + 1)
 
@@ -109,7 +108,7 @@ def message_of(error: Exception) -> str:
     """The message for a person; for an operating system error, the file and the reason."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
-    return "there is not enough memory" if isinstance(error, MemoryError) else str(error)
+    return "not enough memory" if isinstance(error, MemoryError) else str(error)
 
 
 def error_fields(error: Exception) -> dict[str, Any]:
@@ -135,12 +134,12 @@ def tell_error(text: str) -> None:
 
 
 _for_errors: TextIO | None = None
-"""Standard error, while `quietly` keeps all else from it."""
+"""The real standard error while `quietly` suppresses other output."""
 
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """Suppress all output to standard error, from any library, except that of `tell_error`."""
+    """Suppress all output to standard error, from any library, except errors from `tell_error`."""
     global _for_errors
     _for_errors = sys.stderr
     with open(os.devnull, "w", encoding="utf-8") as nowhere, redirect_stderr(nowhere):
@@ -152,7 +151,7 @@ def quietly() -> Iterator[None]:
 
 @contextmanager
 def warnings_as_notes() -> Iterator[None]:
-    """Print each finding in a warning of guided as a line on standard error; never repeat a line."""
+    """Print each finding of guided's warnings as a line on standard error. Lines are not repeated."""
     printed_lines: set[str] = set()
     with warnings.catch_warnings():
         warnings.simplefilter("always", GuidedWarning)
@@ -183,7 +182,7 @@ class Progress:
 
     def __init__(self, what: str) -> None:
         self._what, self._done = what, threading.Event()
-        self._thread = threading.Thread(target=self._tell, daemon=True) if sys.stderr.isatty() else None
+        self._thread = threading.Thread(target=self._show, daemon=True) if sys.stderr.isatty() else None
 
     def __enter__(self) -> None:
         if self._thread is not None:
@@ -196,7 +195,7 @@ class Progress:
             self._done.set()
             self._thread.join()
 
-    def _tell(self) -> None:
+    def _show(self) -> None:
         start = time.monotonic()
         shown = False
         while not self._done.wait(1.0 if shown else _QUIET_SECONDS):

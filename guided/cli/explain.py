@@ -1,9 +1,9 @@
 """`guided explain`: what may follow a prefix, and why a text or a token is, or is not, allowed there.
 
-In: a specification, a prefix, and a text, a token or nothing. Out: where the text stops being allowed, what was
-expected there, which part of the specification expects it, and the shortest completion. With a model's vocabulary also:
-how many tokens the mask allows, which are forced, and how many complete the output. The exit code is 1 if the text or
-the token is not allowed.
+In: a specification, a prefix, and optionally a text or a token. Out: where the text stops being allowed, what was
+expected there, which part of the specification expects it, and the shortest completion; also how many tokens the mask
+allows, which are forced, and how many tokens complete the output. The exit code is 1 if the text or token is not
+allowed.
 """
 
 from __future__ import annotations
@@ -19,37 +19,35 @@ from guided.cli.vocabularies import add_vocabulary, vocabulary_of
 from guided.matching import GrammarCompiler, GrammarMatcher
 from guided.matching.explain.error_location import ErrorLocation, error_location_of
 from guided.matching.explain.explanation import is_text
-from guided.matching.explain.next_texts import NextTexts, next_texts
+from guided.matching.explain.next_texts import NextStep, explain_next
 from guided.vocabulary import Vocabulary
 
 __all__ = ["EXAMPLES", "HELP", "NAME", "PURPOSE", "USAGE", "add_arguments", "run"]
 
 NAME = "explain"
 USAGE = "SPECIFICATION [--prefix TEXT] [--text TEXT | --token ID] [OPTION ...]"
-HELP = "say why a text or token is or is not allowed after a prefix"
-PURPOSE = "Say what may follow a prefix, and why a text or a token is, or is not, allowed there."
+HELP = "explain why a text or token is, or is not, allowed after a prefix"
+PURPOSE = "Show what may follow a prefix, and why a text or a token is, or is not, allowed there."
 EXAMPLES = r"""examples:
   guided explain --schema s.json --prefix '{"name": '              # what may follow?
   guided explain --schema s.json --prefix '{"name": ' --text 12    # why is this not allowed?
   guided explain --regex '\d{4}' --prefix 20 --token 284 --vocabulary model.gguf
   guided explain --schema s.json --prefix-file half.json --json
 
-exit codes: 0 allowed (or nothing was asked), 1 not allowed, 2 bad input
+exit codes: 0 allowed, or neither --text nor --token was given; 1 not allowed; 2 bad input
 """
 
-_SHOWN: Final = 8  # allowed tokens to list
+_MOST_LISTED: Final = 8  # allowed tokens
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of the command."""
     add_specification(parser, required=True, generating=False)
     add_vocabulary(parser)
-    group = parser.add_argument_group("place")
+    group = parser.add_argument_group("prefix and continuation")
     before = group.add_mutually_exclusive_group()
-    before.add_argument("--prefix", metavar="TEXT", default="", help="the text before the place (empty)")
-    before.add_argument(
-        "--prefix-file", metavar="FILE", help="a file with the text before the place; - for standard input"
-    )
+    before.add_argument("--prefix", metavar="TEXT", default="", help="the output so far (empty)")
+    before.add_argument("--prefix-file", metavar="FILE", help="a file with the output so far; - for standard input")
     continuation_group = group.add_mutually_exclusive_group()
     continuation_group.add_argument("--text", metavar="TEXT", help="a text: is it allowed next?")
     continuation_group.add_argument("--token", type=at_least(0), metavar="ID", help="a token: is it allowed next?")
@@ -61,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
     assert specification is not None
     vocabulary = vocabulary_of(arguments)
     if arguments.token is not None and arguments.token >= vocabulary.size:
-        raise InputError(f"--token {arguments.token} is no id of this vocabulary (0 to {vocabulary.size - 1})")
+        raise InputError(f"--token {arguments.token} is not an id of this vocabulary (0 to {vocabulary.size - 1})")
     from_file = arguments.prefix_file is not None
     prefix = (
         read_text(arguments.prefix_file, "--prefix takes the text itself").encode()
@@ -71,9 +69,9 @@ def run(arguments: argparse.Namespace) -> int:
     grammar = specification.compile(GrammarCompiler(vocabulary))
     matcher = GrammarMatcher(grammar)
     if not matcher.accept_string(prefix):
-        return _refused_prefix(error_location_of(grammar, prefix), arguments.json)
+        return _report_refused_prefix(error_location_of(grammar, prefix), arguments.json)
     continuation = arguments.token if arguments.text is None else os.fsencode(arguments.text)
-    answer = next_texts(matcher, prefix, continuation)
+    answer = explain_next(matcher, prefix, continuation)
     if arguments.json:
         print_json({"prefix_accepted": True, **answer.fields()})
     else:
@@ -81,31 +79,31 @@ def run(arguments: argparse.Namespace) -> int:
     return DONE if answer.explanation.accepted else NO
 
 
-def _refused_prefix(place: ErrorLocation, as_json: bool) -> int:
+def _report_refused_prefix(location: ErrorLocation, as_json: bool) -> int:
     if as_json:
-        print_json({"prefix_accepted": False, "accepted": False, "reason": str(place), "place": place.fields()})
+        print_json({"prefix_accepted": False, "accepted": False, "reason": str(location), "place": location.fields()})
     else:
-        print(f"the prefix itself is not allowed\n{place}")
+        print(f"the prefix itself is not allowed\n{location}")
     return NO
 
 
-def _print(answer: NextTexts, continuation: int | bytes | None, vocabulary: Vocabulary) -> None:
+def _print(answer: NextStep, continuation: int | bytes | None, vocabulary: Vocabulary) -> None:
     explanation = answer.explanation
     if isinstance(continuation, int):
         print(f"token {continuation} is {_name(continuation, vocabulary)}")
-    if answer.place is not None:
-        print(f"not allowed\n{answer.place}")
+    if answer.error_location is not None:
+        print(f"not allowed\n{answer.error_location}")
     elif continuation is None:
-        print(f"expected {answer.here.expected}" + answer.here.asked_by)
+        print(f"expected {answer.prefix_end.expected}" + answer.prefix_end.details)
     else:
         print("allowed" if explanation.accepted else explanation.reason)
     allowed = answer.allowed
-    some = ", ".join(_name(token, vocabulary) for token in allowed[:_SHOWN])
-    more = ", ..." if len(allowed) > _SHOWN else ""
+    some = ", ".join(_name(token, vocabulary) for token in allowed[:_MOST_LISTED])
+    more = ", ..." if len(allowed) > _MOST_LISTED else ""
     print(f"tokens allowed after the prefix: {len(allowed):,} of {vocabulary.size:,}: {some}{more}")
     if answer.forced:
         print(f"forced: {vocabulary.decode(answer.forced).decode(errors='replace')!r} ({_tokens(len(answer.forced))})")
-    completion = answer.here.completion.decode(errors="backslashreplace")
+    completion = answer.prefix_end.completion.decode(errors="backslashreplace")
     print(f"shortest way to finish: {completion!r}, {answer.to_finish} with the end token")
 
 
@@ -117,6 +115,6 @@ def _name(token: int, vocabulary: Vocabulary) -> str:
     """A token for display: its text, or its name if it has no text."""
     data = vocabulary.token_bytes(token)
     if data is not None:
-        return repr(data.decode()) if is_text(data) else f"id {token} (with a part of a character)"
+        return repr(data.decode()) if is_text(data) else f"id {token} (part of a character)"
     end = "end token " if token in vocabulary.eos_token_ids else ""
     return end + vocabulary.special_tokens.get(token, f"id {token}")

@@ -1,7 +1,7 @@
 """`guided generate`: a model answers a prompt, and its text satisfies the specification.
 
-In: a prompt, a model, a specification (or none), options (options.py); or a file of such requests (batch.py). Out: the
-text, streamed on a terminal. The answer is complete within --max-tokens, or refused before the first token. Needs
+In: a prompt, a model, an optional specification, and options (options.py); or a file of such requests (batch.py). Out:
+the text, streamed on a terminal. The answer is complete within --max-tokens, or refused before the first token. Needs
 guided-decoding[engine].
 """
 
@@ -18,7 +18,7 @@ from guided.cli.console import DONE, InputError, Progress, note, print_json, rea
 from guided.cli.model import DEFAULT_MODEL, MODEL_HELP, add_model_options
 from guided.cli.model import engine_of as _engine
 from guided.cli.options import add_options, options_given, tools_named
-from guided.cli.results import fields, figures, is_squeezed, squeezed
+from guided.cli.results import describe_shortening, describe_speed, is_shortened, result_to_json
 from guided.cli.specification import GENERATION, add_specification, specification_of
 from guided.errors import GuidedError, VocabularyError
 from guided.matching import GrammarCompiler
@@ -34,9 +34,7 @@ __all__ = ["EXAMPLES", "HELP", "NAME", "PURPOSE", "USAGE", "add_arguments", "run
 NAME = "generate"
 USAGE = "(PROMPT | - | --batch FILE) [SPECIFICATION] [OPTION ...]"
 HELP = "answer a prompt with a model, under a specification"
-PURPOSE = (
-    "Answer a prompt with a model. What it writes satisfies the specification, completely and within --max-tokens."
-)
+PURPOSE = "Answer a prompt with a model. The output satisfies the specification and is complete within --max-tokens."
 EXAMPLES = r"""examples:
   guided generate "Three rivers in Europe?" --schema '{"type": "array", "items": {"type": "string", "maxLength": 20},
                                                        "minItems": 3, "maxItems": 3}'
@@ -48,16 +46,16 @@ EXAMPLES = r"""examples:
   guided generate "A haiku." --temperature 1 --min-p 0.1 --repetition-penalty 1.1 --stop END --n 3
   guided generate --batch questions.jsonl -o answers.jsonl --schema answer.schema.json --max-tokens 200
 
-A line of --batch is one request; what it does not say, the command line says:
+A line of --batch is one request. The command line gives defaults for its options:
   {"id": "a", "prompt": "Three rivers?", "regex": "[a-z]+(, [a-z]+){2}", "max_tokens": 40}
   {"messages": [{"role": "user", "content": "Who?"}], "schema": {"type": "string", "maxLength": 20}, "seed": 7}
   {"prompt": "Yes or no?", "choice": ["yes", "no"], "temperature": 0.5, "n": 3}
   {"prompt": "A date?", "gbnf": "root ::= [0-9]{4} \"-\" [0-9]{2}"}
-Options have the names of the flags with _ for - (include_stop_str_in_output, tools: ["calculator"]). Answers come as
-JSON lines in the order of the input, a line that fails as {"id": ..., "line": 3, "error": {...}}.
+Options are named as the flags, with _ for - (except include_stop_str_in_output and tools: ["calculator"]). Answers are
+JSON lines in the order of the input; a request that fails becomes {"id": ..., "line": 3, "error": {...}}.
 
-Small models loop in strings and arrays without an end: give caps (maxLength, maxItems; --max-string, --max-items).
-exit codes: 0 done, 1 some requests of a batch failed, 2 bad input
+Small models may loop in unbounded strings and arrays: set maxLength, maxItems, --max-string, --max-items.
+exit codes: 0 done; 1 some requests of a batch failed; 2 bad input
 """
 
 
@@ -70,15 +68,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model_options(model)
     model.add_argument("--system", metavar="TEXT", help="the system message")
     model.add_argument(
-        "--raw", action="store_true", default=None, help="go on from the prompt itself, without the chat template"
+        "--raw", action="store_true", default=None, help="continue the prompt itself, without the chat template"
     )
     add_options(parser)
     add_batch(parser)
-    output = parser.add_argument_group("while it is written")
+    output = parser.add_argument_group("streaming")
     output.add_argument(
         "--stream",
         action=argparse.BooleanOptionalAction,
-        help="print the text as it comes; with --json an event a line (on a terminal: yes)",
+        help="print the text as it is generated; with --json, one event per line (on a terminal: yes)",
     )
 
 
@@ -114,10 +112,10 @@ def run(arguments: argparse.Namespace) -> int:
     for result in results:
         if result.finish_reason == "length":
             note(_cut_off(len(result.tokens), options.get("max_tokens")))
-        if is_squeezed(result):
-            note(squeezed(result))
+        if is_shortened(result):
+            note(describe_shortening(result))
         if not arguments.json and sys.stderr.isatty():
-            note(figures(result))
+            note(describe_speed(result))
     return DONE
 
 
@@ -125,18 +123,20 @@ def _prompt(given: str) -> str:
     """The prompt: the argument itself, or the text of standard input."""
     text = read_text("-") if given == "-" else given
     if not text:
-        raise InputError("standard input is empty, and a prompt is needed" if given == "-" else "the prompt is empty")
+        raise InputError(
+            "standard input is empty, but must contain a prompt" if given == "-" else "the prompt is empty"
+        )
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise InputError(f"the prompt is not UTF-8 text: there is something else at character {error.start}") from None
+        raise InputError(f"the prompt is not UTF-8 text: invalid data at character {error.start}") from None
     return text
 
 
 def _cut_off(tokens: int, most: int | None) -> str:
     """The advice for an output that was cut off."""
     if most is not None and tokens < most:
-        return f"cut off after {tokens} tokens, which are all that the model reads with this prompt"
+        return f"cut off after {tokens} tokens, where the model's context is full"
     return f"cut off after {tokens} tokens: --max-tokens allows more"
 
 
@@ -149,11 +149,11 @@ def _check(arguments: argparse.Namespace, n: int, constrained: bool) -> None:
         if given := next((flag for flag in flags if getattr(arguments, flag) not in (None, False)), None):
             raise InputError(f"--{given} belongs to --batch, which is not given")
     if arguments.raw and arguments.system is not None:
-        raise InputError("--system is a message, and --raw sends none")
+        raise InputError("--system cannot be combined with --raw, which sends no messages")
     if arguments.stream and (n > 1 or arguments.batch is not None):
         raise InputError(f"--stream shows one answer; leave it out, or {'--n' if n > 1 else '--batch'}")
     if arguments.tools and constrained:
-        raise InputError("--tool goes with free text: a specification has no place for a call")
+        raise InputError("--tool cannot be combined with a specification: only free text can contain calls")
 
 
 def _stream(
@@ -172,7 +172,7 @@ def _stream(
                 more["captures"] = event.captures
             print_json({"text": event.text, "tokens": list(event.tokens), "forced": event.forced, **more})
         else:
-            print_json({"text": event.text, "result": fields(result)})
+            print_json({"text": event.text, "result": result_to_json(result)})
     assert result is not None
     if not as_json:
         print(flush=True)
@@ -181,8 +181,8 @@ def _stream(
 
 def _print(results: list[Result], as_json: bool) -> None:
     if as_json:
-        result_fields = [fields(result) for result in results]
-        print_json(result_fields[0] if len(result_fields) == 1 else result_fields)
+        objects = [result_to_json(result) for result in results]
+        print_json(objects[0] if len(objects) == 1 else objects)
         return
     for result in results:
         print(result.text)

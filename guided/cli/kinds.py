@@ -21,39 +21,39 @@ OPTIONS_OF: Final[Mapping[str, tuple[str, ...]]] = {
     "gbnf": ("root", "allow_special_tokens"),
     "structural_tag": ("allow_special_tokens", *JsonSchemaKeywords.__annotations__),
 }
-"""The options of each kind of specification that has some."""
+"""Kind of specification -> its options. Kinds without options are missing."""
 _NAMES: Final = frozenset(name for names in OPTIONS_OF.values() for name in names)
-_OTHERS: Final = {
+_REPLACEMENTS: Final = {
     "eos_token_ids": "--eos ID,ID",
     "import_paths": "the folder of the file for --lark",
     "grammars": "--grammars FILE",
     "registry": "--registry FILE",
 }
-"""What stands for an argument and its value, where that is not the flag and the same value."""
+"""Argument -> the text that replaces it and its value, for arguments whose value has another form in a command."""
 _VALUE: Final = r"""'([^'\n]*)'|"([^"\n]*)"|(\w+)|\[[^\]\n]*\]|\{[^}\n]*\}|(?= )"""
-_ADVICE: Final = re.compile(rf"\b({'|'.join(sorted(_NAMES | _OTHERS.keys()))})=(?:{_VALUE})")
+_ADVICE: Final = re.compile(rf"\b({'|'.join(sorted(_NAMES | _REPLACEMENTS.keys()))})=(?:{_VALUE})")
 
 
 def flag(name: str, value: object = None) -> str:
-    """The command line's name of an option, without its value."""
+    """The flag of an option, without its value."""
     if name == "additional_properties":
         return "--open" if value in (True, "True") else "--closed"
     return f"--{name.replace('_', '-')}"
 
 
 def as_flags(text: str) -> str:
-    """A message in which recommended options are written as on the command line, see the module docstring.
+    """Rewrite the options that a message recommends as flags; see the module docstring.
 
-    Indented lines are unchanged: they quote the specification.
+    Indented lines are left unchanged, since they quote the specification.
     """
     return "\n".join(line if line.startswith("    ") else _ADVICE.sub(_as_flag, line) for line in text.split("\n"))
 
 
-def _as_flag(found: re.Match[str]) -> str:
-    name = found[1]
-    if name in _OTHERS:
-        return _OTHERS[name]
-    value = next((each for each in found.groups()[1:] if each is not None), "")
+def _as_flag(match: re.Match[str]) -> str:
+    name = match[1]
+    if name in _REPLACEMENTS:
+        return _REPLACEMENTS[name]
+    value = next((group for group in match.groups()[1:] if group is not None), "")
     if value in ("True", "False"):
         return flag(name, value)
     return f"{flag(name)} {value}".rstrip()

@@ -1,6 +1,6 @@
 """The lines of --batch: JSON objects with one request each. They are checked before a model is loaded.
 
-In: a file of JSON lines. Out: `Line`s. Each holds the members of its request, or an error with its position. Empty
+In: a file of JSON lines. Out: `Line`s. Each contains the members of its request, or an error with its position. Empty
 lines are skipped. The compiler checks specifications later, and the engine checks the values of options.
 """
 
@@ -26,26 +26,26 @@ SPECIFICATIONS: Final = ("schema", "regex", "lark", "gbnf", "grammar", "structur
 """The kinds of specifications that a line can have."""
 _OBJECTS: Final = ("schema", "structural_tag")
 _MEMBERS: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {  # its description, and a check of its value
-    "id": ("a text or an integer", lambda v: isinstance(v, str | int) and not isinstance(v, bool)),
-    "prompt": ("a text", lambda v: isinstance(v, str)),
+    "id": ("a string or an integer", lambda v: isinstance(v, str | int) and not isinstance(v, bool)),
+    "prompt": ("a string", lambda v: isinstance(v, str)),
     "messages": ("a list of messages", lambda v: isinstance(v, list) and all(isinstance(m, dict) for m in v)),
-    "schema": ("a JSON Schema, an object or a boolean", lambda v: isinstance(v, dict | bool)),
+    "schema": ("a JSON Schema: an object or a boolean", lambda v: isinstance(v, dict | bool)),
     "regex": ("a regular expression", lambda v: isinstance(v, str)),
-    "lark": ("the text of a grammar of Lark", lambda v: isinstance(v, str)),
-    "gbnf": ("the text of a grammar", lambda v: isinstance(v, str)),
+    "lark": ("the text of a Lark grammar", lambda v: isinstance(v, str)),
+    "gbnf": ("the text of a GBNF grammar", lambda v: isinstance(v, str)),
     "grammar": ("the name of a grammar that comes with guided", lambda v: isinstance(v, str)),
-    "structural_tag": ("a structural tag, an object", lambda v: isinstance(v, dict)),
-    "choice": ("a list of texts", lambda v: isinstance(v, list) and all(isinstance(c, str) for c in v)),
+    "structural_tag": ("a structural tag: an object", lambda v: isinstance(v, dict)),
+    "choice": ("a list of strings", lambda v: isinstance(v, list) and all(isinstance(c, str) for c in v)),
     "pattern": ('a list of pairs such as ["UPPER", "+"]', lambda v: isinstance(v, list) and all(map(_is_pair, v))),
 }
 _OPTIONS: Final = frozenset({*LINE_OPTIONS, *GRAMMAR_OPTIONS})
-_NOT_HERE: Final = {
-    "allow_special_tokens": "lines may come from strangers: the command line allows control tokens for all of them, "
-    "by --allow-special-tokens",
-    "import_paths": "a line has no folder: what it needs can stand in the key 'grammars', and be named @name",
+_FORBIDDEN: Final = {
+    "allow_special_tokens": "a line may be untrusted; --allow-special-tokens on the command line allows control tokens "
+    "in all lines",
+    "import_paths": "a line has no folder; put the imported grammars into 'grammars', and refer to them as @name",
 }
 """Arguments that a line cannot have, and what to do instead."""
-_CLOSE: Final = 0.8  # a less similar key would be a guess
+_CUTOFF: Final = 0.8  # a less similar key would be a guess
 _ONE_A_LINE: Final = 'each line holds one request, a JSON object such as {"prompt": "..."}'
 _KEY: Final = re.compile(r'"(?:[^"\\]|\\.)*"\s*:\s*')
 
@@ -55,11 +55,11 @@ class Line:
     """A request in the file.
 
     Attributes:
-        number: of the line in the file, from 1.
+        number: the line number in the file, from 1.
         text: the line.
         id: the id of the answer: the line's own id, or the line number; "line 3" if the line cannot be read.
-        prompt: a text, or messages; None if there is an error.
-        kind: of the line's own specification, such as "schema" or "structural_tag"; "": it has none.
+        prompt: a string, or messages; None if there is an error.
+        kind: the kind of the line's own specification, such as "schema" or "structural_tag"; "" if it has none.
         value: the specification. A schema or a structural tag is kept as text, which preserves all digits of numbers.
         value_at: the offset of that text in the line.
         options: the options in the line, including n.
@@ -76,8 +76,8 @@ class Line:
     options: dict[str, Any] = field(default_factory=dict)
     error: GuidedError | None = None
 
-    def placed(self, error: Exception) -> Exception:
-        """An error in the line's specification, with its position in the line."""
+    def with_position(self, error: Exception) -> Exception:
+        """The error in the line's specification, with its position in the line."""
         if self.kind not in _OBJECTS or not isinstance(error, SpecError | UnsupportedError) or error.text != self.value:
             return error
         span = (error.span[0] + self.value_at, error.span[1] + self.value_at)
@@ -89,8 +89,8 @@ class Line:
 
 def read_lines(text: str) -> list[Line]:
     """All requests of a file."""
-    taken = dict[str | int, int]()
-    return [_unique(line, taken) for line in _lines(text)]
+    first_lines = dict[str | int, int]()
+    return [_check_id(line, first_lines) for line in _lines(text)]
 
 
 def _lines(text: str) -> Iterator[Line]:
@@ -99,13 +99,13 @@ def _lines(text: str) -> Iterator[Line]:
             yield _line(number, line.rstrip("\r"))
 
 
-def _unique(line: Line, taken: dict[str | int, int]) -> Line:
+def _check_id(line: Line, first_lines: dict[str | int, int]) -> Line:
     if line.error is not None:
         return line
-    first = taken.setdefault(line.id, line.number)
+    first = first_lines.setdefault(line.id, line.number)
     if first == line.number:
         return line
-    return replace(line, error=_wrong(line.text, "id", f"the id {line.id!r} is that of line {first}"))
+    return replace(line, error=_member_error(line.text, "id", f"line {first} has the same id {line.id!r}"))
 
 
 def _line(number: int, text: str) -> Line:
@@ -119,7 +119,7 @@ def _line(number: int, text: str) -> Line:
             raise SpecError(error.message, text=error.text, span=error.span, hint=error.hint or _ONE_A_LINE) from None
         members = json.loads(text)
         if not isinstance(members, dict):
-            raise SpecError("a request is a JSON object", text=text, hint=_ONE_A_LINE)
+            raise SpecError("a request must be a JSON object", text=text, hint=_ONE_A_LINE)
         members = {name: value for name, value in members.items() if value is not None}
         if _MEMBERS["id"][1](own := members.get("id", number)):
             id = own
@@ -135,8 +135,8 @@ def _request(number: int, text: str, id: str | int, members: dict[str, Any]) -> 
     try:
         options = options_of_line({name: value for name, value in members.items() if name in _OPTIONS})
     except TypeError as error:
-        name, wanted = error.args
-        raise _wrong(text, name, f"{name} is {wanted}, not {_shown(members[name])}") from None
+        name, expected = error.args
+        raise _member_error(text, name, f"{name} must be {expected}, not {_shorten(members[name])}") from None
     kind = next((name for name in SPECIFICATIONS if name in members), "")
     value, at = members.get(kind), 0
     if kind in _OBJECTS:
@@ -152,27 +152,27 @@ def _check(text: str, members: dict[str, Any]) -> None:
     """Check names and types: exactly one prompt, at most one specification."""
     for name, value in members.items():
         if name not in _MEMBERS and name not in _OPTIONS:
-            close = close_name(name, [*_MEMBERS, *_OPTIONS], cutoff=_CLOSE)
-            hint = _NOT_HERE.get(name, f"did you mean {close!r}?" if close else "")
-            raise _wrong(text, name, f"there is no {brief(name)} in a request", hint)
+            close = close_name(name, [*_MEMBERS, *_OPTIONS], cutoff=_CUTOFF)
+            hint = _FORBIDDEN.get(name, f"did you mean {close!r}?" if close else "")
+            raise _member_error(text, name, f"a request cannot have {brief(name)}", hint)
         if name in _MEMBERS and not _MEMBERS[name][1](value):
-            raise _wrong(text, name, f"{name} is {_MEMBERS[name][0]}, not {_shown(value)}")
+            raise _member_error(text, name, f"{name} must be {_MEMBERS[name][0]}, not {_shorten(value)}")
     if not any(name in members for name in _PROMPTS):
-        raise SpecError("there is neither a prompt nor messages", text=text)
+        raise SpecError("a request needs a prompt or messages", text=text)
     for names in (_PROMPTS, SPECIFICATIONS):
         if len(given := [name for name in names if name in members]) > 1:
-            raise _wrong(text, given[1], f"{given[0]} and {given[1]} are both given, only one can be")
+            raise _member_error(text, given[1], f"{given[0]} and {given[1]} cannot both be given")
 
 
 def _is_pair(value: object) -> bool:
     return isinstance(value, list) and len(value) == 2 and all(isinstance(each, str) for each in value)
 
 
-def _wrong(text: str, name: str, message: str, hint: str = "") -> SpecError:
+def _member_error(text: str, name: str, message: str, hint: str = "") -> SpecError:
     pointer = f"/{name.replace('~', '~0').replace('/', '~1')}"
     return SpecError(message, text=text, span=locate(text, pointer), pointer=pointer, hint=hint)
 
 
-def _shown(value: object) -> str:
+def _shorten(value: object) -> str:
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 40 else f"{text[:40]}..."

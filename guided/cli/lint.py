@@ -1,4 +1,4 @@
-r"""`guided lint`: finds problems that a valid specification may cause in generation.
+r"""`guided lint`: finds problems that a valid specification may cause during generation.
 
 In: a specification. Out: findings, each with its location and a suggested fix; the specification's size; and the
 slowest mask in random walks. Exit code 1 if a finding is serious.
@@ -18,23 +18,23 @@ from guided.cli.specification import GENERATION, add_specification, specificatio
 from guided.cli.vocabularies import add_vocabulary, vocabulary_of
 from guided.frontends.common.lint_finding import LintFinding
 from guided.matching import CompiledGrammar, GrammarCompiler, GrammarMatcher, allocate_token_bitmask, allowed_tokens
-from guided.matching.explain.lint_findings import lint_findings_of
+from guided.matching.explain.lint_findings import lint_specification
 
 __all__ = ["EXAMPLES", "HELP", "NAME", "PURPOSE", "USAGE", "add_arguments", "run"]
 
 NAME = "lint"
 USAGE = "SPECIFICATION [OPTION ...]"
-HELP = "say what may go wrong with a specification in generation"
+HELP = "find problems that a specification may cause during generation"
 PURPOSE = (
-    "Say what may go wrong with a specification in generation: text without a bound, terminals that collide, rules\n"
-    "that generate nothing; and how large it is, and which mask takes longest."
+    "Find problems that a specification may cause during generation: unbounded text, colliding terminals, rules that\n"
+    "generate nothing. Also report its size and its slowest mask."
 )
 EXAMPLES = r"""examples:
   guided lint --lark query.lark
   guided lint --schema order.schema.json --vocabulary model.gguf
   guided lint --regex '(a|b)+'
 
-exit codes: 0 nothing that matters; 1 findings; 2 bad input
+exit codes: 0 no serious finding; 1 a serious finding; 2 bad input
 """
 
 _WALKS: Final = 5
@@ -58,21 +58,21 @@ def run(arguments: argparse.Namespace) -> int:
     seconds = perf_counter() - begin
     with Progress("comparing terminals"):
         lark = {"import_paths": specification.import_paths, **specification.options}
-        remarks = lint_findings_of(grammar, specification.kind, specification.value, lark)
+        findings = lint_specification(grammar, specification.kind, specification.value, lark)
     with Progress("measuring masks"):
         masks = _masks(grammar)
     size = {"rules": len(grammar.grammar.rules), "positions": grammar.native.positions, "compile_ms": seconds * 1e3}
     if grammar.grammar.lexer is not None:
         size["terminals"] = len(grammar.grammar.lexer.terminals)
     if arguments.json:
-        print_json({"findings": [asdict(each) for each in remarks], "size": size, "masks": masks})
+        print_json({"findings": [asdict(finding) for finding in findings], "size": size, "masks": masks})
     else:
-        _show(remarks, size, masks)
-    return NO if any(each.matters for each in remarks) else DONE
+        _show(findings, size, masks)
+    return NO if any(finding.matters for finding in findings) else DONE
 
 
 def _masks(grammar: CompiledGrammar) -> dict[str, Any]:
-    """The times of first masks of states in random walks, in microseconds, and the text before the slowest."""
+    """Time the masks along random walks, in microseconds. Report also the text before the slowest mask."""
     rng = random.Random(_SEED)
     mask = allocate_token_bitmask(1, grammar.vocabulary.size)
     times: list[tuple[float, bytes]] = []
@@ -97,14 +97,14 @@ def _masks(grammar: CompiledGrammar) -> dict[str, Any]:
     }
 
 
-def _show(remarks: list[LintFinding], size: dict[str, Any], masks: dict[str, Any]) -> None:
-    for each in remarks:
+def _show(findings: list[LintFinding], size: dict[str, Any], masks: dict[str, Any]) -> None:
+    for each in findings:
         print(f"{each.kind if each.matters else 'note: ' + each.kind}: {each.place or 'everywhere'}: {each.message}")
         if each.example and repr(each.example) not in each.message:
             print(f"  example: {each.example!r}")
         if each.hint:
             print(f"  hint: {each.hint}")
-    if not remarks:
+    if not findings:
         print("nothing found")
     terminals = f", {size['terminals']} terminals" if "terminals" in size else ""
     time = f"compiled in {size['compile_ms']:.1f} ms"

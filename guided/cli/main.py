@@ -1,4 +1,4 @@
-"""The entry point: finds the command, runs it, and turns errors into text (or JSON) and an exit code."""
+"""The entry point: runs the command, and turns errors into text (or JSON) and an exit code."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from guided.packages import how_to_install
 
 __all__ = ["main"]
 
-_DEFECT: Final = 3
+_INTERNAL_ERROR: Final = 3
 _INTERRUPTED: Final = 130
 _PIPE_CLOSED: Final = 141
 _EPILOG = """examples:
@@ -42,8 +42,8 @@ _EPILOG = """examples:
   guided bench --schema order.schema.json --vocabulary model.gguf
   guided models
 
-exit codes: 0 done; 1 the answer is no; 2 bad input; 3 a defect of guided; 130 interrupted; 141 the reader of the
-output went away. Each command explains itself with --help.
+exit codes: 0 done; 1 a negative or incomplete result; 2 bad input; 3 a bug in guided; 130 interrupted; 141 the reader
+closed the output pipe. guided COMMAND --help describes a command.
 """
 
 
@@ -62,28 +62,28 @@ def main(argv: Sequence[str] | None = None) -> int:
             code: int = arguments.run(arguments)
             sys.stdout.flush()
     except UsageError as error:
-        text = f"{error.prog}: {error}\n  {error.prog} --help shows what there is"
-        return _refused(error_fields(error), text, as_json, BAD_INPUT)
-    except BrokenPipeError:  # as in `guided sample ... | head`; keep the interpreter from flushing it again
+        text = f"{error.prog}: {error}\n  see {error.prog} --help"
+        return _report(error_fields(error), text, as_json, BAD_INPUT)
+    except BrokenPipeError:  # as in `guided sample ... | head`; the interpreter must not flush the pipe again
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _PIPE_CLOSED
     except KeyboardInterrupt:
-        return _refused({"type": "KeyboardInterrupt", "message": "interrupted"}, "", as_json, _INTERRUPTED)
+        return _report({"type": "KeyboardInterrupt", "message": "interrupted"}, "", as_json, _INTERRUPTED)
     except (GuidedError, OSError, MemoryError) as error:
         plain = type(error) is GuidedError or isinstance(error, InputError | OSError | MemoryError)
         kind = "" if plain else f"{type(error).__name__}: "
-        return _refused(error_fields(error), f"{name}: {kind}{message_of(error)}", as_json, BAD_INPUT)
+        return _report(error_fields(error), f"{name}: {kind}{message_of(error)}", as_json, BAD_INPUT)
     except Exception as error:
         if isinstance(error, ModuleNotFoundError) and (needed := how_to_install(error)):
-            return _refused(error_fields(error), f"{name} {needed}", as_json, BAD_INPUT)
+            return _report(error_fields(error), f"{name} {needed}", as_json, BAD_INPUT)
         tell_error("".join(traceback.format_exception(error)).rstrip())
-        text = f"{name}: this is a defect of guided, please report it: {type(error).__name__}: {error}"
-        return _refused(error_fields(error), text, as_json, _DEFECT)
+        text = f"{name}: this is a bug in guided, please report it: {type(error).__name__}: {error}"
+        return _report(error_fields(error), text, as_json, _INTERNAL_ERROR)
     return code
 
 
-def _refused(fields: dict[str, Any], text: str, as_json: bool, code: int) -> int:
-    """Show an error as JSON or as this text, and return the exit code."""
+def _report(fields: dict[str, Any], text: str, as_json: bool, code: int) -> int:
+    """Show an error as JSON or as text, and return the exit code."""
     if as_json:
         print_json({"error": fields})
     elif text:
@@ -94,7 +94,7 @@ def _refused(fields: dict[str, Any], text: str, as_json: bool, code: int) -> int
 def _parser() -> Parser:
     parser = Parser(
         prog="guided",
-        description="What a model may write: generate, check, explain, sample, serve, lint and measure specifications.",
+        description="Constrained decoding: generate and serve; check, explain, sample, lint and bench specifications.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -113,7 +113,7 @@ def _parser() -> Parser:
         )
         module.add_arguments(sub)
         output = sub.add_argument_group("output")
-        output.add_argument("--json", action="store_true", help="print JSON, errors too")
-        output.add_argument("--quiet", action="store_true", help="nothing on standard error but errors")
+        output.add_argument("--json", action="store_true", help="print JSON, including errors")
+        output.add_argument("--quiet", action="store_true", help="print only errors on standard error")
         sub.set_defaults(run=module.run)
     return parser

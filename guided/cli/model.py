@@ -16,56 +16,58 @@ __all__ = ["DEFAULT_MODEL", "MODEL_HELP", "add_model_options", "engine_of"]
 
 DEFAULT_MODEL: Final = "smollm2-135m-instruct"
 MODEL_HELP: Final = (
-    "a name that `guided models` lists, org/model[:QUANTISATION][@REVISION] of the Hugging Face hub, a GGUF file or a "
+    "a name that `guided models` lists, org/model[:QUANTISATION][@REVISION] on the Hugging Face hub, a GGUF file or a "
     "directory (%(default)s)"
 )
 
 
 def add_model_options(group: argparse._ArgumentGroup) -> None:
     """Options for loading the model, besides its name, and for its device."""
-    group.add_argument("--adapter", metavar="DIR", help="a LoRA adapter of the model, as PEFT saves them (none)")
+    group.add_argument("--adapter", metavar="DIR", help="a LoRA adapter for the model, as PEFT saves it (none)")
     group.add_argument(
-        "--draft-model", metavar="MODEL", help="a smaller model with the same tokens, which drafts for this one (none)"
+        "--draft-model", metavar="MODEL", help="a smaller model with the same vocabulary that drafts tokens (none)"
     )
     group.add_argument("--device", default="auto", help="cpu, cuda, cuda:1, ... (auto)")
-    group.add_argument("--dtype", choices=("auto", "float32", "bfloat16"), default="auto", help="of the weights (auto)")
     group.add_argument(
-        "--kv-dtype", choices=("auto", "int8"), default="auto", help="of keys and values (auto: as dtype)"
+        "--dtype", choices=("auto", "float32", "bfloat16"), default="auto", help="type of the weights (auto)"
+    )
+    group.add_argument(
+        "--kv-dtype", choices=("auto", "int8"), default="auto", help="type of the KV cache (auto: as --dtype)"
     )
     group.add_argument(
         "--tensor-parallel",
         type=at_least(1),
         default=1,
         metavar="N",
-        help="cut each layer among N processes, each with a GPU (1)",
+        help="split each layer across N processes, one per GPU (1)",
     )
     group.add_argument(
         "--pipeline-parallel",
         type=at_least(1),
         default=1,
         metavar="N",
-        help="cut the model between layers into N processes (1)",
+        help="split the layers across N processes (1)",
     )
     group.add_argument(
-        "--threads", type=at_least(1, 1024), metavar="N", help="of the CPU (as many as it has cores for this process)"
+        "--threads", type=at_least(1, 1024), metavar="N", help="CPU threads (the number of cores for this process)"
     )
 
 
 def engine_of(arguments: argparse.Namespace) -> Engine:
-    """The engine of `arguments.model`.
+    """Load the engine of `arguments.model`.
 
-    Imported modules and the model live until the end, so the garbage collector is kept from scanning them. That saves a
-    fifth of the time to import PyTorch.
+    Imported modules and the model live until the process ends, so the garbage collector need not scan them. This saves
+    a fifth of the time to import PyTorch.
     """
     gc.disable()
     try:
-        return _loaded(arguments)
+        return _load(arguments)
     finally:
         gc.freeze()
         gc.enable()
 
 
-def _loaded(arguments: argparse.Namespace) -> Engine:
+def _load(arguments: argparse.Namespace) -> Engine:
     try:
         with Progress("loading PyTorch"):
             from guided.engine.engine import Engine  # before torch: it sets how torch's threads wait

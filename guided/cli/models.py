@@ -1,7 +1,7 @@
 """`guided models`: the models that have a short name, and which of them are downloaded.
 
-In: nothing, or names to download. Out: a table, or JSON. Other models are given by path or by their name on the hub.
-They are not listed.
+In: nothing, or names to download. Out: a table, or JSON. Models that are given by path or by their name on the hub are
+not listed.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ NAME = "models"
 USAGE = "[--fetch NAME ...] [OPTION ...]"
 HELP = "list the models that have a short name, or fetch them"
 PURPOSE = (
-    "List the models that have a short name: their size, their licence, and where they are. A model is fetched when\n"
-    "it is first used; --fetch does it now, as for an image or for a machine without a network."
+    "List the models that have a short name: their size, their licence, and where they are stored. A model is fetched\n"
+    "when it is first used. --fetch fetches it now, for example for a container image or an offline machine."
 )
 EXAMPLES = """examples:
   guided models
@@ -26,9 +26,9 @@ EXAMPLES = """examples:
   guided models --fetch qwen2.5-coder-0.5b-instruct
   guided models --fetch smollm2-135m-instruct qwen2.5-coder-0.5b-instruct --quiet
 
-The cache is $GUIDED_CACHE, or guided/ below $XDG_CACHE_HOME or ~/.cache. A file is checked by its SHA-256 when it is
-fetched, and --fetch checks it again. Other models are given by a path, or as org/model of the Hugging Face hub.
-exit codes: 0 done, 2 bad input, or a model cannot be fetched
+The cache is $GUIDED_CACHE, or guided/ below $XDG_CACHE_HOME or ~/.cache. The SHA-256 of a file is verified when it is
+fetched, and again by --fetch. Other models are given by a path, or as org/model on the Hugging Face hub.
+exit codes: 0 done; 2 bad input, or a model cannot be fetched
 """
 
 
@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--fetch",
         nargs="+",
         metavar="NAME",
-        help="fetch these that are not in the cache, check those that are, and list them",
+        help="fetch these models, or verify them if they are in the cache; then list them",
     )
 
 
@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _row(name: str) -> dict[str, Any]:
-    """A model's entry in JSON; its path is None if it has not been downloaded."""
+    """A model's entry in JSON. Its path is None if it has not been downloaded."""
     from guided.files.hub import cached_model
     from guided.files.known_models import MODELS, SHIPPED
 
@@ -73,11 +73,11 @@ def _row(name: str) -> dict[str, Any]:
 
 
 def _show(rows: list[dict[str, Any]]) -> None:
-    """Print a line for each model, and its uses below."""
-    table = [("name", "size", "licence", "where it is", "")]
+    """Print a line for each model, and its description below."""
+    table = [("name", "size", "licence", "location", "")]
     for row in rows:
         is_shipped = row["sha256"] is None
-        where = row["source"] if is_shipped else row["path"] or "not here; fetched when it is first used"
+        where = row["source"] if is_shipped else row["path"] or "not in the cache; fetched when it is first used"
         table.append((row["name"], f"{row['size'] / 1e6:,.0f} MB", row["licence"], where, f"\n  {row['about']}"))
     widths = [max(len(line[column]) for line in table) for column in range(3)]
     for name, size, licence, where, about in table:

@@ -1,7 +1,7 @@
 """The options of a request, on the command line and in a line of --batch. Both become `guided.engine.request.Options`.
 
-In: parsed arguments, or members of a JSON object. Out: the given options, by their Python names. Types are checked
-here; the engine checks values.
+In: parsed arguments, or members of a JSON object. Out: the given options, by their Python names. This module checks
+types, and the engine checks values.
 """
 
 from __future__ import annotations
@@ -32,68 +32,69 @@ _TOOLS: Final = ("calculator",)
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add all options, grouped by purpose. They have no defaults here: the engine chooses values that are not given."""
-    _add_choice(parser.add_argument_group("which token is chosen (from what the specification allows, in this order)"))
-    _add_length(parser.add_argument_group("when it ends (stops: of free text; a specification says itself where)"))
-    group = parser.add_argument_group("thinking, tools, speed")
+    _add_choice(parser.add_argument_group("sampling (among the allowed tokens; applied in this order)"))
+    _add_length(parser.add_argument_group("length (stops apply to free text; a specification defines its own end)"))
+    group = parser.add_argument_group("reasoning, tools, speed")
     add = group.add_argument
-    add("--reasoning-end", metavar="TEXT", help="what ends a model's thinking, such as '</think>': the specification "
-        "holds after it")  # fmt: skip
+    add("--reasoning-end", metavar="TEXT", help="the end marker of the model's reasoning, such as '</think>'; the "
+        "specification applies after it")  # fmt: skip
     add_tools(group)
-    add("--drafts", type=at_least(0, 64), metavar="N", help="tokens drafted for a pass, from what was said before or "
-        "by --draft-model: the same output, sooner where they are right (4 with a draft model, else 0)")  # fmt: skip
-    add("--canonical", action="store_true", default=None, help="only tokens that the tokenizer itself would write")
-    add("--heal-prompt", action="store_true", default=None, help="the last tokens of a raw prompt are spelled anew "
-        "where a longer token could go on over its end")  # fmt: skip
-    group = parser.add_argument_group("what is told of it (--json)")
+    add("--drafts", type=at_least(0, 64), metavar="N", help="tokens to draft for each forward pass, from earlier text "
+        "or with --draft-model; the output is the same (4 with a draft model, else 0)")  # fmt: skip
+    add("--canonical", action="store_true", default=None, help="only tokens that the tokenizer itself would produce")
+    add("--heal-prompt", action="store_true", default=None, help="remove the last tokens of a raw prompt, and "
+        "generate their text again, if a longer token could cross its end")  # fmt: skip
+    group = parser.add_argument_group("log probabilities (--json)")
     add = group.add_argument
-    add("--logprobs", type=at_least(0), metavar="K", help="log probability of each token, and of the K likeliest")
-    add("--prompt-logprobs", type=at_least(0), metavar="K", help="the same of the prompt's tokens")
+    add("--logprobs", type=at_least(0), metavar="K", help="of each token, and of the K most likely tokens")
+    add("--prompt-logprobs", type=at_least(0), metavar="K", help="the same for the prompt's tokens")
     add("--logprobs-mode", choices=("raw", "masked"), help="the model's own, or after mask, bias and penalties (raw)")
     add("--score-forced", action="store_true", default=None, help="of forced tokens, too; one more forward pass")
 
 
 def add_tools(group: argparse._ArgumentGroup) -> None:
-    """Tools that the engine runs."""
+    """Add the options for tools that the engine runs."""
     add = group.add_argument
-    add("--tool", dest="tools", action="append", choices=_TOOLS, help="what free text may call; its result is forced")
+    add("--tool", dest="tools", action="append", choices=_TOOLS,
+        help="a tool that free text may call; the engine inserts its result")  # fmt: skip
     add("--tool-tokens", nargs=4, metavar=("BEGIN", "END", "RESULT", "RESULT_END"),
         help="the control tokens of a call, if they are not nanochat's")  # fmt: skip
 
 
 def _add_choice(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
-    add("--allowed-token-ids", type=ids, metavar="ID,ID", help="no other tokens, end tokens neither")
-    add("--bad-words", type=ids, action="append", metavar="ID,ID", help="not these tokens in a row; may be repeated")
+    add("--allowed-token-ids", type=ids, metavar="ID,ID", help="allow only these tokens; list end tokens, too")
+    add("--bad-words", type=ids, action="append", metavar="ID,ID", help="forbid this token sequence; may be repeated")
     add("--logit-bias", type=bias, action="append", metavar="ID=B", help="add B (-100 to 100) to a token's logit")
-    add("--repetition-penalty", type=real(1e-9), metavar="R", help="above 1: less of what stands in prompt or output")
-    add("--presence-penalty", type=real(-2, 2), metavar="P", help="less of what is in the output (-2 to 2)")
-    add("--frequency-penalty", type=real(-2, 2), metavar="F", help="the same, as often as it is there (-2 to 2)")
+    add("--repetition-penalty", type=real(1e-9), metavar="R", help="above 1: penalize tokens of the prompt and output")
+    add("--presence-penalty", type=real(-2, 2), metavar="P", help="penalize tokens of the output (-2 to 2)")
+    add("--frequency-penalty", type=real(-2, 2), metavar="F", help="the same, for each occurrence (-2 to 2)")
     add("--temperature", type=real(0), metavar="T", help="0: the most likely token (0)")
-    add("--min-p", type=real(0, 1), metavar="P", help="only tokens at least P times as likely as the likeliest")
-    add("--top-k", type=at_least(1), metavar="K", help="only the K most likely")
-    add("--top-p", type=real(1e-9, 1), metavar="P", help="only the likeliest with this probability")
-    add("--seed", type=at_least(0, 2**64 - 1), metavar="N", help="the same answer again (none: a fresh one)")
-    add("--n", type=at_least(1), metavar="N", help="how many answers, of seeds N, N + 1, ... (1)")
+    add("--min-p", type=real(0, 1), metavar="P", help="only tokens at least P times as likely as the most likely one")
+    add("--top-k", type=at_least(1), metavar="K", help="only the K most likely tokens")
+    add("--top-p", type=real(1e-9, 1), metavar="P", help="only the most likely tokens, with this total probability")
+    add("--seed", type=at_least(0, 2**64 - 1), metavar="N", help="the same seed gives the same answer (a random seed)")
+    add("--n", type=at_least(1), metavar="N", help="number of answers, with seeds SEED, SEED + 1, ... (1)")
 
 
 def _add_length(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
-    add("--max-tokens", type=at_least(1), metavar="N", help="tokens of the text, forced ones included (256)")
-    add("--budget-ramp", type=real(0, 100), metavar="R", help="where little is left of --max-tokens, what "
-        "makes the answer longer loses up to R of its logit (1); 0: the budget cuts, and does not lead")  # fmt: skip
-    add("--min-tokens", type=at_least(0), metavar="N", help="no end before so many, where something else may come")
+    add("--max-tokens", type=at_least(1), metavar="N", help="tokens of the text, including forced tokens (256)")
+    add("--budget-ramp", type=real(0, 100), metavar="R", help="near the end of --max-tokens, lower by up to R the "
+        "logits of tokens that make the answer longer; 0: never (1)")  # fmt: skip
+    add("--min-tokens", type=at_least(0), metavar="N", help="no end before N tokens, unless only the end is allowed")
     add("--stop", action="append", metavar="TEXT", help="end before this text; may be repeated")
-    add("--stop-regex", action="append", metavar="PATTERN", help="end before what matches; may be repeated")
-    add("--stop-token-ids", type=ids, metavar="ID,ID", help="these tokens end it, too")
+    add("--stop-regex", action="append", metavar="PATTERN", help="end before a match; may be repeated")
+    add("--stop-token-ids", type=ids, metavar="ID,ID", help="more end tokens")
     add("--include-stop", dest="include_stop_str_in_output", action="store_true", default=None,
         help="the text ends after the stop, not before it")  # fmt: skip
-    add("--ignore-eos", action="store_true", default=None, help="the model's end tokens end nothing")
+    add("--ignore-eos", action="store_true", default=None, help="do not end at the model's end tokens")
 
 
 def options_given(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The options on the command line, including n; tools are still names."""
-    written = {name for names in OPTIONS_OF.values() for name in names}  # the specification is compiled here
-    names = [name for name in LINE_OPTIONS if name not in written]
+    """The options on the command line, including n. Tools are still names."""
+    specification_options = {name for names in OPTIONS_OF.values() for name in names}
+    names = [name for name in LINE_OPTIONS if name not in specification_options]
     given = {name: value for name in names if (value := getattr(arguments, name)) is not None}
     if "logit_bias" in given:
         given["logit_bias"] = dict(given["logit_bias"])
@@ -109,9 +110,9 @@ def options_of_line(members: Mapping[str, Any]) -> dict[str, Any]:
         TypeError: (option name, expected type).
     """
     for name, value in members.items():
-        wanted, fits = (LINE_OPTIONS | GRAMMAR_OPTIONS)[name]
+        expected, fits = (LINE_OPTIONS | GRAMMAR_OPTIONS)[name]
         if not fits(value):
-            raise TypeError(name, wanted)
+            raise TypeError(name, expected)
     options = dict(members)
     if isinstance(options.get("logit_bias"), dict):
         options["logit_bias"] = {int(id): value for id, value in options["logit_bias"].items()}
@@ -163,8 +164,8 @@ def _grammars(value: object) -> bool:
 
 _INTEGER, _NUMBER, _BOOLEAN = ("an integer", _integer), ("a number", _number), ("true or false", _boolean)
 _IDS = ("a list of token ids", _list_of(_integer))
-_TEXT = ("a text", _text)
-_TEXTS = ("a text, or a list of texts", lambda value: _text(value) or _list_of(_text)(value))
+_TEXT = ("a string", _text)
+_TEXTS = ("a string or a list of strings", lambda value: _text(value) or _list_of(_text)(value))
 
 # name -> (the expected type in a line, a check of the value)
 LINE_OPTIONS: Final[dict[str, tuple[str, Callable[[Any], bool]]]] = {
@@ -179,15 +180,15 @@ LINE_OPTIONS: Final[dict[str, tuple[str, Callable[[Any], bool]]]] = {
     **dict.fromkeys(("surrounding_whitespace", "strict", "search"), _BOOLEAN),
     **dict.fromkeys(("whitespace", "property_order", "numbers", "escapes", "constants", "classes", "format"), _TEXT),
     **dict.fromkeys(("unknown_format", "draft", "dialect"), _TEXT),
-    "separators": ("a list of two texts", _list_of(_text)),
-    "indent": ("an integer or a text", lambda value: _integer(value) or _text(value)),
+    "separators": ("a list of two strings", _list_of(_text)),
+    "indent": ("an integer or a string", lambda value: _integer(value) or _text(value)),
     "additional_properties": ('true, false or "minimal"', lambda value: _boolean(value) or value == "minimal"),
     "registry": ("an object of schemas", lambda value: isinstance(value, dict)),
     "stop_token_ids": _IDS,
     **dict.fromkeys(("include_stop_str_in_output", "ignore_eos", "score_forced"), _BOOLEAN),
     **dict.fromkeys(("raw", "canonical", "heal_prompt"), _BOOLEAN),
     "reasoning_end": _TEXT,
-    "tools": (f"a list of {', '.join(_TOOLS)}", _list_of(lambda value: value in _TOOLS)),
+    "tools": (f"a list of tool names ({', '.join(_TOOLS)})", _list_of(lambda value: value in _TOOLS)),
     **dict.fromkeys(("drafts", "logprobs", "prompt_logprobs"), _INTEGER),
     "logprobs_mode": _TEXT,
 }
@@ -195,4 +196,4 @@ GRAMMAR_OPTIONS: Final[dict[str, tuple[str, Callable[[Any], bool]]]] = {
     **dict.fromkeys(("start", "semantics", "lexer", "postlex", "root"), _TEXT),
     "grammars": ("an object of texts and schemas", _grammars),
 }
-"""The same, of options that only grammars have: the engine gets these compiled."""
+"""The same for the options of grammars. They are used in compiling, so the engine does not get them."""

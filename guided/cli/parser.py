@@ -2,7 +2,6 @@
 
 In: an error message of `argparse`. Out: a `UsageError` with a one-line message. The usage is not printed; `--help`
 shows it.
-`--help` shows it.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ class UsageError(InputError):
 
 
 class Parser(argparse.ArgumentParser):
-    """`argparse.ArgumentParser` with other error messages and another order of the help."""
+    """`argparse.ArgumentParser` with its own error messages, and with the usage after the description."""
 
     _words: Sequence[str] = ()
 
@@ -48,10 +47,10 @@ class Parser(argparse.ArgumentParser):
         """As in `argparse`, but an argument that is unknown to a command is an error of that command."""
         self._words = list(args or ())
         self._refuse_repeated()
-        found, rest = super().parse_known_args(args, namespace)
+        parsed, rest = super().parse_known_args(args, namespace)
         if rest:
-            self.error(self._unknown(rest[0]))
-        return found, rest
+            self.error(self._describe_unknown(rest[0]))
+        return parsed, rest
 
     def _refuse_repeated(self) -> None:
         """Refuse an option that is given twice, since one value would be ignored."""
@@ -65,28 +64,28 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise UsageError with a suggestion."""
-        raise UsageError(self.prog, self._worded(message))
+        raise UsageError(self.prog, self._reword(message))
 
-    def _worded(self, message: str) -> str:
+    def _reword(self, message: str) -> str:
         if unknown := re.match(r"argument COMMAND: invalid choice: '(.*)' \(choose from ", message):
             commands = [*self._commands(), *self._option_string_actions]
-            return f"there is no command {unknown[1]!r}{_meant(unknown[1], commands) or _listed(self._commands())}"
+            return f"unknown command {unknown[1]!r}{_suggest(unknown[1], commands) or _list(self._commands())}"
         if message.endswith(("is required", "are required")) or "are required: " in message:
-            # The missing argument may be there in another spelling.
+            # The missing argument may have been misspelled.
             options = [word.split("=")[0] for word in self._words if word.startswith("--") and word != "--"]
             wrong = next((option for option in options if option not in self._option_string_actions), None)
             if wrong is not None:
-                return self._unknown(wrong)
-            return f"a command is missing{_listed(self._commands())}" if "COMMAND" in message else message
+                return self._describe_unknown(wrong)
+            return f"a command is missing{_list(self._commands())}" if "COMMAND" in message else message
         return message
 
-    def _unknown(self, word: str) -> str:
+    def _describe_unknown(self, word: str) -> str:
         if not word.startswith("-"):
-            return f"{word!r} is one argument too many; a text with spaces stands in quotes"
+            return f"unexpected argument {word!r}; quote a text that contains spaces"
         option = word.split("=")[0]
         if any(option in command._option_string_actions for command in self._subparsers_by_name().values()):
             return f"{option} goes after the command, as in guided check {option}"
-        return f"there is no option {option}{_meant(option, list(self._option_string_actions))}"
+        return f"unknown option {option}{_suggest(option, list(self._option_string_actions))}"
 
     def _subparsers_by_name(self) -> dict[str, Parser]:
         choices = (action.choices for action in self._actions if isinstance(action, argparse._SubParsersAction))
@@ -96,10 +95,10 @@ class Parser(argparse.ArgumentParser):
         return list(self._subparsers_by_name())
 
 
-def _meant(word: str, known: list[str]) -> str:
+def _suggest(word: str, known: list[str]) -> str:
     close = close_name(word, known, cutoff=0.75)
     return f"; did you mean {close}?" if close else ""
 
 
-def _listed(commands: list[str]) -> str:
+def _list(commands: list[str]) -> str:
     return f"; the commands are {', '.join(commands)}"

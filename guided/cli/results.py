@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from guided.engine.result import Result
     from guided.sampling.logprobs import TokenLogprobs
 
-__all__ = ["fields", "figures", "is_squeezed", "squeezed"]
+__all__ = ["describe_shortening", "describe_speed", "is_shortened", "result_to_json"]
 
 
-_NOTABLE: Final = 0.01  # total probability; less changes one answer in a hundred
+_NOTABLE_MASS: Final = 0.01  # summed probability; removing less than this changes at most one answer in a hundred
 
 
-def fields(result: Result) -> dict[str, Any]:
-    """A result as JSON, with only the requested parts."""
+def result_to_json(result: Result) -> dict[str, Any]:
+    """A result as JSON. Optional fields that are unset are left out."""
     try:
         value, value_error = result.value, None
     except (ValueError, RecursionError) as error:
@@ -34,6 +34,7 @@ def fields(result: Result) -> dict[str, Any]:
         **({"stop": result.stop} if result.stop is not None else {}),
         **({"reasoning": result.reasoning} if result.reasoning is not None else {}),
         **({"captures": result.captures} if result.captures else {}),
+        **({"fields": {name: asdict(field) for name, field in result.fields.items()}} if result.fields else {}),
         **({"tool_calls": list(map(asdict, result.tool_calls))} if result.tool_calls else {}),
         **({"logprobs": _scores(result.logprobs)} if result.logprobs is not None else {}),
         **({"prompt_logprobs": _scores(result.prompt_logprobs)} if result.prompt_logprobs is not None else {}),
@@ -53,26 +54,28 @@ def _scores(scores: Sequence[TokenLogprobs | None]) -> list[dict[str, Any] | Non
     return [None if score is None else asdict(score) for score in scores]
 
 
-def is_squeezed(result: Result) -> bool:
+def is_shortened(result: Result) -> bool:
     """Whether the budget removed tokens with notable probability."""
-    return result.budget_bound.mass >= _NOTABLE
+    return result.budget_bound.mass >= _NOTABLE_MASS
 
 
-def squeezed(result: Result) -> str:
+def describe_shortening(result: Result) -> str:
     """How much probability the budget removed, in one line."""
     bound, choices = result.budget_bound, len(result.removed_log_masses)
-    where = f"at {bound.steps} of {choices} choices the budget held back what the specification allows"
+    where = (
+        f"at {bound.steps} of {choices} choices the budget excluded or penalized tokens that the specification allows"
+    )
     share = f"{bound.mass / bound.steps:.0%} of the probability there"
-    return f"shortened to fit --max-tokens: {where} ({share}); a larger budget gives a fuller answer"
+    return f"shortened to fit --max-tokens: {where} ({share}); raise --max-tokens for a longer answer"
 
 
-def figures(result: Result) -> str:
+def describe_speed(result: Result) -> str:
     """The number of tokens and the speed, in one line."""
     forced = len(result.tokens) - sum(result.token_masks)
     parts = [f"{len(result.tokens)} tokens, {forced} of them forced", f"{result.timings.total:.1f} s"]
     parts += [f"{result.tokens_per_second:.1f} tokens/s", f"seed {result.seed}"]
     if result.timings.drafted:
-        parts.append(f"{result.timings.held} of {result.timings.drafted} drafted tokens held")
+        parts.append(f"{result.timings.held} of {result.timings.drafted} drafted tokens accepted")
     if result.timings.mask:
         parts.append(f"mask {statistics.median(result.timings.mask_us):.0f} us")
     return "; ".join(parts)

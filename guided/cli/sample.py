@@ -37,16 +37,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("sampling")
     group.add_argument("--n", type=at_least(1), default=1, metavar="N", help="the number of texts (1)")
     group.add_argument(
-        "--seed", type=at_least(0), metavar="N", help="repeats the texts of an earlier run (a fresh one)"
+        "--seed", type=at_least(0), metavar="N", help="the same seed gives the same texts (a random seed)"
     )
     group.add_argument(
-        "--max-length", type=at_least(0), default=200, metavar="BYTES", help="the most bytes of a text (200)"
+        "--max-length", type=at_least(0), default=200, metavar="BYTES", help="the largest length of a text (200)"
     )
     group.add_argument(
         "--characters",
         choices=("ascii", "any"),
         default="ascii",
-        help="ascii: printable ASCII without escapes wherever the language allows some (ascii)",
+        help="ascii: printable ASCII without escapes, wherever the specification allows it (ascii)",
     )
 
 
@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
     grammar = specification.compile(GrammarCompiler(byte_vocabulary()), GENERATION)
     shortest = GrammarMatcher(grammar).min_tokens_to_finish() - 1
     if shortest > arguments.max_length:
-        raise InputError(f"the shortest text needs --max-length {shortest}, which is {arguments.max_length}")
+        raise InputError(f"the shortest text has {shortest} bytes, but --max-length is {arguments.max_length}")
     seed = secrets.randbits(32) if arguments.seed is None else arguments.seed
     generator = random.Random(seed)
     texts = []

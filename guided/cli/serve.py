@@ -24,8 +24,8 @@ __all__ = ["EXAMPLES", "HELP", "NAME", "PURPOSE", "USAGE", "add_arguments", "run
 
 NAME = "serve"
 USAGE = "[MODEL] [OPTION ...]"
-HELP = "answer requests over HTTP, as OpenAI's interface has them"
-PURPOSE = "Answer requests over HTTP, as OpenAI's interface has them: completions and conversations, whole or streamed."
+HELP = "serve a model over HTTP with an OpenAI-compatible API"
+PURPOSE = "Serve a model over HTTP with an OpenAI-compatible API: completions, chat and responses, streamed or whole."
 EXAMPLES = r"""examples:
   guided serve
   guided serve shakespeare --port 8001
@@ -35,11 +35,11 @@ EXAMPLES = r"""examples:
   curl -N http://127.0.0.1:8000/v1/completions \
     -d '{"prompt": "ROMEO:", "stream": true, "regex": "[A-Z][a-z ]{20,60}[.!]"}'
 
-exit codes: 0 it was told to stop and all requests were answered; 1 some were cut off; 2 bad input
+exit codes: 0 stopped after answering all requests; 1 stopped, and some requests were cut off; 2 bad input
 """
 
 _CUT_OFF: Final = 1
-_LAST_SECONDS: Final = 5  # for the last bytes of answers, after all are finished or cut off
+_FLUSH_SECONDS: Final = 5  # to send the last bytes, after all requests are finished or cut off
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
             "serving needs FastAPI, uvicorn and prometheus-client: pip install 'guided-decoding[serve]'"
         ) from None
     if arguments.json:
-        raise InputError("--json does not go with serve")
+        raise InputError("serve does not support --json")
     settings = settings_of(arguments)
     listener = _listener(arguments)
     with contextlib.closing(listener), engine_of(arguments) as engine:
@@ -73,9 +73,9 @@ def run(arguments: argparse.Namespace) -> int:
             app,
             http=Connection,
             ws="none",
-            log_level="error",  # malformed requests of clients are no events of the server
+            log_level="error",  # malformed requests are not worth a log line
             access_log=False,
-            timeout_graceful_shutdown=_LAST_SECONDS,
+            timeout_graceful_shutdown=_FLUSH_SECONDS,
             root_path=arguments.root_path.rstrip("/"),
             ssl_certfile=arguments.ssl_certfile,
             ssl_keyfile=arguments.ssl_keyfile,
@@ -100,7 +100,7 @@ async def _serve(
     uds: str | None,
     shutdown_timeout: float,
 ) -> None:
-    """Run until a signal, and print when the server is ready. `_drain` does the shutdown."""
+    """Serve until a signal arrives. Print a note when the server is ready. `_drain` handles the shutdown."""
     loop, serving = asyncio.get_running_loop(), asyncio.ensure_future(listening.serve([listener]))
     stop, cut = asyncio.Event(), asyncio.Event()
     while not listening.started and not serving.done():
@@ -109,15 +109,15 @@ async def _serve(
         with contextlib.suppress(NotImplementedError):  # Windows
             loop.add_signal_handler(number, lambda: cut.set() if stop.is_set() else stop.set())
     if listening.started:
-        route, ask = "chat/completions", '"messages": [{"role": "user", "content": "Name a river."}]'
+        route, body = "chat/completions", '"messages": [{"role": "user", "content": "Name a river."}]'
         if server.engine.chat is None:
-            route, ask = "completions", '"prompt": "A river:"'
-        ask = f'{{{ask}, "temperature": 0, "regex": "[A-Z][a-z]{{2,14}}"}}'
+            route, body = "completions", '"prompt": "A river:"'
+        body = f'{{{body}, "temperature": 0, "regex": "[A-Z][a-z]{{2,14}}"}}'
         where, option = ("", "") if uds is None else (f" (the socket {uds})", f"--unix-socket {shlex.quote(uds)} ")
         name = server.settings.model_name
-        note(f"{name} answers at {address}/v1{where}, as in\n  curl {option}{address}/v1/{route} -d '{ask}'")
+        note(f"serving {name} at {address}/v1{where}; try\n  curl {option}{address}/v1/{route} -d '{body}'")
         if uds is None:  # browsers cannot open Unix sockets
-            note(f"the inspector, to play with it in a browser: {address}/")
+            note(f"open {address}/ in a browser for the inspector")
     stopping = asyncio.ensure_future(stop.wait())
     await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()
@@ -128,15 +128,15 @@ async def _serve(
 
 
 async def _drain(server: Server, cut: asyncio.Event, seconds: float) -> None:
-    """Wait until open requests are answered. When the time is over, or at a second signal, cut them off.
+    """Wait until the open requests are answered. Cut them off after `seconds`, or at a second signal.
 
-    Meanwhile the server still listens, so that /ready reports the shutdown and new requests are asked to retry.
+    Meanwhile the server still listens: /ready reports the shutdown, and new requests are refused with a Retry-After.
     """
     server.thread.draining = True
-    over = [asyncio.ensure_future(server.admission.wait_until_empty()), asyncio.ensure_future(cut.wait())]
-    await asyncio.wait(over, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-    for each in over:
-        each.cancel()
+    waits = [asyncio.ensure_future(server.admission.wait_until_empty()), asyncio.ensure_future(cut.wait())]
+    await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    for wait in waits:
+        wait.cancel()
     server.cut()
 
 
@@ -149,7 +149,7 @@ def _address(arguments: argparse.Namespace, listener: socket.socket) -> str:
 
 
 def _listener(arguments: argparse.Namespace) -> socket.socket:
-    """A socket that listens; opened before the model is loaded, since the port may be taken."""
+    """A listening socket. It is opened before the model is loaded, since the port may be taken."""
     host, port, path = arguments.host, arguments.port, arguments.uds
     if path is not None:
         return _unix_listener(path)
@@ -157,19 +157,19 @@ def _listener(arguments: argparse.Namespace) -> socket.socket:
         listener = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
         raise InputError(f"cannot listen at {host} port {port}: {error.strerror or error}") from None
-    # asyncio sets TCP_NODELAY only on sockets with TCP's protocol number, which this one lacks. Without it, each part
-    # of an answer waits up to 40 ms until the client acknowledges the part before. Connections inherit it.
+    # asyncio sets TCP_NODELAY only on sockets with TCP's protocol number, which this one lacks. Without TCP_NODELAY,
+    # each part of an answer waits up to 40 ms until the client acknowledges the previous part. Connections inherit it.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
 
 
 def _unix_listener(path: str) -> socket.socket:
-    """A listening Unix socket at a path. Removes the socket of an earlier server if nobody listens on it."""
+    """A listening Unix socket at a path. Removes the socket that an earlier server left there."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         with contextlib.suppress(ConnectionRefusedError, FileNotFoundError), socket.socket(socket.AF_UNIX) as other:
             other.connect(path)
-            raise InputError(f"cannot listen at {path}: another server does")
+            raise InputError(f"cannot listen at {path}: another server is listening there")
         if Path(path).is_socket():
             Path(path).unlink()
         listener.bind(path)

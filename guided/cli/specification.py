@@ -1,6 +1,6 @@
 """The specification on the command line: --schema, --regex, --lark, --gbnf, --grammar, and so on.
 
-In: parsed arguments. Out: a `Specification` that compiles itself for a vocabulary. Options of another kind of
+In: parsed arguments. Out: a `Specification`, which can be compiled for a vocabulary. Options of another kind of
 specification are refused, never ignored.
 """
 
@@ -40,7 +40,7 @@ class Specification:
 
     Attributes:
         kind: "schema", "regex", "lark", "gbnf", "grammar", "structural_tag", "choice" or "pattern".
-        value: schema text, pattern, grammar text, text of a structural tag, list of choices, list of pairs.
+        value: the text of a schema, regular expression, grammar or structural tag; a list of choices, or of pairs.
         options: the given options, by their Python names.
         import_paths: the folder of a Lark grammar, which is searched for its imports.
     """
@@ -51,7 +51,7 @@ class Specification:
     import_paths: tuple[str, ...] = ()
 
     def compile(self, compiler: GrammarCompiler, base: JsonSchemaOptions = DEFAULTS) -> CompiledGrammar:
-        """Compile the grammar. `base`: defaults for options that the command line does not set."""
+        """Compile the specification. `base`: defaults for options that the command line does not set."""
         with Progress("compiling"):
             return self.compile_quietly(compiler, base)
 
@@ -85,14 +85,14 @@ class Specification:
         return registry
 
     def schema_options(self, base: JsonSchemaOptions = DEFAULTS) -> JsonSchemaOptions:
-        """The options for reading schemas and writing their instances."""
+        """The options that concern schemas."""
         return base.changed(
             **{name: value for name, value in self.options.items() if name in JsonSchemaKeywords.__annotations__}
         )
 
 
 def add_specification(parser: argparse.ArgumentParser, *, required: bool, generating: bool) -> None:
-    """Add the options that name a specification, and those that define its interpretation."""
+    """Add the options that give a specification, and those that define its interpretation."""
     group = parser.add_argument_group("specification" if required else "specification (none: free text)")
     kinds = group.add_mutually_exclusive_group(required=required)
     kinds.add_argument(
@@ -102,7 +102,7 @@ def add_specification(parser: argparse.ArgumentParser, *, required: bool, genera
     kinds.add_argument(
         "--lark",
         metavar="FILE",
-        help="a grammar of Lark: a file, - for standard input, or its text 'start: ...'",
+        help="a Lark grammar: a file, - for standard input, or its text 'start: ...'",
     )
     kinds.add_argument(
         "--gbnf",
@@ -110,7 +110,7 @@ def add_specification(parser: argparse.ArgumentParser, *, required: bool, genera
         help="a grammar of llama.cpp or xgrammar: a file, - for standard input, or its text 'root ::= ...'",
     )
     kinds.add_argument(
-        "--grammar", metavar="NAME", help="a grammar that comes with guided, as json; --list-grammars shows them"
+        "--grammar", metavar="NAME", help="a grammar that comes with guided, such as json; see --list-grammars"
     )
     kinds.add_argument(
         "--structural-tag",
@@ -123,48 +123,50 @@ def add_specification(parser: argparse.ArgumentParser, *, required: bool, genera
     kinds.add_argument(
         "--pattern",
         metavar="PARTS",
-        help=f"parts in a row, each a class ({', '.join(CLASS_NAMES)}) or one character, with + behind it for one or "
-        "more: 'UPPER+ : SPACE LOWER+'",
+        help=f"a sequence of classes ({', '.join(CLASS_NAMES)}) and characters; a + after one means one or more: "
+        "'UPPER+ : SPACE LOWER+'",
     )
-    group.add_argument("--dialect", choices=("python", "ecma"), help="of --regex (python)")
+    group.add_argument("--dialect", choices=("python", "ecma"), help="the dialect of --regex (python)")
     group.add_argument("--search", action="store_true", default=None, help="the text must only contain a match")
     classes = (GENERATION if generating else DEFAULTS).classes
     group.add_argument(
         "--classes",
         choices=("full", "plain"),
-        help=r"what \d \s \w mean in --regex, and in patterns of --schema: full: as the dialect says; plain: of digits "
-        f"and spaces those of ASCII ({classes})",
+        help=r"the meaning of \d \s \w in --regex, and in patterns of --schema. full: as in the dialect; plain: only "
+        f"ASCII digits and spaces ({classes})",
     )
     group.add_argument("--list-grammars", action=_ListGrammars, nargs=0, help="list the names for --grammar, and exit")
     _add_lark_options(group)
-    group.add_argument("--root", metavar="RULE", help="of --gbnf: the rule to begin with (root)")
+    group.add_argument("--root", metavar="RULE", help="the start rule of --gbnf (root)")
     group.add_argument(
         "--allow-special-tokens",
         action="store_true",
         default=None,
-        help="of --lark, --gbnf, --structural-tag: it may name control tokens, as <|call|>; not for those of strangers",
+        help="let --lark, --gbnf, --structural-tag name control tokens, such as <|call|>; not for untrusted input",
     )
     _add_schema_options(parser, generating)
 
 
 def _add_lark_options(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--start", metavar="RULE", help="of --lark: the rule to begin with (start)")
+    group.add_argument("--start", metavar="RULE", help="the start rule of --lark (start)")
     group.add_argument(
         "--semantics",
         choices=("lexer", "scannerless"),
-        help="of --lark: terminals take their longest match, or every way to cut a text counts (lexer, unless the text "
-        "has extensions that need the other)",
+        help="of --lark. lexer: terminals take their longest match; scannerless: any split into terminals counts "
+        "(lexer, unless the grammar has extensions that need scannerless)",
     )
     group.add_argument(
         "--lexer",
         choices=("contextual", "basic"),
-        help="of --lark: which terminals are tried: those that a rule can take there, or all of them (contextual)",
+        help="the lexer of --lark tries the terminals that a rule can accept, or all of them (contextual)",
     )
     group.add_argument(
-        "--postlex", choices=INDENTERS, help="of --lark: lines are indented, as Lark's PythonIndenter reads them"
+        "--postlex", choices=INDENTERS, help="of --lark: indentation is significant, as with Lark's PythonIndenter"
     )
     group.add_argument(
-        "--grammars", metavar="FILE", help="of --lark: what @name refers to: {name: text or schema, ...}, as JSON"
+        "--grammars",
+        metavar="FILE",
+        help="a JSON file {name: text or schema, ...} with the grammars that --lark refers to as @name",
     )
 
 
@@ -172,25 +174,25 @@ class _ListGrammars(argparse.Action):
     """Prints the names and titles of the grammars, and ends the program."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        for each in library().values():
-            print(f"{each.name:14}{each.title}")
+        for entry in library().values():
+            print(f"{entry.name:14}{entry.title}")
         parser.exit()
 
 
 def _add_schema_options(parser: argparse.ArgumentParser, generating: bool) -> None:
-    written = GENERATION if generating else DEFAULTS
-    spacing, numbers, escapes, constants = written.whitespace, written.numbers, written.escapes, written.constants
+    defaults = GENERATION if generating else DEFAULTS
+    spacing, numbers, escapes, constants = defaults.whitespace, defaults.numbers, defaults.escapes, defaults.constants
     others = "no members that the schema does not name" if generating else "any"
-    group = parser.add_argument_group("how JSON is written (--schema)")
+    group = parser.add_argument_group("JSON (--schema)")
     add = group.add_argument
     add("--whitespace", metavar="HOW", help=f"json (any), single_space, compact, or a regex for each gap ({spacing})")
-    add("--separators", nargs=2, metavar=("ITEM", "KEY"), help="exactly these, as json.dumps takes them")
-    add("--indent", type=int, metavar="N", help="line breaks and indentation as json.dumps writes them")
-    add("--surrounding-whitespace", action="store_true", default=None, help="white space around the value too")
+    add("--separators", nargs=2, metavar=("ITEM", "KEY"), help="exactly these separators, as in json.dumps")
+    add("--indent", type=int, metavar="N", help="line breaks and indentation, as in json.dumps")
+    add("--surrounding-whitespace", action="store_true", default=None, help="allow white space around the value, too")
     add("--property-order", choices=("declared", "any"), help="order of members (declared)")
     members = group.add_mutually_exclusive_group()
     members.add_argument("--closed", dest="additional_properties", action="store_false", default=None,
-        help=f"no additional members where the schema says nothing of them (otherwise: {others})")  # fmt: skip
+        help=f"no additional members where the schema does not mention them (default: {others})")  # fmt: skip
     members.add_argument("--open", dest="additional_properties", action="store_true", default=None,
         help="additional members wherever the schema allows them")  # fmt: skip
     add("--numbers", choices=("json", "plain", "plain_integers"),
@@ -198,14 +200,14 @@ def _add_schema_options(parser: argparse.ArgumentParser, generating: bool) -> No
     add("--escapes", choices=("json", "minimal"), help=f"in strings: every spelling, or the shortest ({escapes})")
     add("--constants", choices=("json", "plain"), help=f"names, const, enum: every spelling, or one ({constants})")
     add("--format", choices=("assert", "annotate"), help="enforce format, and draft 7's contents, or not (assert)")
-    add("--unknown-format", choices=("warn", "refuse", "ignore"), help="formats that are not enforced (warn)")
+    add("--unknown-format", choices=("warn", "refuse", "ignore"), help="what to do with unknown formats (warn)")
     add("--strict", action="store_true", default=None,
-        help="refuse what is only warned of: unknown keywords and formats, keywords without effect")  # fmt: skip
-    add("--max-string", type=int, metavar="N", help="longest string where the schema says nothing")
-    add("--max-items", type=int, metavar="N", help="most items of an array where the schema says nothing")
-    add("--max-digits", type=int, metavar="N", help="most digits of a number's parts")
-    add("--draft", choices=DRAFTS, help="of a schema without $schema (2020-12)")
-    add("--registry", metavar="FILE", help="other documents that the schema refers to: {URI: schema, ...}")
+        help="turn warnings into errors: unknown keywords and formats, keywords without effect")  # fmt: skip
+    add("--max-string", type=int, metavar="N", help="longest string, unless the schema sets a length")
+    add("--max-items", type=int, metavar="N", help="most items of an array, unless the schema sets a number")
+    add("--max-digits", type=int, metavar="N", help="most digits of each part of a number")
+    add("--draft", choices=DRAFTS, help="the draft of a schema without $schema (2020-12)")
+    add("--registry", metavar="FILE", help="a JSON file {URI: schema, ...} with documents that the schema refers to")
 
 
 def specification_options(arguments: argparse.Namespace, kind: str) -> dict[str, Any]:
@@ -220,16 +222,16 @@ def specification_options(arguments: argparse.Namespace, kind: str) -> dict[str,
 def _object(name: str, file: str, form: str) -> dict[str, Any]:
     text = read_text(file)
     try:
-        found = json.loads(text)
+        value = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{flag(name)} {file} is not JSON: {error}") from None
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         raise InputError(f"{flag(name)} {file} is not an object of the form {form}")
-    return found
+    return value
 
 
 def specification_of(arguments: argparse.Namespace, *, mixed: bool = False) -> Specification | None:
-    """The specification on the command line; None: none is given. `mixed`: lines of a batch may have other kinds.
+    """The specification on the command line; None if there is none. `mixed`: lines of a batch may have other kinds.
 
     Raises:
         InputError: a file cannot be read, or an option belongs to another kind of specification.
@@ -252,10 +254,12 @@ def specification_of(arguments: argparse.Namespace, *, mixed: bool = False) -> S
     elif kind == "lark":
         if not _LARK_RULE.search(text):
             folders = () if text == "-" else (str(Path(text).resolve().parent),)
-            value = read_text(text, "a grammar that is given right here has a rule, name: ...")
+            value = read_text(text, "a grammar on the command line must contain a rule, name: ...")
     elif kind == "gbnf":
         value = (
-            text if "::=" in text else read_text(text, "a grammar that is given right here has a rule, name ::= ...")
+            text
+            if "::=" in text
+            else read_text(text, "a grammar on the command line must contain a rule, name ::= ...")
         )
     elif kind == "choice":
         value = _choices(text)
@@ -268,9 +272,9 @@ def _json_text(given: str, what: str) -> str:
     """The text of a JSON object: the argument itself, or the content of a file."""
     if given.lstrip().startswith("{"):
         return given
-    text = read_text(given, f"{what} that is given right here begins with {{")
+    text = read_text(given, f"{what} on the command line must begin with {{")
     if not text.strip():
-        raise InputError(f"{'standard input' if given == '-' else given} is empty, and {what} is needed")
+        raise InputError(f"{'standard input' if given == '-' else given} is empty, but must contain {what}")
     return text
 
 
@@ -282,7 +286,7 @@ def _choices(text: str) -> list[str]:
             choices.append("")
             continue
         if char == "\\" and not (char := next(characters, "")):
-            raise InputError(r"--choice ends with a single backslash; write \\ for one")
+            raise InputError(r"--choice ends with a single backslash; write \\ for a backslash")
         choices[-1] += char
     return choices
 

@@ -26,11 +26,11 @@ def add_vocabulary(parser: argparse.ArgumentParser) -> None:
         "--vocabulary",
         metavar="WHICH",
         default="bytes",
-        help="bytes (the default: one token a byte); a model's name (see `guided models`), or "
-        "org/model of the Hugging Face hub; or a file: *.gguf, tokenizer.json, *.model (SentencePiece), tekken*.json, "
+        help="bytes (the default: one token per byte); a model's name (see `guided models`), or "
+        "org/model on the Hugging Face hub; or a file: *.gguf, tokenizer.json, *.model (SentencePiece), tekken*.json, "
         "*.tiktoken",
     )
-    group.add_argument("--eos", metavar="ID,ID", help="ids of the end tokens, where the file does not say (tiktoken)")
+    group.add_argument("--eos", metavar="ID,ID", help="ids of the end tokens, for files that lack them (tiktoken)")
 
 
 def vocabulary_of(arguments: argparse.Namespace) -> Vocabulary:
@@ -43,7 +43,7 @@ def vocabulary_of(arguments: argparse.Namespace) -> Vocabulary:
     ends = _ids(arguments.eos)
     if name == "bytes":
         if ends is not None:
-            raise InputError("--eos belongs to a tokenizer's file, not to the vocabulary of bytes")
+            raise InputError("--eos applies to tokenizer files, not to --vocabulary bytes")
         return byte_vocabulary()
     if not name:
         raise InputError("the name of the vocabulary is empty; see --vocabulary in --help")
@@ -59,7 +59,7 @@ def _read(path: Path, ends: list[int] | None) -> Vocabulary:
     if path.is_dir():
         path = path / "tokenizer.json"
         if not path.is_file():
-            raise InputError(f"{path.parent} holds no tokenizer.json")
+            raise InputError(f"{path.parent} contains no tokenizer.json")
         return Vocabulary.from_huggingface(str(path), eos_token_ids=ends)
     if lower.endswith(".gguf"):
         return Vocabulary.from_gguf(path, eos_token_ids=ends)
@@ -68,11 +68,11 @@ def _read(path: Path, ends: list[int] | None) -> Vocabulary:
         return read(str(path), eos_token_ids=ends)
     if lower.endswith(".tiktoken"):
         if ends is None:
-            raise InputError(f"{path.name} does not say which tokens end an output: give their ids with --eos ID,ID")
+            raise InputError(f"{path.name} does not name the end tokens: give their ids with --eos ID,ID")
         return Vocabulary.from_tiktoken(path, eos_token_ids=ends)
     if lower.endswith(".model") or ".model." in lower:
         return Vocabulary.from_sentencepiece(path, eos_token_ids=ends)
-    raise InputError(f"{path}: not a kind of tokenizer file that is known; see --vocabulary in --help")
+    raise InputError(f"{path}: unknown kind of tokenizer file; see --vocabulary in --help")
 
 
 def _model(name: str) -> Path:
@@ -82,7 +82,7 @@ def _model(name: str) -> Path:
         from guided.files.huggingface import HubName, fetch_tokenizer
     except ModuleNotFoundError as error:
         hint = "pip install 'guided-decoding[engine]', or give the path of its GGUF file"
-        raise InputError(f"{name!r} is no file, and models by name need {error.name}: {hint}") from None
+        raise InputError(f"{name!r} is not a file, and loading a model by name needs {error.name}: {hint}") from None
     if Path(name).suffix.lower() in _SUFFIXES:
         raise InputError(f"there is no file {name}")
     if (named := HubName.read(name)) is not None and named.file is None and named.quantisation is None:
@@ -98,4 +98,4 @@ def _ids(text: str | None) -> list[int] | None:
     try:
         return [int(part) for part in text.split(",")]
     except ValueError:
-        raise InputError(f"--eos takes ids with commas between them, not {text!r}") from None
+        raise InputError(f"--eos takes ids separated by commas, not {text!r}") from None

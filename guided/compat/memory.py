@@ -1,4 +1,5 @@
-"""Bitmask rows at an address, which some libraries pass instead of an array. In: an address and a size. Out: an array.
+"""Bitmask rows at a memory address, which some libraries pass instead of an array. In: an address and a size. Out: an
+array.
 
 Only null and misaligned addresses can be detected. As in those libraries, the caller is responsible for the rest.
 """
@@ -14,18 +15,18 @@ __all__ = ["check_address", "rows_at"]
 
 
 def check_address(address: int) -> None:
-    """Raises ValueError for an address that is null or not a multiple of 4."""
+    """Raise ValueError if the address is null or not a multiple of 4."""
     if address == 0:
         raise ValueError("Null pointer: the address of a bitmask is 0")
     if address % 4:
-        raise ValueError("Pointer not aligned: the address of a bitmask is a multiple of 4")
+        raise ValueError(f"Pointer not aligned: the address of a bitmask is {address}, which is not a multiple of 4")
 
 
 def rows_at(address: int, rows: int, words: int) -> npt.NDArray[np.int32]:
-    """The int32 array (rows, words) at an address, which must stay valid while the array is used.
+    """The int32 array (rows, words) at an address. The memory must stay valid while the array is in use.
 
     Raises:
-        ValueError: the address is null, or not a multiple of 4.
+        ValueError: the address is null or not a multiple of 4.
     """
     check_address(address)
     memory = (ctypes.c_int32 * (rows * words)).from_address(address)

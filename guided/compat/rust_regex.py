@@ -1,12 +1,13 @@
 r"""Patterns of Rust's crate `regex` in the notation of Python's `re`. In: a pattern. Out: one with the same language.
 
-llguidance and outlines-core read patterns as Rust's crate does. Most mean the same in Python. These parts differ and
-are rewritten: classes with `[:alpha:]`, `&&`, `--`, `~~` or nested classes, `\p{..}`, `\w` and `\s` (Unicode's differ
-slightly from Python's), `\x{..}`, `\z`, `(?<name>...)`, and flags that begin inside a group. Rust's crate has no
-lookarounds, but they are not changed here, so guided enforces them.
+llguidance and outlines-core read patterns as Rust's crate does. Most patterns mean the same in Python. These parts
+differ and are rewritten: classes with `[:alpha:]`, `&&`, `--`, `~~` or nested classes, `\p{..}`, `\w` and `\s`
+(Unicode's definitions differ slightly from Python's), `\x{..}`, `\z`, `(?<name>...)`, and flags that are set in the
+middle, as in `a(?i)b`. Rust's crate has no lookarounds, but they are left unchanged here, so guided enforces them.
 
-Source: https://docs.rs/regex/latest/regex/#syntax. Cost: linear in the pattern, and in the ranges of its classes.
-Refused: `(?-u)`, which would match single bytes, `(?R)`, and the word boundaries `\<`, `\>` and `\b{...}`.
+Source: https://docs.rs/regex/latest/regex/#syntax. Cost: linear in the length of the pattern and in the number of
+ranges of its classes. Refused: `(?-u)`, which would match single bytes, `(?R)`, and the word boundaries `\<`, `\>` and
+`\b{...}`.
 """
 
 from __future__ import annotations
@@ -48,13 +49,15 @@ def python_regex(pattern: str) -> str:
     """See the module docstring.
 
     Raises:
-        SpecError: a class or an escape is malformed; with its place. UnsupportedError: a part listed above as refused.
+        SpecError: a class or an escape is malformed; the error has its location. UnsupportedError: the pattern has a
+            part that the module docstring lists as refused.
     """
     return _Reader(pattern).read() if _NEEDS.search(pattern) else pattern
 
 
 def without_anchors(pattern: str) -> str:
-    """A pattern without anchors at the ends of its alternatives, which have no effect if the whole text must match."""
+    """The pattern without the anchors at the ends of its alternatives. They have no effect if the whole text must
+    match."""
     pieces, depth, begin = [], 0, 0
     for found in _PIECE.finditer(pattern):
         depth += (found[0] == "(") - (found[0] == ")")
@@ -72,7 +75,7 @@ class _Reader:
     def read(self) -> str:
         """The whole pattern."""
         out: list[str] = []
-        opened: list[list[str]] = [[]]  # for each open group, the flags that began inside it
+        opened: list[list[str]] = [[]]  # for each open group, the flags that are set inside it
         while self.at < len(self.pattern):
             char = self.pattern[self.at]
             if char == "\\":
@@ -84,14 +87,14 @@ class _Reader:
                 out.append(self._group(opened))
             elif char == ")":
                 self.at += 1
-                out.append(_closed(opened.pop()) + ")" if len(opened) > 1 else ")")
+                out.append(_close_groups(opened.pop()) + ")" if len(opened) > 1 else ")")
             elif char == "|":
                 self.at += 1
-                out.append(_closed(opened[-1]) + "|" + "".join(opened[-1]))
+                out.append(_close_groups(opened[-1]) + "|" + "".join(opened[-1]))
             else:
                 self.at += 1
                 out.append(char)
-        return "".join(out) + _closed(opened[0])
+        return "".join(out) + _close_groups(opened[0])
 
     def _group(self, opened: list[list[str]]) -> str:
         found = _FLAGS.match(self.pattern, self.at)
@@ -116,7 +119,7 @@ class _Reader:
         return text
 
     def _escape(self) -> str:
-        """The rest of an escape after its backslash, outside a class."""
+        """The rest of an escape after its backslash. The escape is outside a class."""
         begin, char = self.at, self.pattern[self.at : self.at + 1]
         if char in "<>" or self.pattern.startswith("b{", begin):
             self._refuse("\\" + char, begin - 1, "write what may stand there")
@@ -130,12 +133,12 @@ class _Reader:
         return _format_class(single)
 
     def _single_or_set(self) -> Ranges | None:
-        """The characters of an escape at this position; None: it means the same in both notations."""
+        """The characters of the escape at this position; None if it means the same in both notations."""
         char = self.pattern[self.at : self.at + 1]
         if found := _HEX.match(self.pattern, self.at):
             code = int(next(filter(None, found.groups())), 16)
             if code > 0x10FFFF:
-                self._wrong(f"\\{found[0]} is no character", found.start(), found.end())
+                self._fail(f"\\{found[0]} is not a character", found.start(), found.end())
             self.at = found.end()
             return ((code, code),)
         if found := _PROPERTY.match(self.pattern, self.at):
@@ -149,7 +152,7 @@ class _Reader:
         return None
 
     def _property(self, name: str, start: int, end: int) -> Ranges:
-        """The characters of a property. As in Rust, case, spaces and underscores in its name do not matter."""
+        """The characters with a property. As in Rust, case, spaces and underscores in its name do not matter."""
         sides = [side for side in re.split(r"[:=]", name) if side]
         value = "_".join(word.capitalize() for word in re.split(r"[ _]", sides[-1].strip())) if sides else ""
         for known in dict.fromkeys((name, value, value.upper(), f"Script={value}", f"Script_Extensions={value}")):
@@ -157,21 +160,21 @@ class _Reader:
                 return _ecma(rf"\p{{{known}}}")
             except SpecError:
                 continue
-        self._wrong(f"\\{self.pattern[start:end]} names no property of Unicode", start, end)
+        self._fail(f"\\{self.pattern[start:end]} is not a Unicode property", start, end)
         raise AssertionError
 
     def _class(self) -> str:
-        """A class: unchanged if Python reads it the same way, otherwise its characters."""
+        """The class at this position: unchanged if Python reads it the same way, otherwise as a list of ranges."""
         begin = self.at
         ranges = self._set()
-        written = self.pattern[begin : self.at]
-        inside = written[1:-1]
+        source = self.pattern[begin : self.at]
+        inside = source[1:-1]
         if not re.search(r"\\[pPwWsSxuU]|\[|&&|--|~~", inside) and not inside.startswith(("]", "^]")):
-            return written
+            return source
         return _format_class(ranges)
 
     def _set(self) -> Ranges:
-        """The characters of a class that begins here."""
+        """The characters of the class that begins here."""
         begin = self.at
         self.at += 1
         negated = self.pattern.startswith("^", self.at)
@@ -180,14 +183,14 @@ class _Reader:
         operator, items, is_first = "", list[tuple[int, int]](), True
         while True:
             if self.at >= len(self.pattern):
-                self._wrong("unclosed character class", begin, begin + 1)
-            two = self.pattern[self.at : self.at + 2]
-            if two[0] == "]" and not is_first:
+                self._fail("unclosed character class", begin, begin + 1)
+            pair = self.pattern[self.at : self.at + 2]
+            if pair[0] == "]" and not is_first:
                 self.at += 1
-                whole = _combined(whole, operator, charset(items))
+                whole = _combine(whole, operator, charset(items))
                 return complement(whole) if negated else whole
-            if two in ("&&", "--", "~~"):
-                whole, operator, items = _combined(whole, operator, charset(items)), two, []
+            if pair in ("&&", "--", "~~"):
+                whole, operator, items = _combine(whole, operator, charset(items)), pair, []
                 self.at += 2
                 continue
             is_first = False
@@ -197,7 +200,7 @@ class _Reader:
         """A character, a range, an escape, or a nested class in the class that began at `begin`."""
         if found := re.compile(r"\[:(\^?)(\w+):\]").match(self.pattern, self.at):
             if found[2] not in _POSIX:
-                self._wrong(f"{found[0]} is no class", found.start(), found.end())
+                self._fail(f"{found[0]} is not a character class", found.start(), found.end())
             self.at = found.end()
             ranges = _ecma(f"[{_POSIX[found[2]]}]")
             return complement(ranges) if found[1] else ranges
@@ -212,7 +215,7 @@ class _Reader:
         self.at += 1
         last = self._one()
         if len(last) != 1 or last[0][0] != last[0][1] or last[0][0] < first[0][0]:
-            self._wrong("invalid character class range", begin, self.at)
+            self._fail("invalid character class range", begin, self.at)
         return ((first[0][0], last[0][0]),)
 
     def _one(self) -> Ranges:
@@ -228,11 +231,11 @@ class _Reader:
         if char in ("d", "D"):
             return _ecma(_ECMA["d"]) if char == "d" else complement(_ecma(_ECMA["d"]))
         if not char or (char.isalnum() and char not in _CONTROLS):
-            self._wrong(f"unrecognized escape sequence \\{char}", self.at - 2, self.at)
+            self._fail(f"unrecognized escape sequence \\{char}", self.at - 2, self.at)
         code = _CONTROLS.get(char, ord(char))
         return ((code, code),)
 
-    def _wrong(self, message: str, start: int, end: int) -> None:
+    def _fail(self, message: str, start: int, end: int) -> None:
         raise SpecError(message, text=self.pattern, span=(start, end), hint="see https://docs.rs/regex/#syntax")
 
     def _refuse(self, what: str, at: int, hint: str) -> None:
@@ -241,12 +244,13 @@ class _Reader:
         )
 
 
-def _closed(flags: list[str]) -> str:
-    """The closing parentheses of groups for flags. In verbose patterns, a new line before them ends any comment."""
+def _close_groups(flags: list[str]) -> str:
+    """The parentheses that close the groups opened for flags. In verbose patterns, a preceding newline ends any
+    comment."""
     return "".join("\n)" if "x" in text.partition("-")[0] else ")" for text in flags)
 
 
-def _combined(whole: Ranges | None, operator: str, other: Ranges) -> Ranges:
+def _combine(whole: Ranges | None, operator: str, other: Ranges) -> Ranges:
     if whole is None:
         return other
     if operator == "&&":
@@ -259,8 +263,8 @@ def _combined(whole: Ranges | None, operator: str, other: Ranges) -> Ranges:
 @lru_cache(maxsize=256)
 def _ecma(pattern: str) -> Ranges:
     node = parse_regex(pattern, dialect="ecma")
-    if not isinstance(node, Chars):  # in ECMA's notation, an unknown property is a literal text
-        raise SpecError(f"{pattern} is no class of characters")
+    if not isinstance(node, Chars):  # in ECMAScript, an unknown property is literal text
+        raise SpecError(f"{pattern} is not a character class")
     return node.ranges
 
 

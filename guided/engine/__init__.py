@@ -1,9 +1,9 @@
 """The engine: a model that answers under constraints."""
 
-from guided.engine.threads import shorten_waiting
+from guided.engine.threads import limit_spinning
 from guided.packages import importing
 
-shorten_waiting()  # before anything here imports torch
+limit_spinning()  # before anything here imports torch
 
 with importing("guided.engine"):
     from guided.engine.engine import Engine

@@ -1,7 +1,7 @@
-"""Answers the requests of a batch's sequences for tokens and drafts: one call for all requests of a kind.
+"""Answers the requests of all sequences in a batch for tokens and drafts, with one call for each kind of request.
 
-In: pairs of a task and its request. Out: an `Answer` for each. kernels/choose.py chooses tokens. For drafts, the draft
-model first reads the new tokens of all its sequences in one pass (draft_model.py).
+In: pairs of a task and its request. Out: an `Answer` for each. kernels/choose.py chooses the tokens. For drafts, the
+draft model first reads the new tokens of all its sequences in one pass (draft_model.py).
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ from guided.kernels.choose import LaunchedChoices, answer, launch
 from guided.kernels.transfer import send
 from guided.sampling.choice import Answer, Choose
 
-__all__ = ["Answers", "Flight"]
+__all__ = ["Answers", "PendingChoices"]
 
 _Key = TypeVar("_Key", bound=Hashable)
 
 
 class Answers(Generic[_Key]):
-    """See the module. `draft`: the draft model and its cache, if there is one."""
+    """See the module docstring. `draft`: the draft model and its cache, if there is one."""
 
     def __init__(self, draft: ModelRunner | None) -> None:
         self._draft_model = None if draft is None else DraftModel[_Key](draft)
 
     def answer_all(self, requests: Sequence[tuple[_Key, Choose | Draft]]) -> list[Answer | Exception]:
-        """One answer for each request, in order. If the joint call fails, each request gets a call of its own.
-        If that call fails too, its error is the answer. A draft request then gets no draft."""
+        """Return one answer for each request, in order. If the joint call fails, retry each request on its own.
+        If that fails too, the error is the answer, or no drafts for a `Draft` request."""
         try:
             return list(self._answer_together(requests))
         except Exception:
             return [self._answer_alone(*one) for one in requests]
 
-    def launch(self, requests: Sequence[tuple[_Key, Choose]]) -> Flight[_Key] | None:
-        """Start choosing one token for each request, without waiting. None: it failed; `answer_all` has the error."""
+    def launch(self, requests: Sequence[tuple[_Key, Choose]]) -> PendingChoices[_Key] | None:
+        """Start choosing one token for each request, without waiting. None: this failed; `answer_all` says why."""
         try:
-            return Flight(requests, self, launch([request for _, request in requests]))
+            return PendingChoices(requests, self, launch([request for _, request in requests]))
         except Exception:
             return None
 
@@ -56,59 +56,59 @@ class Answers(Generic[_Key]):
         choices = {at: request for at, (_, request) in enumerate(requests) if isinstance(request, Choose)}
         drafts = {key: (at, request) for at, (key, request) in enumerate(requests) if isinstance(request, Draft)}
         if self._draft_model is not None and drafts:
-            read = self._draft_model.logits({key: draft.ids for key, (_, draft) in drafts.items()})
-            for key, rows in read.items():
-                at, draft = drafts[key]
-                choices[at] = Choose(rows.logits, [draft.choice], rows.first)
+            logits_by_key = self._draft_model.logits({key: request.ids for key, (_, request) in drafts.items()})
+            for key, rows in logits_by_key.items():
+                at, request = drafts[key]
+                choices[at] = Choose(rows.logits, [request.choice], rows.first)
         answers = dict(zip(choices, answer(list(choices.values())), strict=True))
         return [answers.get(at, NO_DRAFTS) for at in range(len(requests))]
 
     def forget(self, key: _Key) -> None:
-        """Close a task that has ended or will read its text again."""
+        """Release the draft model's cache for a task that has ended or will read its text again."""
         if self._draft_model is not None:
             self._draft_model.close(key)
 
 
-class Landed(NamedTuple, Generic[_Key]):
-    """The outcome of a choice.
+class _ChoiceAnswer(NamedTuple, Generic[_Key]):
+    """The answer to one of several pending requests.
 
     Attributes:
-        is_read: the token equals the one that `Flight.tokens` returned.
+        was_read: whether the token equals the one that `PendingChoices.tokens` returned, which the model has read.
     """
 
     key: _Key
     answer: Answer | Exception
-    is_read: bool
+    was_read: bool
 
 
-class Flight(Generic[_Key]):
-    """Choices in flight: one token for each of several sequences."""
+class PendingChoices(Generic[_Key]):
+    """Choices that the device is still computing: one token for each of several sequences."""
 
     def __init__(
         self, requests: Sequence[tuple[_Key, Choose]], answers: Answers[_Key], launched: LaunchedChoices
     ) -> None:
         self._requests, self._answers, self._launched = requests, answers, launched
-        self._places = {key: at for at, (key, _) in enumerate(requests)}
+        self._rows = {key: at for at, (key, _) in enumerate(requests)}
 
     def __contains__(self, key: object) -> bool:
-        return key in self._places
+        return key in self._rows
 
     def __iter__(self) -> Iterator[_Key]:
-        return iter(self._places)
+        return iter(self._rows)
 
     def tokens(self, keys: Sequence[_Key]) -> Tensor:
-        """The tokens of these sequences, int64 (keys,), on their device. `land` may replace a few of them."""
+        """The tokens of these sequences, int64 (keys,), on their device. `wait` may return other tokens for a few."""
         tokens = self._launched.tokens
-        return tokens[send([self._places[key] for key in keys], torch.int64, tokens.device)]
+        return tokens[send([self._rows[key] for key in keys], torch.int64, tokens.device)]
 
-    def land(self) -> list[Landed[_Key]]:
-        """Wait for the answers. If the joint call failed, each request gets a call of its own."""
+    def wait(self) -> list[_ChoiceAnswer[_Key]]:
+        """Wait for the answers. If the joint call failed, retry each request on its own."""
         try:
             answers, repeated = self._launched.wait(), self._launched.repeated
         except Exception:
-            separate = self._answers.answer_all(self._requests)
-            return [Landed(key, answer, False) for (key, _), answer in zip(self._requests, separate, strict=True)]
+            retried = self._answers.answer_all(self._requests)
+            return [_ChoiceAnswer(key, answer, False) for (key, _), answer in zip(self._requests, retried, strict=True)]
         return [
-            Landed(key, answer, at not in repeated)
+            _ChoiceAnswer(key, answer, at not in repeated)
             for at, ((key, _), answer) in enumerate(zip(self._requests, answers, strict=True))
         ]

@@ -1,4 +1,4 @@
-"""Runs many independent requests at once. An error is the answer to its own request and does not stop the others.
+"""Runs many independent requests at once. If a request fails, its error is its answer, and the others continue.
 
 In: an iterator of requests. Out: answers in order of completion, each with the number of its request.
 """
@@ -24,7 +24,7 @@ Answer: TypeAlias = tuple[int, list[Result] | Exception]
 
 @dataclass(slots=True)
 class _Group:
-    """The tasks of a request, and the outcomes of the finished ones."""
+    """The tasks of a request, and the results or errors of the tasks that have ended."""
 
     number: int
     tasks: list[Task]
@@ -56,7 +56,7 @@ def answer_each(
                 if isinstance(request, Exception):
                     raise request
                 if not isinstance(request, Request):
-                    raise TypeError(f"a request is a guided.Request, not {brief(request)}")
+                    raise TypeError(f"a request must be a guided.Request, not {brief(request)}")
                 tasks = tasks_of(request)
             except Exception as error:
                 ready.append((number, error))

@@ -1,17 +1,17 @@
 """A second, smaller model drafts tokens for the engine's model. Each accepted draft saves a pass of the large model.
 
-In: requests of sequences, each with the ids so far (prompt, output, drafts) and how the next token is chosen. Out: the
-logits of the small model after these ids. The draft model has its own cache, with a lease for each task. It compares
-ids to find the prefix that it has already read, so callers need not report rejected drafts.
+In: for each task, the ids so far (prompt, output, drafts). Out: the logits of the small model after these ids. The
+draft model has its own cache, with a lease for each task. It compares ids to find the prefix that it has already read,
+so callers need not report rejected drafts.
 
-The draft model reads a long prompt in pieces of `PIECE` tokens, one per round. It drafts nothing until it has read the
-prompt, when its cache is full, or when the text exceeds its context. All requests of a batch share one forward pass.
-Cost of a round of k drafts: k passes of the small model, and one pass of the large model over k + 1 tokens of each
-sequence.
+The draft model reads a long prompt in pieces of `PIECE` tokens, one per round. It drafts nothing while it is still
+reading the prompt, when its cache is full, or when the text exceeds its context. All requests of a batch share one
+forward pass. Cost of a round of k drafts: k passes of the small model, and one pass of the large model over k + 1
+tokens of each sequence.
 
-Source: "Fast Inference from Transformers via Speculative Decoding" (arXiv 2211.17192). The paper keeps a draft at
-random. Here every token is chosen as without drafts, so the output is the same. The draft is sampled with the same
-uniform number.
+Source: "Fast Inference from Transformers via Speculative Decoding" (arXiv 2211.17192). The paper accepts a draft with
+some probability. Here every token is chosen as it would be without drafts, so the output is the same. The small model
+chooses with the same uniform random number, so that it often chooses the same token.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ from guided.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["DRAFTS", "DraftModel", "check_same_tokens"]
 
-DRAFTS: Final = 4  # default number of tokens that a model drafts for a pass
-PIECE: Final = 256
+DRAFTS: Final = 4  # the default number of tokens that a draft model drafts for each pass of the large model
+PIECE: Final = 256  # tokens
 _Key = TypeVar("_Key", bound=Hashable)
 
 
 def check_same_tokens(vocabulary: Vocabulary, model: Model, other: Vocabulary | None = None) -> None:
-    """Check that a model can draft tokens of a vocabulary; `other`: the model's own vocabulary, if known.
+    """Check that a model can draft tokens of a vocabulary; `other`: the draft model's own vocabulary, if known.
 
     Raises:
-        GuidedError: the model has different tokens, or too few logits.
+        GuidedError: the draft model has different tokens, or too few logits.
     """
-    hint = "a model drafts for one with the same tokens, such as a larger one of its family"
+    hint = "both models must have the same tokens, such as a smaller and a larger model of the same family"
     if vocabulary.size > model.config.vocab_size:
         raise GuidedError(
-            f"the draft model has {model.config.vocab_size} logits, and there are {vocabulary.size} tokens: {hint}"
+            f"the draft model has {model.config.vocab_size} logits, but there are {vocabulary.size} tokens: {hint}"
         )
     for id in range(vocabulary.size if other is not None else 0):
         ours, theirs = _token(vocabulary, id), _token(other, id)
         if ours != theirs:
-            raise GuidedError(f"token {id} is {ours!r} here, and {theirs!r} in the draft model: {hint}")
+            raise GuidedError(f"token {id} is {ours!r} in the model, but {theirs!r} in the draft model: {hint}")
 
 
 def _token(vocabulary: Vocabulary | None, id: int) -> bytes | str | None:
@@ -57,7 +57,7 @@ def _token(vocabulary: Vocabulary | None, id: int) -> bytes | str | None:
 
 
 class DraftModel(Generic[_Key]):
-    """See the module.
+    """See the module docstring.
 
     Args:
         runner: the small model and its cache.
@@ -68,7 +68,7 @@ class DraftModel(Generic[_Key]):
         self._leases: dict[_Key, Lease] = {}
 
     def logits(self, requests: Mapping[_Key, list[int]]) -> dict[_Key, LogitRows]:
-        """The logits after these ids, one row, for each request whose ids have been read completely."""
+        """For each request whose ids have been read completely: the logits after the last id, one row."""
         chunks = dict[_Key, Chunk]()
         for key, ids in requests.items():
             chunk = self._chunk(key, ids)
@@ -87,7 +87,7 @@ class DraftModel(Generic[_Key]):
             self._cache.close(lease)
 
     def _chunk(self, key: _Key, ids: list[int]) -> Chunk | None:
-        """The next chunk to read for these ids; None: the cache or the context is full."""
+        """The next chunk of these ids to read; None if the cache or the context is full."""
         if len(ids) > self._runner.model.config.context:
             self.close(key)
             return None
@@ -95,7 +95,7 @@ class DraftModel(Generic[_Key]):
         if lease is None:
             lease = self._leases[key] = self._cache.open(ids)
         same = _common(lease.tokens, ids)
-        self._cache.truncate(lease, min(same, len(ids) - 1))  # the logits of the last one are needed
+        self._cache.truncate(lease, min(same, len(ids) - 1))  # read the last id again: its logits are needed
         new = ids[lease.length : lease.length + PIECE]
         if not self._cache.reserve(lease, len(new)):
             self.close(key)
@@ -104,7 +104,7 @@ class DraftModel(Generic[_Key]):
 
 
 def _common(a: list[int], b: list[int]) -> int:
-    """The length of the common prefix. Lists usually differ only in their last items."""
+    """The length of the common prefix. Lists usually differ only in their last items, so these are compared first."""
     size = min(len(a), len(b))
     near = max(0, size - 128)
     begin = near if a[:near] == b[:near] else 0

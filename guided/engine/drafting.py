@@ -1,9 +1,9 @@
 """Speculative decoding without a draft model: propose the tokens that followed the last occurrence of an n-gram.
 
-Answers repeat parts of their prompt (names, code, tables) and of themselves, and a model verifies several tokens in one
-forward pass at little more than the cost of one. The module takes the ids of a prompt and of its growing output, and
-proposes ids that may come next. Drafts never change an output: every token is chosen as usual, and a draft that differs
-from the choice is dropped with all that follow it.
+Answers often repeat parts of their prompt (names, code, tables) or of themselves, and verifying several tokens in one
+forward pass costs little more than reading one. In: the ids of a prompt and of its growing output. Out: ids that may
+come next. Drafts never change an output: every token is chosen as usual, and a draft that differs from the chosen token
+is dropped together with all drafts after it.
 
 Source: "Prompt lookup decoding" (A. Saxena, 2023); vLLM calls it the n-gram drafter. Cost: O(1) per token, and one
 entry in a hash table for each size of n-gram.
@@ -28,7 +28,7 @@ class Ngrams:
 
     @property
     def length(self) -> int:
-        """How many tokens the sequence has."""
+        """The number of tokens in the sequence."""
         return len(self._tokens)
 
     def extend(self, tokens: Sequence[int]) -> None:
@@ -40,10 +40,10 @@ class Ngrams:
                     self._after[tuple(self._tokens[at - size :])] = at
             self._tokens.append(token)
 
-    def propose(self, most: int) -> list[int]:
-        """Return at most `most` draft tokens, or none if the last two tokens have not occurred before."""
+    def propose(self, limit: int) -> list[int]:
+        """Propose up to `limit` draft tokens; none if the last two tokens have not occurred together before."""
         for size in _SIZES:
             at = self._after.get(tuple(self._tokens[-size:]))
             if at is not None and len(self._tokens) >= size:
-                return self._tokens[at : at + max(0, most)]
+                return self._tokens[at : at + max(0, limit)]
         return []

@@ -19,9 +19,9 @@ from guided.engine.task import Outcome, Task
 
 __all__ = ["Driver", "OutcomeCallback"]
 
-_AHEAD: Final = 512  # tasks that a caller has queued or running at once
+_MAX_OWN_TASKS: Final = 512  # how many tasks a caller may have queued or running at once
 OutcomeCallback: TypeAlias = Callable[[Task, Outcome], object]
-"""Is given each outcome of a task, on the thread that ran the step, and must not block."""
+"""Called with each outcome of a task, on the thread that ran the step. It must not block."""
 
 
 class Driver:
@@ -42,7 +42,7 @@ class Driver:
             self._scheduler.add(group)
 
     def cancel(self, tasks: Iterable[Task]) -> None:
-        """Stop tasks; no further outcomes of them are delivered."""
+        """Stop tasks. Their further outcomes are not delivered."""
         with self.lock:
             for task in tasks:
                 self._scheduler.cancel(task)
@@ -51,7 +51,7 @@ class Driver:
     def step(self, unless: Callable[[], object] = lambda: False) -> bool:
         """Run one step of the batch and deliver the outcomes; return whether there was anything to do.
 
-        If `unless` is true once the lock is held, another thread has done the work, and no step is run.
+        If `unless()` is true once the lock is held, another thread has already delivered outcomes, and no step is run.
         """
         with self.lock:
             if unless() or not self._scheduler:
@@ -72,16 +72,16 @@ class Driver:
                 yield task, outcome
 
     def outcomes(self, groups: Iterable[Sequence[Task]]) -> Generator[tuple[Task, Outcome], None, None]:
-        """Run groups of tasks to completion and yield their outcomes as they arrive, each with its task.
+        """Run groups of tasks to completion. Yield their outcomes as they arrive, each with its task.
 
-        Groups are taken from the iterable as capacity frees up. Closing the generator early cancels the remaining
+        Groups are taken from the iterable as earlier tasks end. Closing the generator early cancels the remaining
         tasks.
         """
         remaining_groups, own_tasks = iter(groups), set[Task]()
         outcomes = deque[tuple[Task, Outcome]]()
         try:
             while True:
-                while len(own_tasks) < _AHEAD and (group := next(remaining_groups, None)) is not None:
+                while len(own_tasks) < _MAX_OWN_TASKS and (group := next(remaining_groups, None)) is not None:
                     own_tasks.update(group)
                     self.add(group, lambda *outcome: outcomes.append(outcome))
                 if not own_tasks:

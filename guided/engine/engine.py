@@ -76,7 +76,7 @@ class Engine:
         own cache, instead of these. `draft_model`: a smaller model with the same tokens, which drafts for this one
         (draft_model.py). `token_budget`: tokens of one forward pass."""
         if vocabulary.size > model.config.vocab_size:
-            raise GuidedError(f"{vocabulary.size} tokens, but only {model.config.vocab_size} logits: not this model's")
+            raise GuidedError(f"{vocabulary.size} tokens, but the model has only {model.config.vocab_size} logits")
         self.model, self.vocabulary, self.chat, self.bos = model, vocabulary, chat, read_items("bos", bos)
         self.ranks = ranks
         draft = None
@@ -120,16 +120,16 @@ class Engine:
                 float32 activations. Other weights, and all weights with `compile`, are bfloat16 if the device computes
                 in it, else float32. "float32": all weights. "bfloat16": activations, and all weights that do not stay
                 quantised.
-            kv_dtype: of the cache: "auto", the same as dtype; or "int8" for half the memory (not on CUDA's fast path).
-            tensor_parallel: processes that share each layer, each with its own GPU (or the CPU).
-            pipeline_parallel: number of pipeline stages, each with some of the layers.
-            compile: `torch.compile` fuses the operations between attentions. The first steps take a minute. Meant for
-                CUDA: on a CPU it is slower, and logits differ by rounding when a prompt is split into other chunks.
+            kv_dtype: the type of the cache: "auto", the same as dtype; or "int8" for half the memory (slower on CUDA).
+            tensor_parallel: number of processes that share each layer, each with its own GPU (or the CPU).
+            pipeline_parallel: number of pipeline stages; each computes some of the layers.
+            compile: fuse the operations between attentions with `torch.compile`. The first steps take a minute. Meant
+                for CUDA: on a CPU it is slower, and the split of a prompt into chunks affects the rounding of logits.
             revision: a branch, tag or commit of a Hugging Face model ("main").
             draft_model: a smaller model with the same tokens, which drafts for this one; see `Options.drafts`.
 
         Raises:
-            ModelFileError: the model or the adapter cannot be found or downloaded, or a file of it is corrupt.
+            ModelFileError: the model or the adapter cannot be found or downloaded, or one of its files is corrupt.
             VocabularyError: the tokenizer cannot be used.
             UnsupportedError: the architecture is not supported, or cannot be split into this many parts.
             GuidedError: a package is missing, or there are too few GPUs.
@@ -169,7 +169,7 @@ class Engine:
         """Threads that compile the constraints of concurrent requests."""
         return PolitePool(_COMPILERS, "guided compiler")
 
-    # The value of a type is an instance of it; of a regular expression or a choice, its text; of others, any object.
+    # The value is an instance of the type for a type, the text for a regular expression or a choice, else any object.
     @overload
     def generate(
         self, prompt: Prompt, constraint: type[ValueT_co], *, n: Literal[1] = 1, **options: Unpack[Options]
@@ -197,7 +197,7 @@ class Engine:
         Args:
             prompt: a text, messages for the chat template, or token ids. If the model has a chat template, a text is
                 the user's message. Otherwise, or with `raw=True`, the model continues the text. Names of control tokens
-                in a text are plain text (`vocabulary.encode_with_special` encodes them as control tokens).
+                in a text are read as text (`vocabulary.encode_with_special` encodes them as control tokens).
             constraint: None: free text, until an end token. A compiled grammar. A composed constraint
                 (`guided.sequence`, `guided.choice`, ...). A mapping or a bool: a JSON Schema. A string: a regular
                 expression that the whole output matches. A list of strings: one of them. A function: its arguments, as
@@ -206,8 +206,8 @@ class Engine:
             **options: see `Options`.
 
         Raises:
-            SpecError, UnsupportedError: the constraint. BudgetError: no output of the constraint fits the budget.
-            GuidedError: the prompt. OptionError: an option is out of range.
+            SpecError, UnsupportedError: the constraint cannot be used. BudgetError: no output fits the budget.
+            GuidedError: the prompt cannot be used. OptionError: an option is out of range.
         """
         results = self._run([self._tasks(prompt, constraint, n, **options)])
         return results[0] if n == 1 else results
@@ -232,7 +232,7 @@ class Engine:
         **options: Unpack[Options],
     ) -> list[Result]: ...
     @keywords_checked(
-        Options.__annotations__, elsewhere={**OTHERS_KEYWORDS, "n": "generate_each takes requests with n"}
+        Options.__annotations__, elsewhere={**OTHERS_KEYWORDS, "n": "generate_each takes requests with their own n"}
     )
     def generate_batch(
         self,
@@ -254,16 +254,16 @@ class Engine:
             **options: for all prompts.
 
         Raises:
-            As `generate`; the whole batch then stops. ValueError: the numbers of constraints and prompts differ.
+            The errors of `generate`, which stop the whole batch. ValueError: numbers of constraints and prompts differ.
         """
         if isinstance(prompts, str | bytes):
             raise TypeError(
-                f"prompts is a list of prompts, not one {type(prompts).__name__}; generate takes one prompt"
+                f"prompts must be a list of prompts, not {type(prompts).__name__}: for a single prompt call generate"
             )
         each = [constraint] * len(prompts) if constraints is None else read_items("constraints", constraints)
         if len(each) != len(prompts):
             raise ValueError(f"{len(prompts)} prompts, but {len(each)} constraints")
-        groups = [self._later(prompt, one, 1, **options) for prompt, one in zip(prompts, each, strict=True)]
+        groups = [self._background_tasks(prompt, one, 1, **options) for prompt, one in zip(prompts, each, strict=True)]
         with Meter(len(groups), progress) as meter:
             return self._run(groups, meter)
 
@@ -273,7 +273,7 @@ class Engine:
         """Answer many independent requests in one batch. A request that fails does not stop the others.
 
         Args:
-            requests: taken from the iterable as capacity frees up. An exception among them is its own answer.
+            requests: taken from the iterable as earlier ones end. An exception among them is its own answer.
             total: the number of requests, for `progress`.
             progress: see `generate_batch`.
 
@@ -296,7 +296,7 @@ class Engine:
         self, prompt: Prompt, constraint: Constraint = None, **options: Unpack[Options]
     ) -> Iterator[StreamEvent]: ...
     @keywords_checked(
-        Options.__annotations__, elsewhere={**OTHERS_KEYWORDS, "n": "stream_samples gives n outputs at once"}
+        Options.__annotations__, elsewhere={**OTHERS_KEYWORDS, "n": "stream_samples streams n outputs at once"}
     )
     def stream(
         self, prompt: Prompt, constraint: Constraint = None, **options: Unpack[Options]
@@ -316,12 +316,12 @@ class Engine:
     def logits(self, tokens: Sequence[int], keep: int = 1) -> torch.Tensor:
         """The model's logits after each of the last `keep` tokens: float32, (keep, vocab_size)."""
         runner, ids = self.scheduler.runner, read_items("tokens", tokens)
-        self._prompts.check(ids, room=0)
+        self._prompts.check(ids, reserve=0)
         with self.driver.lock:
             lease = runner.cache.open(ids, keep=keep)
             try:
                 if not runner.cache.reserve(lease, len(ids) - lease.length):
-                    raise MemoryError(f"no room for {len(ids)} tokens beside what runs")
+                    raise MemoryError(f"{len(ids)} tokens do not fit into the cache beside the running requests")
                 return runner.step([Chunk(lease, ids[lease.length :], keep)])
             finally:
                 runner.cache.close(lease)
@@ -342,17 +342,17 @@ class Engine:
         """The samples of one request. All errors of the request are raised here, before the first event."""
         return list(map(Task, self._maker.make(prompt, constraint, n, **options)))
 
-    def _later(self, prompt: Prompt, constraint: Constraint, n: int, **options: Any) -> list[Task]:
-        """The same, made on another thread. Other tasks run while the grammar compiles. An error is the outcome."""
+    def _background_tasks(self, prompt: Prompt, constraint: Constraint, n: int, **options: Any) -> list[Task]:
+        """Like `_tasks`, but made on another thread while other tasks run. An error is the outcome of the tasks."""
         future = self._pool.submit(lambda: begin_steppers(self._maker.make(prompt, constraint, n, **options)))
-        return [Task.later(future, number) for number in range(n if isinstance(n, int) and n > 0 else 1)]
+        return [Task.from_future(future, number) for number in range(n if isinstance(n, int) and n > 0 else 1)]
 
     def tasks(self, request: Request) -> list[Task]:
-        """The samples of a request, for `driver`: made on another thread. An error is their outcome."""
-        return self._later(request.prompt, request.constraint, request.n, **request.options)
+        """The samples of a request, for `driver`, made on another thread. An error is the tasks' outcome."""
+        return self._background_tasks(request.prompt, request.constraint, request.n, **request.options)
 
     def outputs(self, request: Request, prompt: Prompt, compiler: GrammarCompiler) -> list[Output]:
-        """The samples of a request, made on this thread from a tokenized prompt, with the given compiler."""
+        """The samples of a request, made on this thread, with the given prompt and compiler."""
         return self._maker.make(prompt, request.constraint, request.n, compiler=compiler, **request.options)
 
     def _run(self, groups: Sequence[list[Task]], meter: Meter | None = None) -> list[Result]:

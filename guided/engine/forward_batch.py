@@ -1,4 +1,4 @@
-"""The input of a forward pass in plain numbers, as the runner hands it to graphs and to other ranks."""
+"""The input of a forward pass in plain numbers, as the runner passes it to graphs and to other ranks."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Batch:
 
     Attributes:
         tokens: the ids of all sequences, concatenated.
-        counts: how many of them belong to each sequence.
-        lengths: the positions of each sequence after the pass.
+        counts: for each sequence, how many of these tokens belong to it.
+        lengths: for each sequence, its number of positions after the pass.
         kept_positions: the indices of the tokens whose logits are needed.
         plan: the cache slots of keys and values.
         ahead: int64 (m,), on the device: the last m of `tokens`, which the host does not know yet.

@@ -1,4 +1,4 @@
-"""Loads the parts of an `Engine` from a name: find or download the model, then load it as the options say.
+"""Loads the parts of an `Engine`: finds or downloads the model, and loads it as the options specify.
 
 In: a model's name or path; the options of `Engine.from_pretrained`. Out: `Loaded`.
 """
@@ -33,7 +33,7 @@ class Loaded:
     """The parts of an `Engine`.
 
     Attributes:
-        parts: the model, its vocabulary and its chat template.
+        parts: the model, its vocabulary, its chat template, and the ids before a text.
         ranks: the processes that hold the other parts of the model; None if the model is not split.
         draft: the draft model, if there is one.
     """
@@ -56,10 +56,10 @@ def load(
     revision: str | None = None,
     draft_model: str | os.PathLike[str] | None = None,
 ) -> Loaded:
-    """See `Engine.from_pretrained`. Conflicting options are refused before anything is downloaded or loaded."""
+    """See `Engine.from_pretrained`. Refuses conflicting options before anything is downloaded or loaded."""
     check_path("name", name, "the name of a model, or a path")
-    place, number = _device(device), _dtype(dtype)
-    if place.type == "cpu":
+    target, weight_dtype = _device(device), _dtype(dtype)
+    if target.type == "cpu":
         limit_threads()
     for option, count in (("tensor_parallel", tensor_parallel), ("pipeline_parallel", pipeline_parallel)):
         check_integer(option, count, least=1)
@@ -70,28 +70,28 @@ def load(
             ("draft_model", draft_model is not None),
         ):  # fmt: skip
             if given:
-                hint = "leave it out, or use one process"
-                raise UnsupportedError("models in several processes do not go with it", pointer=option, hint=hint)
-        return _in_parts(find_model(name, revision), number, place, tensor_parallel, pipeline_parallel)
-    config = None if adapter is None else read_lora_config(adapter)  # report errors of the adapter first
-    parts = load_pretrained(find_model(name, revision), dtype=number, device=place, as_stored=not compile)
+                hint = "leave this option out, or use one process"
+                raise UnsupportedError("a model in several processes does not support it", pointer=option, hint=hint)
+        return _load_split(find_model(name, revision), weight_dtype, target, tensor_parallel, pipeline_parallel)
+    config = None if adapter is None else read_lora_config(adapter)  # to report its errors before the model is loaded
+    parts = load_pretrained(find_model(name, revision), dtype=weight_dtype, device=target, as_stored=not compile)
     if adapter is not None:
         parts = replace(parts, model=with_adapter(parts.model, adapter, config))
     if compile:
         if not isinstance(parts.model, Decoder):
-            reason = f"models of the type {type(parts.model).__name__} are not compiled"
+            reason = f"models of type {type(parts.model).__name__} cannot be compiled"
             raise UnsupportedError(reason, pointer="compile", hint="leave it out")
         parts = replace(parts, model=parts.model.compiled(dynamic=True))
     if draft_model is None:
         return Loaded(parts)
     check_path("draft_model", draft_model, "the name of a model, or a path")
-    drafting = load_pretrained(find_model(draft_model), dtype=number, device=place)
+    drafting = load_pretrained(find_model(draft_model), dtype=weight_dtype, device=target)
     check_same_tokens(parts.vocabulary, drafting.model, drafting.vocabulary)
     return Loaded(parts, draft=drafting.model)
 
 
-def _in_parts(path: Path, dtype: torch.dtype | None, device: torch.device, tensor: int, pipeline: int) -> Loaded:
-    """Load one part in this process and the others in processes of their own."""
+def _load_split(path: Path, dtype: torch.dtype | None, device: torch.device, tensor: int, pipeline: int) -> Loaded:
+    """Load one part of the model in this process, and each other part in a separate process."""
     ranks = Ranks(path, dtype=dtype, device=device, tensor=tensor, pipeline=pipeline)
     try:
         return Loaded(load_pretrained(path, dtype=dtype, device=ranks.device, parallel=ranks.parallel), ranks)
@@ -105,34 +105,34 @@ def _device(device: str | torch.device) -> torch.device:
         device = "cuda" if torch.cuda.is_available() else "cpu"
     try:
         resolved_device = torch.device(device)
-        torch.empty(0, device=resolved_device)  # fails if this build of torch lacks the device or has no such index
+        torch.empty(0, device=resolved_device)  # fails without such a device
     except (RuntimeError, AssertionError) as error:
         raise OptionError(f"device {brief(str(device))} cannot be used: {str(error).splitlines()[0]}") from None
     return resolved_device
 
 
 def _dtype(dtype: str | torch.dtype) -> torch.dtype | None:
-    """The dtype, or None for the fastest one for the file."""
+    """The dtype; None for "auto"."""
     if isinstance(dtype, torch.dtype):
         return dtype
     known = {"auto": None, "float32": torch.float32, "bfloat16": torch.bfloat16}
     if dtype not in known:
-        raise ValueError(f"dtype is {brief(dtype)}; known are 'auto', 'float32' and 'bfloat16'")
+        raise ValueError(f"dtype is {brief(dtype)}, but must be 'auto', 'float32' or 'bfloat16'")
     return known[dtype]
 
 
 def make_runner(model: Model, cache: KVCache | None, kv_dtype: KVDtype, ranks: Ranks | None) -> ModelRunner:
-    """Make the runner of a model: in this process with its cache, or together with the ranks of a split model.
+    """Make the runner of a model: in this process with a cache, or on all ranks of a split model.
 
     Raises:
-        ValueError: a cache was passed that cannot be used. GuidedError: a part of a split model without the others.
+        ValueError: the cache or `kv_dtype` cannot be used. GuidedError: a part of a split model without its ranks.
     """
     if kv_dtype != "auto" and not (cache is None and ranks is None):
-        raise ValueError("kv_dtype is of the default cache, in one process; put another into a QuantisedCache")
+        raise ValueError("kv_dtype applies only to the default cache of one process: leave it out")
     if cache is not None and ranks is not None:
-        raise ValueError("several processes have a cache of their own: leave cache out")
+        raise ValueError("a model in several processes makes its own cache: leave cache out")
     if ranks is not None:
         return ranks.runner(model, *default_blocks(model))
-    if isinstance(model, Decoder) and model.parallel.is_cut:
-        raise GuidedError("this is a part of a model: it goes with its ranks")
+    if isinstance(model, Decoder) and model.parallel.is_split:
+        raise GuidedError("this model is only a part of a split model: pass ranks as well")
     return ModelRunner(model, cache or default_cache(model, kv_dtype))

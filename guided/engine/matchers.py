@@ -1,10 +1,10 @@
 """Builds the matchers of a request's outputs in layers.
 
-In: a grammar, and the options of a request. Out: a function that makes one matcher for each output. From the inside:
+In: a grammar, and the options of a request. Out: a function that makes the matcher of an output. From the inside out:
 
     GrammarMatcher      the specification
-    HealingMatcher      first, the end of the prompt in new tokens            heal_prompt
-    CanonicalMatcher    only tokens that the tokenizer itself would write     canonical
+    HealingMatcher      first, the end of the prompt, in new tokens           heal_prompt
+    CanonicalMatcher    only tokens that the tokenizer itself would produce   canonical
     ReasoningGate       first, free reasoning                                 reasoning_end
 """
 
@@ -20,7 +20,7 @@ from guided.errors import OptionError
 from guided.matching.canonical.matcher import CanonicalMatcher
 from guided.matching.canonical.spelling import spelling_of
 from guided.matching.compiled import CompiledGrammar
-from guided.matching.healing import HealingMatcher, unstable
+from guided.matching.healing import HealingMatcher, count_unstable_tokens
 from guided.matching.matcher import GrammarMatcher
 from guided.matching.protocol import ForkingMatcher, Matcher
 from guided.vocabulary.vocabulary import Vocabulary
@@ -29,20 +29,20 @@ __all__ = ["layers", "matcher_maker", "prompt_ids"]
 
 
 def prompt_ids(reader: PromptReader, prompt: Prompt, *, raw: bool, heal: bool) -> tuple[list[int], bytes]:
-    """The ids of a prompt that the model reads, and the bytes of the tokens removed from its end (`heal`).
+    """The ids of a prompt, and the bytes of the tokens that `heal` has removed from its end.
 
     Raises:
-        GuidedError: the prompt is invalid. OptionError: the prompt ends with text of a chat template.
+        GuidedError: the prompt is invalid. OptionError: a chat template would end the healed prompt.
     """
     ids = reader.encode(prompt, raw=raw)
     if not heal:
         return ids, b""
     if reader.is_templated(prompt, raw=raw):
         raise OptionError(
-            "heal_prompt goes with a text that the model goes on from: a chat template ends where an answer begins; "
-            "with raw=True a text is not put into one"
+            "heal_prompt needs a text that the model continues, but this prompt is rendered with a chat template: pass "
+            "the prompt as a text with raw=True"
         )
-    stable_length = len(ids) - unstable(reader.vocabulary, ids)
+    stable_length = len(ids) - count_unstable_tokens(reader.vocabulary, ids)
     return ids[:stable_length], reader.vocabulary.decode(ids[stable_length:])
 
 
@@ -57,11 +57,11 @@ def matcher_maker(
     """A function that makes the matcher of an output, or None if there is no grammar.
 
     Raises:
-        UnsupportedError: the tokenizer's spelling rules are unknown. OptionError: options exclude each other.
+        UnsupportedError: the tokenizer's spelling rules are unknown. OptionError: the options exclude each other.
         GuidedError: `reasoning_end` is empty.
     """
     if prefix and reasoning_end is not None:
-        raise OptionError("heal_prompt and reasoning_end exclude each other: reasoning begins where its prompt ends")
+        raise OptionError("heal_prompt and reasoning_end exclude each other: leave one of them out")
     end = [] if reasoning_end is None else find_reasoning_end(vocabulary, reasoning_end)
     spelling = spelling_of(vocabulary) if canonical else None
 
@@ -78,7 +78,7 @@ def matcher_maker(
 
 
 def layers(matcher: Matcher | None) -> Iterator[Matcher]:
-    """A matcher and its inner matchers, from the outside."""
+    """A matcher and its inner matchers, from the outside in."""
     while matcher is not None:
         yield matcher
         if isinstance(matcher, ReasoningGate):

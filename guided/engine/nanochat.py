@@ -5,13 +5,12 @@
 
 It behaves like nanochat, except for a few limits and faults of nanochat:
 
-- A row that has ended is not decoded further. While others continue, its column holds the end token, with mask 0.
-- Forced tokens are read in one forward pass, without sampling tokens and dropping them. The columns hold them one by
-  one.
+- A row that has ended is not decoded further. While others continue, it contains the end token, with mask 0.
+- Forced tokens are read in one forward pass; no tokens are sampled and dropped for them. Each has its own column.
 - Each row has its own seed, `seed` + its number, so a row does not depend on the number of rows.
-- The calculator can read every call and always returns a result, if only "error: ...". With tools, the text is UTF-8,
+- The calculator can read every call and always returns a result, possibly "error: ...". With tools, the text is UTF-8,
   and the model writes no other control tokens.
-- Any number of generators may run at once; closing one frees what it holds.
+- Any number of generators may run at the same time. Closing a generator releases its memory.
 """
 
 from __future__ import annotations
@@ -34,8 +33,8 @@ class NanochatEngine:
     """nanochat's `Engine`.
 
     Args:
-        engine: what generates.
-        tools: None: the calculator, if the vocabulary has its control tokens.
+        engine: the engine that generates.
+        tools: the tools; None: the calculator, if the vocabulary has its control tokens.
     """
 
     def __init__(self, engine: Engine, tools: Sequence[Tool] | None = None) -> None:
@@ -59,11 +58,11 @@ class NanochatEngine:
 
         Args:
             tokens: the prompt.
-            num_samples: rows.
-            max_tokens: columns; None: until the model's context is full.
+            num_samples: the number of rows.
+            max_tokens: the maximum number of columns; None: until the model's context is full.
             temperature: 0 is greedy.
-            top_k: None or at most 0: no bound.
-            seed: of the first row.
+            top_k: see `SamplingParams`; None, 0 or less: no limit.
+            seed: the seed of the first row.
 
         Raises:
             ValueError, GuidedError: a number or the prompt is invalid.
@@ -74,10 +73,10 @@ class NanochatEngine:
     def generate_batch(
         self, tokens: Sequence[int], num_samples: int = 1, **kwargs: Any
     ) -> tuple[list[list[int]], list[list[int]]]:
-        """Whole rows with the prompt, without end tokens, and the mask of each token, 0 in the prompt.
+        """Complete rows, with the prompt and without end tokens, and the masks of their tokens (0 in the prompt).
 
         Args:
-            tokens, num_samples, **kwargs: as those of `generate`.
+            tokens, num_samples, **kwargs: as for `generate`.
         """
         results, masks = ([list(tokens) for _ in range(num_samples)], [[0] * len(tokens) for _ in range(num_samples)])
         for row, event in self.engine.stream_samples(tokens, n=num_samples, **self._options(**kwargs)):
@@ -98,7 +97,7 @@ class NanochatEngine:
         }
 
     def _columns(self, events: Iterator[tuple[int, StreamEvent]], rows: int) -> Iterator[tuple[list[int], list[int]]]:
-        waiting = [deque[tuple[int, int]]() for _ in range(rows)]  # tokens of each row that are not yielded yet
+        waiting = [deque[tuple[int, int]]() for _ in range(rows)]  # tokens of each row that have not been yielded yet
         ended = [False] * rows
         for row, event in events:
             waiting[row].extend((token, int(not event.forced)) for token in event.tokens)

@@ -1,11 +1,11 @@
-"""Prepares the masks of many sequences on threads, while the model runs on an accelerator.
+"""Prepares the masks of many sequences on several threads, while the model runs on an accelerator.
 
-In a large batch under budgets the masks take longer than a forward pass on a GPU, one after the other. Here several
-threads find out what the masks need, without the GIL. The grammars remember it, so that `Stepper.fill_mask`, which does
-the rest for one sequence after the other, is quick. Errors are left to it. Sequences whose last mask was quick are left
-out: to hand a mask to a thread takes as long as a quick one.
+In a large batch under budgets, filling the masks one after the other takes longer than a forward pass on a GPU. Here
+several threads compute what the masks need, without the GIL, and the grammars cache it. So `Stepper.fill_mask`, which
+then fills the masks one after the other, is quick. It also reports the errors, which are ignored here. Sequences whose
+last mask was quick are skipped, because handing a mask to a thread takes as long as filling a quick one.
 
-The threads are kept: to start new ones takes longer than most masks. Cost for the caller: some 20 us for each thread.
+The threads are kept, since starting new ones takes longer than most masks. Cost for the caller: about 20 us per thread.
 """
 
 from __future__ import annotations
@@ -22,37 +22,37 @@ from guided.engine.threads import available_cores
 
 __all__ = ["prepare_masks"]
 
-_HELPERS: Final = 7  # threads beside the caller's
-_PIECE: Final = 8  # masks for which a thread is worth it
+_HELPERS: Final = 7  # threads besides the caller's
+_MIN_MASKS: Final = 8  # a thread is used only if it prepares at least this many masks
 
 
 def prepare_masks(steppers: Iterable[Stepper]) -> None:
-    """Prepare the next masks of these sequences; a few are left as they are, and all of them without threads."""
-    questions = [(stepper, *question) for stepper in steppers if (question := stepper.next_question()) is not None]
-    count = min(_HELPERS + 1, _cores(), len(questions) // _PIECE)
+    """Prepare the next masks of these sequences. Does nothing if there are few masks or no threads."""
+    requests = [(stepper, *request) for stepper in steppers if (request := stepper.next_mask_request()) is not None]
+    count = min(_HELPERS + 1, _cores(), len(requests) // _MIN_MASKS)
     if count < 2:
         return
-    parts = [questions[len(questions) * at // count : len(questions) * (at + 1) // count] for at in range(count)]
+    parts = [requests[len(requests) * at // count : len(requests) * (at + 1) // count] for at in range(count)]
     others = list[Future[list[float]]]()
     try:
         for part in parts[1:]:
             others.append(_pool().submit(_prepare, part))
-    except RuntimeError:  # there are no more threads, or the interpreter ends: nothing is lost
-        _pool().shutdown(cancel_futures=True)  # what was not started must not run beside the next steps
+    except RuntimeError:  # no more threads can be started, or the interpreter is ending: the masks are filled later
+        _pool().shutdown(cancel_futures=True)  # calls that have not started must not run during the next steps
         _pool.cache_clear()
         return
     try:
-        taken = [_prepare(parts[0])]
+        durations = [_prepare(parts[0])]
     finally:
         wait(others)  # the matchers are in use until then
-    taken += (other.result() for other in others)
-    for part, seconds in zip(parts, taken, strict=True):
+    durations += (other.result() for other in others)
+    for part, seconds in zip(parts, durations, strict=True):
         for (stepper, *_), took in zip(part, seconds, strict=True):
-            stepper.prepared(took)
+            stepper.record_preparation(took)
 
 
-def _prepare(questions: list[tuple[Stepper, _core.Matcher, int]]) -> list[float]:
-    return _core.prepare_masks([matcher for _, matcher, _ in questions], [budget for _, _, budget in questions])
+def _prepare(requests: list[tuple[Stepper, _core.Matcher, int]]) -> list[float]:
+    return _core.prepare_masks([matcher for _, matcher, _ in requests], [budget for _, _, budget in requests])
 
 
 @cache

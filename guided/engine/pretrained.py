@@ -1,6 +1,6 @@
 """Loads a model's file or directory: the model, its vocabulary, its chat template, and the ids before a text.
 
-In: a GGUF file, or a directory as transformers writes it (config.json, safetensors, tokenizer.json,
+In: a GGUF file, or a directory as written by transformers (config.json, safetensors, tokenizer.json,
 tokenizer_config.json and chat template files). Out: `Pretrained`, the arguments of an `Engine`.
 """
 
@@ -45,7 +45,7 @@ def load_pretrained(
     as_stored: bool = True,
     parallel: Parallel = WHOLE,
 ) -> Pretrained:
-    """Load the model in a GGUF file or a directory, or this process's part of it. No dtype: the fastest one.
+    """Load the model in a GGUF file or a directory, or this process's part of it. `dtype`: None: the fastest.
 
     `as_stored`: on a CPU, matrices of a GGUF file may stay quantised. (torch.compile cannot trace their products.)
 
@@ -61,7 +61,7 @@ def load_pretrained(
 
 
 def load_model(path: Path, *, dtype: torch.dtype | None, device: torch.device, parallel: Parallel = WHOLE) -> Model:
-    """Like `load_pretrained`, but the model alone."""
+    """Like `load_pretrained`, but load only the model."""
     if path.is_dir():
         return _model_of_directory(path, dtype, device, parallel)
     with GgufFile(path) as file:
@@ -71,7 +71,7 @@ def load_model(path: Path, *, dtype: torch.dtype | None, device: torch.device, p
 def _model_of_gguf(
     file: GgufFile, dtype: torch.dtype | None, device: torch.device, as_stored: bool, parallel: Parallel
 ) -> Model:
-    as_stored = as_stored and device.type == "cpu" and dtype != torch.float32  # float32 means that all weights are
+    as_stored = as_stored and device.type == "cpu" and dtype != torch.float32  # "float32" applies to all weights
     if dtype is None:
         dtype = torch.float32 if as_stored else _native_dtype(device)
     return load_gguf(file, dtype=dtype, device=device, as_stored=as_stored, parallel=parallel)
@@ -83,9 +83,9 @@ def _model_of_directory(path: Path, dtype: torch.dtype | None, device: torch.dev
 
 
 def _texts_of_gguf(file: GgufFile) -> tuple[Vocabulary, ChatTemplate | None, list[int]]:
-    """Tokens, chat template, ids before a text."""
+    """The vocabulary, the chat template, and the ids before a text."""
     vocabulary = Vocabulary.from_gguf(file)
-    chat = ChatTemplate.found(vocabulary, *templates_in_gguf(file.metadata, vocabulary))
+    chat = ChatTemplate.from_metadata(vocabulary, *templates_in_gguf(file.metadata, vocabulary))
     is_sentencepiece = file.metadata.get("tokenizer.ggml.model") == "llama"
     add_bos = file.metadata.get("tokenizer.ggml.add_bos_token", is_sentencepiece)
     if not isinstance(add_bos, bool):
@@ -98,15 +98,15 @@ def _texts_of_gguf(file: GgufFile) -> tuple[Vocabulary, ChatTemplate | None, lis
 
 def _texts_of_directory(path: Path) -> tuple[Vocabulary, ChatTemplate | None, list[int]]:
     if not (path / "tokenizer.json").is_file():
-        raise ModelFileError(f"{path}: there is no tokenizer.json: the model's tokens are not known")
+        raise ModelFileError(f"{path} contains no tokenizer.json, so the model's tokens are unknown")
     vocabulary = Vocabulary.from_huggingface(path)
     settings = read_json_object(path / "tokenizer_config.json") if (path / "tokenizer_config.json").is_file() else {}
-    chat = ChatTemplate.found(vocabulary, templates_in_folder(path, settings), token_variables(settings))
+    chat = ChatTemplate.from_metadata(vocabulary, templates_in_folder(path, settings), token_variables(settings))
     return vocabulary, chat, _bos(vocabulary, settings, read_json_object(path / "tokenizer.json"))
 
 
 def _native_dtype(device: torch.device) -> torch.dtype:
-    """bfloat16 if the hardware multiplies it, else float32, which is then faster and more exact."""
+    """bfloat16 if the hardware can multiply it, else float32, which is then faster and more exact."""
     if device.type == "cuda":
         native = torch.cuda.is_bf16_supported(including_emulation=False)
     else:
@@ -116,13 +116,13 @@ def _native_dtype(device: torch.device) -> torch.dtype:
 
 
 def _bos(vocabulary: Vocabulary, settings: dict[str, Any], tokenizer: dict[str, Any]) -> list[int]:
-    """Ids before a text: from tokenizer_config.json, else from the template in tokenizer.json."""
+    """The ids before a text: from tokenizer_config.json if specified there, else from tokenizer.json's template."""
     if isinstance(add := settings.get("add_bos_token"), bool):
         name = settings.get("bos_token")
         name = name.get("content") if isinstance(name, dict) else name
         special_ids = [id for id, special in vocabulary.special_tokens.items() if special == name]
         if add and not special_ids:
-            raise VocabularyError(f"add_bos_token is set, but {brief(name, 100)} is no special token")
+            raise VocabularyError(f"add_bos_token is set, but {brief(name, 100)} is not a special token")
         return special_ids if add else []
     try:
         step = tokenizer.get("post_processor") or {}
@@ -135,6 +135,6 @@ def _bos(vocabulary: Vocabulary, settings: dict[str, Any], tokenizer: dict[str, 
 
 
 def _leading(template: dict[str, Any]) -> list[str]:
-    """Names of the special tokens before the text."""
+    """The names of the special tokens before the text."""
     parts = takewhile(lambda part: "SpecialToken" in part, template["single"])
     return [part["SpecialToken"]["id"] for part in parts]

@@ -1,8 +1,8 @@
-"""The progress of a batch: figures for a program, and a progress bar for people.
+"""The progress of a batch: numbers for a program, and a progress bar for people.
 
-In: the outcomes of a batch as they come. Out: calls of a function with `BatchProgress`, or a bar on standard error,
-which tqdm draws. The bar appears after two seconds and stays as a line when the batch ends. It is redrawn five times a
-second on a terminal, and every ten seconds elsewhere.
+In: the outcomes of a batch as they arrive. Out: calls of a function with `BatchProgress`, or a bar on standard error,
+which tqdm draws. The bar appears after two seconds and remains as a line when the batch ends. It is redrawn five times
+a second on a terminal, and every ten seconds elsewhere.
 
 The estimate of the remaining time counts tokens, which arrive steadily. Concurrent requests end at about the same time,
 so an estimate that counts requests would jump.
@@ -32,10 +32,10 @@ class BatchProgress:
     """The progress of a batch.
 
     Attributes:
-        done: requests that are answered or have failed.
+        done: number of requests that have been answered or have failed.
         total: number of requests; 0 if unknown.
-        tokens: tokens of all outputs so far, including forced ones.
-        tokens_done: tokens of the requests that are done.
+        tokens: number of tokens in all outputs so far, including forced ones.
+        tokens_done: number of tokens in the outputs of the requests that are done.
         seconds: since the batch began.
     """
 
@@ -47,7 +47,7 @@ class BatchProgress:
 
     @property
     def tokens_per_second(self) -> float:
-        """The rate since the batch began."""
+        """The mean rate since the batch began."""
         return self.tokens / self.seconds if self.seconds > 0 else 0.0
 
     @property
@@ -69,15 +69,15 @@ class BatchProgress:
 
     def _figures(self) -> str:
         left = self.seconds_left
-        rest = "" if left is None or self.done >= self.total else f", {_clock(left)} left"
-        return f"{self.tokens:,} tokens in {_clock(self.seconds)}, {self.tokens_per_second:.0f} tokens/s{rest}"
+        remaining = "" if left is None or self.done >= self.total else f", {_clock(left)} left"
+        return f"{self.tokens:,} tokens in {_clock(self.seconds)}, {self.tokens_per_second:.0f} tokens/s{remaining}"
 
 
 ShowProgress: TypeAlias = Callable[[BatchProgress], None]
 
 
 class Meter:
-    """Counts the tokens and requests of a batch, and reports them to `show`, or on standard error if that is True."""
+    """Counts the tokens and requests of a batch. Reports them to `show`, or on standard error if `show` is True."""
 
     def __init__(self, total: int, show: ShowProgress | bool) -> None:
         self._total, self._begin = total, time.perf_counter()
@@ -96,15 +96,15 @@ class Meter:
         """Count the tokens of an event."""
         if event.tokens:
             self._tokens += len(event.tokens)
-            self._tell()
+            self._report()
 
     def finish(self, tokens: int) -> None:
-        """Count a request that is done; `tokens`: of all its outputs."""
+        """Count a request that is done. `tokens`: the number of tokens in all its outputs."""
         self._done += 1
         self._tokens_done += tokens
-        self._tell()
+        self._report()
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         if self._show is not None:
             seconds = time.perf_counter() - self._begin
             self._show(BatchProgress(self._done, self._total, self._tokens, self._tokens_done, seconds))
@@ -117,7 +117,7 @@ class ProgressLine:
         self._bar: tqdm | None = None
 
     def __call__(self, progress: BatchProgress) -> None:
-        """Show the progress, unless it was shown a moment ago."""
+        """Show the progress, unless the bar has just been redrawn."""
         if self._bar is None:
             self._bar = _new_bar(progress.total)
         bar = self._bar
@@ -125,13 +125,13 @@ class ProgressLine:
         bar.update(progress.done - bar.n)
 
     def close(self) -> None:
-        """End the line of the bar."""
+        """Finish the bar and its line."""
         if self._bar is not None:
             self._bar.close()
             self._bar = None
 
-    def say(self, text: str) -> None:
-        """Print a remark above the bar."""
+    def print_line(self, text: str) -> None:
+        """Print a line above the bar."""
         if self._bar is not None and _is_shown(self._bar):
             self._bar.write(text, file=sys.stderr)
         else:
@@ -157,7 +157,7 @@ def _is_shown(bar: tqdm) -> bool:
 
 
 def _clock(seconds: float) -> str:
-    """As tqdm writes it: 2:46:30, 00:07."""
+    """A duration in the format of tqdm: 2:46:30, 00:07."""
     from tqdm import tqdm
 
     return str(tqdm.format_interval(round(seconds)))

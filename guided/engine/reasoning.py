@@ -1,13 +1,13 @@
 """Free reasoning before a constrained answer: a gate in front of the matcher.
 
 In: the matcher of the answer, and the ids of the marker that ends the reasoning. Out: a matcher of the complete output.
-Until the end marker is complete, every token with text is allowed and end tokens are not, so the model reasons as it
-was trained to. After the marker the constraint holds. The budget covers both parts: the mask always leaves enough for
+Until the end marker is complete, all tokens with text are allowed and end tokens are not, so the model reasons as it
+was trained to. After the marker the constraint applies. The budget covers both parts: the mask always leaves enough for
 the marker and the shortest answer, and forces the marker in time. The marker is matched as token ids, not as text. So
-use control tokens, or a text that the model always writes with the same tokens. A control token of the marker is
-allowed if it continues the marker.
+it should consist of control tokens, or be a text that the model always writes with the same tokens. A control token of
+the marker is allowed only where it continues the marker.
 
-Source: Knuth, Morris, Pratt (1977), for the length of the marker's prefix that has been written after each token.
+Source: Knuth, Morris, Pratt (1977), for the length of the marker's prefix that ends at each token.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["ReasoningGate", "find_reasoning_end"]
 
 
 def find_reasoning_end(vocabulary: Vocabulary, end: str) -> list[int]:
-    """The ids of the end marker: in `<|close|>think<|sep|>`, names of control tokens mean these, and the rest is text.
+    """The ids of the end marker. Names of control tokens, as in `<|close|>think<|sep|>`, become these tokens.
 
     Raises:
         GuidedError: the marker is empty.
@@ -41,23 +41,23 @@ def find_reasoning_end(vocabulary: Vocabulary, end: str) -> list[int]:
     pieces = re.split(f"({'|'.join(map(re.escape, longest_first))})", end) if named else [end]
     ids = [id for piece in pieces for id in ([named[piece]] if piece in named else vocabulary.encode(piece))]
     if not ids:
-        raise GuidedError("reasoning_end is empty: name a control token, such as '</think>'")
+        raise GuidedError("reasoning_end is empty: pass the name of a control token, such as '</think>'")
     return ids
 
 
 class ReasoningGate:
-    """A matcher of reasoning, end marker and answer. For its methods, see `GrammarMatcher`."""
+    """A matcher of reasoning, end marker and answer. For its methods see `GrammarMatcher`."""
 
     def __init__(self, answer: ForkingMatcher, end: Sequence[int], vocabulary: Vocabulary) -> None:
         self._answer, self._end, self._vocabulary = answer, tuple(end), vocabulary
-        self._progress = [0]  # how many tokens of the marker are matched, after each token of the reasoning
-        self._answered = 0  # tokens of the answer
-        self._budget_bound = False  # the budget removed tokens from the last mask of the reasoning
+        self._matched = [0]  # after each token of the reasoning: how many tokens of the marker are matched
+        self._answer_length = 0  # number of tokens in the answer
+        self._budget_bound = False  # whether the budget removed tokens from the last mask of the reasoning
 
     @property
-    def is_open(self) -> bool:
+    def has_ended(self) -> bool:
         """Whether the reasoning has ended."""
-        return self._progress[-1] == len(self._end)
+        return self._matched[-1] == len(self._end)
 
     @property
     def answer(self) -> ForkingMatcher:
@@ -66,31 +66,31 @@ class ReasoningGate:
 
     @property
     def end_text(self) -> str:
-        """The end marker as text; a control token has none."""
+        """The end marker as text, without control tokens."""
         return self._vocabulary.decode(self._end).decode("utf-8", "replace")
 
     def watches(self, token: int) -> bool:
         """Whether a token may complete the end marker."""
-        return not self.is_open and token in self._end
+        return not self.has_ended and token in self._end
 
     @property
     def budget_bound(self) -> bool:
         """Whether the budget may have removed tokens from the last mask."""
-        return self._answer.budget_bound if self.is_open else self._budget_bound
+        return self._answer.budget_bound if self.has_ended else self._budget_bound
 
     def fill_next_token_bitmask(
         self, bitmask: npt.NDArray[np.int32], row: int = 0, *, max_tokens: int | None = None
     ) -> bool:
-        """During the reasoning, allow all text that leaves enough budget for the end marker and the shortest answer."""
-        if self.is_open:
+        """Fill a row. Reasoning is any text that leaves enough budget for the end marker and the shortest answer."""
+        if self.has_ended:
             return self._answer.fill_next_token_bitmask(bitmask, row, max_tokens=max_tokens)
-        room = None if max_tokens is None else max_tokens - 1 - self._answer.min_tokens_to_finish()
+        left = None if max_tokens is None else max_tokens - 1 - self._answer.min_tokens_to_finish()
         words = bitmask[row]
-        self._budget_bound = room is not None and room < len(self._end)
-        words[:] = 0 if self._budget_bound else _text(self._vocabulary)
+        self._budget_bound = left is not None and left < len(self._end)
+        words[:] = 0 if self._budget_bound else _text_row(self._vocabulary)
         for token in set(self._end):
             bit = np.int32(np.uint32(1 << token % 32).view(np.int32))
-            if self._continues(token) and (room is None or len(self._end) - self._after(token) <= room):
+            if self._continues(token) and (left is None or len(self._end) - self._matched_after(token) <= left):
                 words[token // 32] |= bit
             else:
                 words[token // 32] &= ~bit
@@ -98,61 +98,61 @@ class ReasoningGate:
 
     def accept_token(self, token: int, /) -> bool:
         """Accept a token; False if it is refused."""
-        if self.is_open:
+        if self.has_ended:
             accepted = self._answer.accept_token(token)
-            self._answered += accepted
+            self._answer_length += accepted
             return accepted
         if not self._continues(token):
             return False
-        self._progress.append(self._after(token))
+        self._matched.append(self._matched_after(token))
         return True
 
     def rollback(self, n: int, /) -> None:
-        """Take back the last n tokens. ValueError: there are fewer."""
-        if not 0 <= n < len(self._progress) + self._answered:
-            raise ValueError(f"cannot take back {n} of {len(self._progress) - 1 + self._answered} tokens")
-        answered = min(n, self._answered)
-        self._answer.rollback(answered)
-        self._answered -= answered
-        if n > answered:
-            del self._progress[answered - n :]
+        """Take back the last n tokens. Raises ValueError if there are fewer."""
+        if not 0 <= n < len(self._matched) + self._answer_length:
+            raise ValueError(f"cannot take back {n} of {len(self._matched) - 1 + self._answer_length} tokens")
+        count = min(n, self._answer_length)
+        self._answer.rollback(count)
+        self._answer_length -= count
+        if n > count:
+            del self._matched[count - n :]
 
     def fork(self) -> ReasoningGate:
-        """A copy in the same state, which moves independently."""
-        twin = ReasoningGate(self._answer.fork(), self._end, self._vocabulary)
-        twin._progress, twin._answered = list(self._progress), self._answered
-        return twin
+        """An independent copy in the same state."""
+        copy = ReasoningGate(self._answer.fork(), self._end, self._vocabulary)
+        copy._matched, copy._answer_length = list(self._matched), self._answer_length
+        return copy
 
     def forced_tokens(self) -> list[int]:
         """The forced tokens of the answer; none during the reasoning."""
-        return self._answer.forced_tokens() if self.is_open else []
+        return self._answer.forced_tokens() if self.has_ended else []
 
     def is_accepting(self) -> bool:
         """Whether the answer may end here."""
-        return self.is_open and self._answer.is_accepting()
+        return self.has_ended and self._answer.is_accepting()
 
     def is_terminated(self) -> bool:
         """Whether an end token was accepted."""
-        return self.is_open and self._answer.is_terminated()
+        return self.has_ended and self._answer.is_terminated()
 
     def min_tokens_to_finish(self) -> int:
         """The number of missing tokens of the marker plus those of the shortest answer."""
-        return len(self._end) - self._progress[-1] + self._answer.min_tokens_to_finish()
+        return len(self._end) - self._matched[-1] + self._answer.min_tokens_to_finish()
 
-    def _after(self, token: int) -> int:
+    def _matched_after(self, token: int) -> int:
         """How many tokens of the marker are matched after this token."""
-        matched = (*self._end[: self._progress[-1]], token)
+        matched = (*self._end[: self._matched[-1]], token)
         return next(n for n in range(len(matched), -1, -1) if self._end[:n] == matched[len(matched) - n :])
 
     def _continues(self, token: int) -> bool:
         """Whether a token continues the reasoning or the marker."""
-        return self._is_text(token) or (token in self._end and self._after(token) > 0)
+        return self._is_text(token) or (token in self._end and self._matched_after(token) > 0)
 
     def _is_text(self, token: int) -> bool:
-        return 0 <= token < self._vocabulary.size and is_allowed(_text(self._vocabulary), token)
+        return 0 <= token < self._vocabulary.size and is_allowed(_text_row(self._vocabulary), token)
 
 
 @lru_cache(maxsize=8)
-def _text(vocabulary: Vocabulary) -> npt.NDArray[np.int32]:
+def _text_row(vocabulary: Vocabulary) -> npt.NDArray[np.int32]:
     """The bitmask row of all tokens with text."""
     return row_of(vocabulary.size, [id for id in range(vocabulary.size) if vocabulary.token_bytes(id)])

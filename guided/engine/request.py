@@ -15,7 +15,7 @@ from guided.tools.tool import Tool
 
 __all__ = ["OTHERS_KEYWORDS", "Options", "Prompt", "Request", "check_numbers", "texts_of"]
 
-_MOST_DRAFTS = 64
+_MAX_DRAFTS = 64
 
 Prompt: TypeAlias = str | Sequence[Message] | Sequence[int] | Conversation
 
@@ -24,44 +24,44 @@ class Options(ConstraintOptions, total=False):
     r"""The options of a request, by keyword. Defaults are in parentheses.
 
     Attributes:
-        raw: the model continues the text of the prompt itself (False: if the model has a chat template, a text is a
-            message).
-        max_tokens: of the output's text, including forced tokens, without its end (256); fewer if the context is full.
+        raw: whether the model continues the text of the prompt itself (False: if the model has a chat template, a text
+            is a message).
+        max_tokens: the budget in tokens, including forced tokens, but not the end (256); less if the context is full.
         temperature (0: greedy), top_k, top_p, min_p, repetition_penalty, presence_penalty, frequency_penalty,
             logit_bias, allowed_token_ids, bad_words, min_tokens: see `SamplingParams`.
-        dialect, search, classes: of a constraint that is a regular expression, see `GrammarCompiler.compile_regex`.
-        registry: of a constraint that is a JSON Schema or a type: URI -> schema, for references to other documents.
+        dialect, search, classes: for a constraint that is a regular expression; see `GrammarCompiler.compile_regex`.
+        registry: for a constraint that is a JSON Schema or a type: URI -> schema, for references to other documents.
         whitespace, separators, indent, surrounding_whitespace, property_order, additional_properties, numbers, escapes,
-            classes, format, unknown_format, strict, max_string, max_items, max_digits, draft: of a constraint that is a
-            JSON Schema, a type or a function, or that has such parts, see `JsonSchemaOptions`. Defaults are those of
-            `JsonSchemaOptions.for_generation()`: one space after `,` and `:`, the plainest spellings, and no members
+            classes, format, unknown_format, strict, max_string, max_items, max_digits, draft: for a constraint that is
+            a JSON Schema, a type or a function, or that has such parts; see `JsonSchemaOptions`. Defaults are those of
+            `JsonSchemaOptions.for_generation()`: one space after `,` and `:`, the simplest spellings, and no members
             that the schema does not name.
-        stop: texts that end the output, see `Stops`. All stop options are refused under a constraint.
+        stop: texts that end the output, see `Stops`. All stop options are refused with a constraint.
         stop_token_ids, stop_regex, ignore_eos: see `Stops`.
-        include_stop_str_in_output: cut the text after the stop, not before it.
-        seed: None (the default) draws a fresh one, which the result reports. Output i of n has the seed + i.
-        score_forced: count the model's probability of forced tokens too, see `Result.removed_log_mass`. This costs one
-            more forward pass per output.
+        include_stop_str_in_output: cut the text after the stop, not before it (False).
+        seed: None (the default) draws a random seed, which the result reports. Output i of n uses seed + i.
+        score_forced: also count the model's probability of forced tokens (False), see `Result.removed_log_mass`. Costs
+            one more forward pass per output.
         logprobs, prompt_logprobs, logprobs_mode: see `LogprobParams` and `Result.logprobs`.
-        budget_ramp: the largest penalty (1.0). Once less is left of max_tokens than twice the shortest completion, it
-            lowers the logits of tokens that make the completion longer; it grows as the budget shrinks. So strings,
-            arrays and optional members end before they are cut. 0: they are only cut. See `Result.budget_bound`.
-        drafts: the most tokens to draft for a forward pass. They come from the draft model, if the engine has one (4),
-            else from an earlier occurrence of the last tokens in prompt or output (0). Drafts never change the output;
-            correct drafts make it faster.
-        reasoning_end: the control tokens, or text, that end the thinking of a reasoning model, such as "</think>". The
-            constraint begins after it, and `Result.reasoning` holds the thinking. None: the constraint begins at once.
-            Without a constraint, the answer is then constrained to UTF-8 without control tokens.
-        canonical: allow only tokens that the tokenizer itself would write (False): the output's tokens are the encoding
-            of its text. If the specification or the budget leaves no such token, others are allowed, see
-            `Result.non_canonical`. The first use takes some seconds for a large vocabulary.
-        heal_prompt: remove the last tokens of the prompt if a longer token could extend over its end, and begin the
-            output with their text (False), see `Result.healed`. For prompts that the model continues: `raw`. The new
-            tokens count as output. With `canonical` or `heal_prompt`, an answer without a constraint is as under
-            `reasoning_end`, but allows `stop` and `stop_regex`.
-        tools: the tools that may be called, see `Tool`. They may be called anywhere in free text (which is then
-            constrained to UTF-8 without other control tokens), or where a composed constraint has `tool.segment`. Their
-            results count as output.
+        budget_ramp: the largest penalty (1.0) for tokens that make the completion longer. It applies once less than
+            twice the shortest completion is left of max_tokens, and grows as the budget shrinks. So strings, arrays and
+            optional members end before they are cut. 0 disables it. See `Result.budget_bound`.
+        drafts: the maximum number of tokens to draft for each forward pass. They come from the draft model if the
+            engine has one (4), else from an earlier occurrence of the last tokens in prompt or output (0). Drafts never
+            change the output; correct drafts make it faster.
+        reasoning_end: the control tokens or text that end the reasoning of a model, such as "</think>". The constraint
+            applies to the text after them, and `Result.reasoning` holds the reasoning. None: the constraint applies
+            from the beginning. Without any constraint, the answer is restricted to UTF-8 without control tokens.
+        canonical: allow only tokens that the tokenizer itself would produce (False), so that the output's tokens are
+            the encoding of its text. If the specification or the budget leaves no such token, others are allowed; see
+            `Result.non_canonical`. The first use takes a few seconds for a large vocabulary.
+        heal_prompt: remove the last tokens of the prompt if a longer token could extend past its end, and begin the
+            output with their text (False); see `Result.healed`. For prompts that the model continues (`raw`). The new
+            tokens count as output. With `canonical` or `heal_prompt`, an answer without a constraint is restricted as
+            with `reasoning_end`, but `stop` and `stop_regex` are allowed.
+        tools: the tools that the model may call, see `Tool`: anywhere in free text (which is then constrained to UTF-8
+            without other control tokens), or where a composed constraint contains `tool.segment`. Their results count
+            as output.
     """
 
     raw: bool
@@ -105,15 +105,15 @@ OTHERS_KEYWORDS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("response_model", "output_type", "type"), f"{_CONSTRAINT}: the type itself"),
     **dict.fromkeys(("regex", "guided_regex"), f"{_CONSTRAINT}: a string is a regular expression"),
     **dict.fromkeys(("choice", "choices", "guided_choice"), f"{_CONSTRAINT}: a list of strings"),
-    **dict.fromkeys(("grammar", "guided_grammar"), f"{_CONSTRAINT}: what a GrammarCompiler made"),
+    **dict.fromkeys(("grammar", "guided_grammar"), f"{_CONSTRAINT}: a compiled grammar"),
     "messages": "messages are the first argument, as in generate(messages)",
     "prompt_token_ids": "token ids are the first argument, as in generate(ids)",
-    "stream": "engine.stream(prompt) gives the text as it comes",
-    "do_sample": "temperature above 0 samples, 0 is greedy",
+    "stream": "engine.stream(prompt) yields the text as it is generated",
+    "do_sample": "use temperature: above 0 the engine samples, 0 is greedy",
     "num_return_sequences": "n",
-    "add_generation_prompt": "the chat template is applied to a text, unless raw=True",
+    "add_generation_prompt": "the chat template is always applied to a text, except with raw=True",
 }
-"""Keywords of other libraries: what they are called here, or how what they mean is given."""
+"""Keywords of other libraries -> the name of the same option here, or a hint what to do instead."""
 
 
 @keywords_checked_class({"schema": _CONSTRAINT})
@@ -144,19 +144,19 @@ def check_numbers(n: object, max_tokens: object, drafts: object, budget_ramp: ob
         OptionError: an option is out of range; the message names it.
     """
     if not isinstance(n, int) or isinstance(n, bool) or n < 1:
-        raise OptionError(f"n is {brief(n)}, at least one output is needed", option="n")
+        raise OptionError(f"n is {brief(n)}, but must be a positive integer", option="n")
     if not isinstance(max_tokens, int) or isinstance(max_tokens, bool) or max_tokens < 1:
-        raise OptionError(f"max_tokens is {brief(max_tokens)}, at least one token is needed", option="max_tokens")
+        raise OptionError(f"max_tokens is {brief(max_tokens)}, but must be a positive integer", option="max_tokens")
     drafts = 0 if drafts is None else drafts
-    if not isinstance(drafts, int) or isinstance(drafts, bool) or not 0 <= drafts <= _MOST_DRAFTS:
-        raise OptionError(f"drafts is {brief(drafts)}, it must be 0 to {_MOST_DRAFTS}", option="drafts")
+    if not isinstance(drafts, int) or isinstance(drafts, bool) or not 0 <= drafts <= _MAX_DRAFTS:
+        raise OptionError(f"drafts is {brief(drafts)}, but must be an integer from 0 to {_MAX_DRAFTS}", option="drafts")
     if isinstance(budget_ramp, bool) or not isinstance(budget_ramp, int | float) or not 0 <= budget_ramp <= 100:
-        raise OptionError(f"budget_ramp is {brief(budget_ramp)}, it must be 0 to 100", option="budget_ramp")
+        raise OptionError(f"budget_ramp is {brief(budget_ramp)}, but must be from 0 to 100", option="budget_ramp")
     for name, flag in flags.items():
         if not isinstance(flag, bool):
-            raise OptionError(f"{name} is {brief(flag)}, it must be True or False", option=name)
+            raise OptionError(f"{name} is {brief(flag)}, but must be True or False", option=name)
 
 
 def texts_of(name: str, given: str | Sequence[str] | None) -> tuple[str, ...]:
-    """The texts of an option that takes one or several."""
+    """The texts of an option that takes one text or several."""
     return (given,) if isinstance(given, str) else tuple(read_items(name, given or ()))

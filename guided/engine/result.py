@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, Generic, Literal
 
+from guided.engine.fields import ChoiceRecord, Field
 from guided.errors import short
 from guided.sampling.logprobs import TokenLogprobs
 
@@ -26,17 +27,17 @@ FinishReason = Literal["stop", "length"]
 
 @dataclass(slots=True)
 class Timings:
-    """Seconds, by perf_counter. On an accelerator `forward` is the time to launch a pass, and `sample` includes the
-    wait for it.
+    """Times in seconds, by perf_counter. On an accelerator `forward` is the time to launch a pass, and `sample`
+    includes waiting for it.
 
     Attributes:
-        prefill: the forward passes over the prompt and the forced tokens after it (0 if a sample shares the prompt).
-        forward: each later forward pass, including the share of other sequences.
-        mask: the matcher's time to fill each applied mask. Other work for a step counts in `total` only.
-        sample: each step's masking of logits and choice of a token.
+        prefill: the forward passes over the prompt and the forced tokens after it (0 if another sample has read them).
+        forward: each later forward pass, including the work for other sequences.
+        mask: the matcher's time to fill each applied mask. Other work for a step counts only in `total`.
+        sample: for each step, masking the logits and choosing a token.
         drafted: the number of drafted tokens.
-        held: the number of drafted tokens that were then chosen.
-        total: all rounds in which the output took part, including the share of other sequences.
+        held: the number of accepted drafts.
+        total: all rounds in which the output took part, including the work for other sequences.
     """
 
     prefill: float = 0.0
@@ -48,7 +49,7 @@ class Timings:
     total: float = 0.0
 
     def add_forward(self, seconds: float, *, prompt: bool) -> None:
-        """Count a forward pass, over the prompt or after it."""
+        """Record a forward pass over the prompt, or a later one."""
         if prompt:
             self.prefill += seconds
         else:
@@ -62,10 +63,10 @@ class Timings:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A call in an output.
+    """A tool call in an output.
 
     Attributes:
-        tool: its name.
+        tool: the name of the tool.
         text: the arguments, as the model wrote them.
         result: the result in the output; empty if it did not fit the budget.
     """
@@ -77,9 +78,9 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class BudgetBound:
-    """The effect of the budget alone on an output. It removes tokens that the specification allows if no complete
-    output would fit after them. When little is left, it also lowers the probability of tokens that make the output
-    longer (see `Options.budget_ramp`).
+    """The effect of the budget alone on an output. The budget removes tokens that the specification allows if no
+    complete output would fit after them. When little is left of it, it also lowers the probability of tokens that make
+    the output longer (see `Options.budget_ramp`).
 
     Attributes:
         steps: the number of choices that it affected.
@@ -90,7 +91,7 @@ class BudgetBound:
     mass: float = 0.0
 
     def with_step(self, mass: float) -> BudgetBound:
-        """A copy with one more choice."""
+        """A copy with one more affected choice."""
         return BudgetBound(self.steps + 1, self.mass + mass)
 
 
@@ -101,39 +102,39 @@ _UNBOUND: Final = BudgetBound()
 class Result(Generic[ValueT_co]):
     """One output.
 
-    For type checkers its parameter is the type of the value: `Result[Person]` if the class is the constraint,
-    `Result[str]` for a regular expression or a choice, and `Result[object]` if only the specification determines it.
+    For type checkers, its parameter is the type of the value: `Result[Person]` if the class is the constraint,
+    `Result[str]` for a regular expression or a choice, and `Result[object]` for other specifications.
 
     Attributes:
         text: the decoded output, without the end token. It contains a stop only if the request asked for that.
-        reasoning: the model's thinking before the text, if `reasoning_end` was given.
-        tokens: the ids of reasoning and text, in order, that begin before the text's end (a stop may cut the last one
-            in two).
+        reasoning: the model's reasoning before the text, if `reasoning_end` was given.
+        tokens: the ids of reasoning and text, in order. A stop may end the text within the last token.
         token_masks: for each of `tokens`, 1 if it was sampled, 0 if the grammar or a tool forced it.
-        finish_reason: "stop": the model, the grammar or a stop ended the text. "length": the budget did; only without a
-            constraint.
-        cut: whether the budget ended a text that could have continued: free text, or text under a constraint without
-            an end of its own, such as "[a-z ]+". The text satisfies the constraint even then.
+        finish_reason: "stop": the model, the grammar or a stop ended the text. "length": the budget ended it; only
+            without a constraint.
+        record: what `fields` is computed from; None without a constraint.
+        cut: whether the budget ended a text that could have continued: free text, or the text of a constraint that
+            never has to end, such as "[a-z ]+". The text satisfies the constraint even then.
         timings: see `Timings`.
         removed_log_masses: for each choice, -log of the model's probability (temperature 1) of all allowed tokens; 0 if
             no likely token was masked. The penalty that the budget ramp applied to the chosen token
             (`Options.budget_ramp`) is subtracted. The entries belong to the tokens with a 1 in `token_masks`, in order;
-            an entry after these belongs to the end token, or to a token that a stop removed.
+            a last entry may belong to the end token, or to a token that a stop removed.
         removed_log_mass: their sum. With `score_forced` it includes -log of the model's probability of each forced
             token (except those of tool results), and exp(-removed_log_mass) is the importance weight.
         budget_bound: the effect of the budget alone; see `BudgetBound`.
-        captures: the captures of the grammar: name -> its texts, in the order in which they begin.
+        captures: the captures of the grammar: name -> texts, in the order in which they begin.
         seed: reproduces this output (with n=1 and the same arguments).
         prompt_tokens: the number of tokens before the output.
-        parse: makes the value of the text; None: the text has no value.
+        parse: parses the text into `value`; None: the text has no value.
         stop: the stop text, stop pattern or stop token that ended the text.
-        logprobs: for each of `tokens` its log probabilities, None for a forced one without `score_forced`. None: they
-            were not requested.
-        prompt_logprobs: the same for the prompt's tokens; None for the first, which has no predecessor.
-        tool_calls: the calls of tools, in order.
-        healed: the end of the prompt that the first of `tokens` spell again (`heal_prompt`); not part of `text`.
-        non_canonical: how many of `tokens` the tokenizer would not have written (`canonical`), including those of tool
-            results; 0: they are the encoding of `healed` and `text`.
+        logprobs: for each of `tokens`, its log probabilities; None for a forced token without `score_forced`. None if
+            they were not requested.
+        prompt_logprobs: the same for the tokens of the prompt; None for the first token.
+        tool_calls: the tool calls, in order.
+        healed: the end of the prompt that the first of `tokens` spell again (`heal_prompt`). It is not part of `text`.
+        non_canonical: how many of `tokens` the tokenizer would not have produced (`canonical`), including those of tool
+            results. 0: they are the encoding of `healed` and `text`.
     """
 
     text: str
@@ -156,27 +157,45 @@ class Result(Generic[ValueT_co]):
     healed: str = ""
     non_canonical: int = 0
     cut: bool = False
+    record: ChoiceRecord | None = field(default=None, repr=False, compare=False)
 
     def __repr__(self) -> str:
         return f"Result({short(self.text)}, {len(self.tokens)} tokens, finish_reason={self.finish_reason!r})"
 
     @cached_property
     def value(self) -> ValueT_co:
-        """The parsed text if the constraint is JSON or a type, the text itself for a regular expression or a choice,
+        """The parsed text if the constraint is JSON or a type; the text itself for a regular expression or a choice;
         None without a constraint.
 
         For a type it is an instance of the type (see `guided.frontends.python_types.value_readers`): a dataclass or
         pydantic model, a member of an Enum, a set, a date. For a function it is the arguments, as
         `inspect.BoundArguments`.
 
-        The text is parsed on first access. Errors of Python's own parsers pass through: ValueError for an integer of
-        more digits than `sys.set_int_max_str_digits` allows, RecursionError for very deep nesting, pydantic's
+        The text is parsed on first access. Errors of Python's own parsers are not caught: ValueError for an integer
+        with more digits than `sys.set_int_max_str_digits` allows, RecursionError for very deep nesting, pydantic's
         ValidationError if a model checks more than its schema says. SpecError, with the location: a class inside the
-        type refuses its values (`__post_init__`), or the value nests deeper than `python_values.DEEPEST`.
+        type refuses its values (`__post_init__`), or the value nests deeper than `value_readers.MAX_DEPTH`.
         """
-        if self.parse is None or self.finish_reason != "stop":  # never under a constraint: that ends complete
+        if self.parse is None or self.finish_reason != "stop":  # with a constraint it is never "length"
             return None  # type: ignore[return-value]
         return self.parse(self.text)
+
+    @cached_property
+    def fields(self) -> dict[str, Field]:
+        """The values in the text, and how sure the model was of each; see `Field`.
+
+        The keys are JSON Pointers (without those of containers that are not empty) if the constraint is JSON or a type,
+        names of captures if the grammar has captures, and otherwise "" for the whole text. Empty without a constraint.
+        """
+        if self.record is None:
+            return {}
+        is_json = self.parse is not None and self.parse is not str
+        return self.record.fields(self.text, self.token_masks, self.removed_log_masses, is_json=is_json)
+
+    def doubtful(self, threshold: float = 0.5) -> dict[str, Field]:
+        """The fields with a `confidence` below the threshold, the least confident first."""
+        doubtful = [one for one in self.fields.items() if one[1].confidence < threshold]
+        return dict(sorted(doubtful, key=lambda one: one[1].confidence))
 
     @property
     def tokens_per_second(self) -> float:
@@ -190,11 +209,11 @@ class StreamEvent(Generic[ValueT_co]):
 
     Attributes:
         tokens: their ids; empty in the last event.
-        text: the text that they add. Incomplete characters and possible beginnings of a stop are held back.
-        forced: the grammar or a tool forced all tokens of this event.
+        text: the text that they add. Incomplete characters and possible beginnings of a stop are withheld.
+        forced: whether the grammar or a tool forced all tokens of this event.
         result: in the last event, the complete result.
-        logprobs: of each token, as in the result.
-        reasoning: the text is thinking, not the answer. It is not part of `result.text`.
+        logprobs: the log probabilities of each token, as in the result.
+        reasoning: whether the text is reasoning instead of the answer. It is not part of `result.text`.
         budget_bound: the effect of the budget alone on the output so far.
         captures: the captures so far, including incomplete texts; see `Result.captures`. They may change with later
             text if the grammar is ambiguous.

@@ -1,7 +1,7 @@
-"""Runs a model over the new tokens of some sequences: token ids in, logits of the last positions out.
+"""Runs a model over the new tokens of some sequences. In: token ids. Out: the logits of the last positions.
 
-This is the only module in which model, cache and attention meet. The scheduler decides which sequences run, and how
-many tokens of each.
+Only this module combines model, cache and attention. The scheduler decides which sequences run, and how many tokens of
+each.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from guided.errors import brief
 from guided.kernels.transfer import send
 from guided.kv.cache import CacheShape, KVCache, Lease
 from guided.kv.paged import PagedCache
-from guided.kv.quantised import QuantisedCache, quantised
+from guided.kv.quantised import QuantisedCache, packed_shape
 from guided.models.decoder import Decoder, caps_scores
 from guided.models.model import Model
 
@@ -38,10 +38,10 @@ __all__ = [
 ]
 
 KVDtype: TypeAlias = Literal["auto", "int8"]
-"""The type of the stored keys and values; "auto" is the one that the model computes, or bfloat16 where weights stay
+"""The type of the stored keys and values. "auto": the type that the model computes, or bfloat16 where weights stay
 quantised."""
 
-_POSITIONS = 4096  # the least capacity of the default cache
+_MIN_POSITIONS = 4096  # the minimum capacity of the default cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Chunk:
     """The next tokens of one sequence. Their positions must have been reserved in its lease.
 
     Attributes:
-        lease: the cache positions of the sequence's keys and values.
+        lease: the sequence's lease of the cache.
         tokens: ids, at least one.
         keep: how many of the last positions need logits.
     """
@@ -61,11 +61,11 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """One token for each of several sequences, chosen on the device and unknown to the host. The logits after each
-    token are kept.
+    """One token for each of several sequences, chosen on the device and not yet known to the host. The logits after all
+    of them are kept.
 
     Attributes:
-        leases: of the sequences; the position of the token must have been reserved.
+        leases: the leases of the sequences, each with a position reserved for the token.
         tokens: int64 (leases,), on the device.
     """
 
@@ -80,24 +80,24 @@ def cache_shape(model: Model) -> CacheShape:
 
 
 def default_blocks(model: Model) -> tuple[int, int]:
-    """The number of blocks of a default cache (for twice the model's context), and the positions in each block."""
+    """The number of blocks in a default cache (for twice the model's context), and the positions in each block."""
     size = 16 if model.device.type == "cpu" else 256  # flash attention needs 256; the CPU's kernel takes any size
-    return -(-max(2 * model.config.context, _POSITIONS) // size), size
+    return -(-max(2 * model.config.context, _MIN_POSITIONS) // size), size
 
 
 def check_kv_dtype(kv_dtype: str) -> None:
     """Raise ValueError unless it is a `KVDtype`."""
     if kv_dtype not in (known := get_args(KVDtype)):
-        raise ValueError(f"kv_dtype is {brief(kv_dtype)}; known are {' and '.join(map(repr, known))}")
+        raise ValueError(f"kv_dtype is {brief(kv_dtype)}, but must be {' or '.join(map(repr, known))}")
 
 
 def default_cache(model: Model, kv_dtype: KVDtype) -> KVCache:
-    """A paged cache with `default_blocks` blocks. Raises as `check_kv_dtype` does."""
+    """A paged cache with `default_blocks` blocks. Raises the error of `check_kv_dtype`."""
     check_kv_dtype(kv_dtype)
     shape = cache_shape(model)
     if kv_dtype == "auto":
         return PagedCache(shape, *default_blocks(model))
-    return QuantisedCache(PagedCache(quantised(shape), *default_blocks(model)), shape)
+    return QuantisedCache(PagedCache(packed_shape(shape), *default_blocks(model)), shape)
 
 
 class ModelRunner:
@@ -116,8 +116,8 @@ class ModelRunner:
 
         Args:
             model: the model.
-            cache: of its `cache_shape`.
-            capture: makes the graphs (graphs.py) of passes over a paged cache on CUDA; `CudaCapture` by default.
+            cache: a cache with the model's `cache_shape`.
+            capture: captures the graphs (graphs.py) of passes over a paged cache on CUDA; `CudaCapture` by default.
             invariant: see `step_attention`.
         """
         self.model, self.cache = model, cache
@@ -128,24 +128,24 @@ class ModelRunner:
     def step(self, chunks: Sequence[Chunk], ahead: Ahead | None = None) -> Tensor:
         """Run one forward pass over chunks, and over tokens that the host does not know yet.
 
-        The positions of such tokens are not recorded. `cache.advance` records them once the tokens are known. If the
-        tokens turn out different, the next pass overwrites the positions.
+        The cache does not record the positions of such tokens. The caller does so with `cache.advance` once the tokens
+        are known. If they turn out to be different, the next pass overwrites the positions.
 
         Returns:
             Float32 logits of the kept positions, in order, shape (sum of `keep`, vocab_size). The caller owns them. On
-            an accelerator the pass has been launched, but may not have ended.
+            an accelerator, the pass has been launched but may not have finished.
         """
-        every = [*chunks, *(Chunk(lease, [0]) for lease in ahead.leases)] if ahead is not None else chunks
-        counts = [len(chunk.tokens) for chunk in every]
+        all_chunks = [*chunks, *(Chunk(lease, [0]) for lease in ahead.leases)] if ahead is not None else chunks
+        counts = [len(chunk.tokens) for chunk in all_chunks]
         kept_positions = [
-            at for c, end in zip(every, accumulate(counts), strict=True) for at in range(end - c.keep, end)
+            at for c, end in zip(all_chunks, accumulate(counts), strict=True) for at in range(end - c.keep, end)
         ]
         batch = Batch(
-            tokens=[token for chunk in every for token in chunk.tokens],
+            tokens=[token for chunk in all_chunks for token in chunk.tokens],
             counts=counts,
-            lengths=[c.lease.length + n for c, n in zip(every, counts, strict=True)],
+            lengths=[c.lease.length + n for c, n in zip(all_chunks, counts, strict=True)],
             kept_positions=kept_positions,
-            plan=self.cache.plan([chunk.lease for chunk in every], counts),
+            plan=self.cache.plan([chunk.lease for chunk in all_chunks], counts),
             ahead=None if ahead is None else ahead.tokens,
         )
         logits = self.run(batch)
@@ -155,7 +155,7 @@ class ModelRunner:
 
     @torch.inference_mode()
     def run(self, batch: Batch) -> Tensor:
-        """The logits of `step`."""
+        """Run the pass of `step`, and return its logits."""
         hidden = self._forward(batch)
         if not batch.kept_positions:
             return hidden.new_empty((0, self.model.config.vocab_size), dtype=torch.float32)

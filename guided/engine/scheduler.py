@@ -1,8 +1,8 @@
-"""Continuous batching: which sequences run in the next forward pass, and how many of their tokens.
+"""Continuous batching: decides which sequences run in the next forward pass, and how many of their tokens.
 
 The scheduler takes `Task`s, alone or in groups that share a prompt, and returns events from each `step`. A step is one
 forward pass over a chunk of each running sequence: one token for most of them, several forced tokens for some, a chunk
-of the prompt for others, and never more than `token_budget` tokens together. Decoding sequences have precedence, so
+of the prompt for others, and never more than `token_budget` tokens in total. Decoding sequences have precedence, so
 long prompts are read in chunks while the others continue (chunked prefill). These chunks add at most about
 `long_seconds` to a pass in which others decode. A short prompt is read beside an earlier long one. Once the pass is
 launched, the bitmask rows of all sequences are filled. Only then are the logits read, so filling overlaps with the
@@ -15,13 +15,13 @@ sequences continue meanwhile, and a compilation error ends only this task.
 Order: by priority, then first come, first served. When the cache is full, the last sequence in this order is preempted:
 its keys and values are dropped, and computed again later. Its output does not change. A sequence that does not fit into
 an empty cache fails with MemoryError. The samples of one prompt wait until the first of them has read it. Then they
-continue from a fork of its cache and from its logits. An error of one sequence does not affect the others. A slow
-matcher does not delay them either: its steps run on other threads (stepper.py).
+continue from a fork of its cache and from its logits. An error in one sequence does not affect the others, nor does a
+slow matcher delay them: its steps run on other threads (stepper.py).
 
 On CUDA the scheduler *runs ahead*: the next pass starts before the host has seen its tokens, which stay on the device.
-While the pass runs, the host reads these tokens and fills the masks for the next choice. If a sequence has ended or its
-grammar forces tokens, its pass was useless: its logits are dropped, and it joins the next pass. Sequences with tools or
-drafts need their tokens first, and do not run ahead. The order of events is the same.
+While the pass runs, the host reads these tokens and fills the masks for the next choice. If a sequence turns out to
+have ended or to have forced tokens, its logits are dropped, and it joins the next pass if it continues. Sequences with
+tools or drafts must see their tokens first, so they do not run ahead. The order of events is the same.
 
 A choice is a function of seed, position and logits, so on a CPU no output depends on the batch composition.
 """
@@ -39,8 +39,8 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from guided.engine.answers import Answers, Flight
-from guided.engine.long_chunks import SHORT, LongChunks, first_in_order, shares
+from guided.engine.answers import Answers, PendingChoices
+from guided.engine.long_chunks import SHORT, LongChunks, divide_tokens, first_in_order
 from guided.engine.prepare_masks import prepare_masks
 from guided.engine.runner import Ahead, Chunk, ModelRunner
 from guided.engine.step_requests import Draft, Forward, LogitRows
@@ -50,7 +50,7 @@ from guided.sampling.choice import Choose
 
 __all__ = ["Scheduler"]
 
-_PATIENCE: Final = 0.005  # seconds
+_WAIT: Final = 0.005  # seconds to wait for another thread if there is nothing else to do
 
 
 class Scheduler:
@@ -58,10 +58,10 @@ class Scheduler:
 
     Attributes:
         runner: the model and its cache.
-        token_budget: tokens of one forward pass.
+        token_budget: the maximum number of tokens in one forward pass.
         runs_ahead: whether passes start before the host knows their tokens.
-        max_running: the most tasks with a lease of the cache at once.
-        preemptions: number of preemptions.
+        max_running: the maximum number of tasks that have a lease of the cache at the same time.
+        preemptions: number of preemptions so far.
         prefix_queries, prefix_hits: prompt tokens that were looked up in the cache, and those that were found.
     """
 
@@ -75,7 +75,7 @@ class Scheduler:
         max_running: int = 256,
         run_ahead: bool | None = None,
     ) -> None:
-        """`run_ahead`: None means on CUDA only."""
+        """`run_ahead`: None: only on CUDA."""
         self.runner, self._cache = runner, runner.cache
         self._long_chunks = LongChunks(long_seconds)
         self.token_budget, self.max_running = token_budget, max_running
@@ -89,7 +89,7 @@ class Scheduler:
         self._answers = Answers[Task](draft)
         on_cuda = runner.model.device.type == "cuda"
         self.runs_ahead = runner.can_run_ahead and (on_cuda if run_ahead is None else run_ahead)
-        self._flight: Flight[Task] | None = None
+        self._pending: PendingChoices[Task] | None = None
         self.preemptions = 0
         self.prefix_queries = self.prefix_hits = 0
 
@@ -99,22 +99,22 @@ class Scheduler:
 
     @property
     def compiling(self) -> int:
-        """Tasks that wait for their grammar."""
+        """The number of tasks that wait for their grammar."""
         return sum(len(group) for _, group in self._compiling)
 
     @property
     def waiting(self) -> int:
-        """Tasks that wait for space in the cache, without followers."""
+        """The number of tasks that wait for space in the cache, without followers."""
         return len(self._waiting)
 
     @property
     def running(self) -> int:
-        """Tasks that have a lease of the cache."""
+        """The number of tasks that have a lease of the cache."""
         return len(self._running)
 
     @property
     def prefilling(self) -> int:
-        """Running tasks that have not read their whole prompt."""
+        """The number of running tasks that have not read their whole prompt."""
         return sum(not task.sequence.prompt_is_read for task in list(self._running))
 
     def add(self, group: Items[Task]) -> None:
@@ -138,31 +138,31 @@ class Scheduler:
         if alive:
             leader, *others = alive
             for task in others:
-                together = (task.read, task.keep) == (leader.read, leader.keep)
+                together = (task.tokens, task.keep) == (leader.tokens, leader.keep)
                 leader.followers.append(task) if together else heappush(self._waiting, task)
             heappush(self._waiting, leader)
 
     def cancel(self, task: Task) -> None:
-        """Stop a task in any state and release its memory. A task that is done is left as it is."""
+        """Stop a task in any state and release its memory. For a task that is done this does nothing."""
         self._finish(task)
         for entry in [e for e in self._compiling if e[0] is task.future and all(other.done for other in e[1])]:
             self._compiling.remove(entry)
-            entry[0].cancel()  # nothing, where it is being compiled already: that ends at its limits
-        if self._flight is not None and all(other.done for other in self._flight):
-            self._flight = None
+            entry[0].cancel()  # has no effect once compilation has begun; that ends at its limits
+        if self._pending is not None and all(other.done for other in self._pending):
+            self._pending = None
 
     def step(self) -> list[tuple[Task, Outcome]]:
-        """One round: admit tasks, run one forward pass, return the outcomes. Those of one task are in order."""
+        """One round: admit tasks, run one forward pass, return the outcomes. Outcomes of the same task are in order."""
         begin = perf_counter()
         self._take_compiled()
         self._take_background_steps(0.0)
         self._admit()
         ahead = self._reserve_ahead()
         planned = self._plan(self.token_budget - len(ahead))
-        if planned or self._flight is not None:
+        if planned or self._pending is not None:
             self._run(planned, ahead)
         else:
-            self._take_background_steps(_PATIENCE)
+            self._take_background_steps(_WAIT)
         seconds = perf_counter() - begin
         for task in (*(task for task, _ in planned), *ahead):
             task.sequence.timings.total += seconds
@@ -171,9 +171,9 @@ class Scheduler:
 
     # ---- admission and planning
     def _take_compiled(self) -> None:
-        """Start the tasks whose grammars are compiled; wait for one briefly if there is nothing else to do."""
+        """Start the tasks whose grammars are compiled. Wait briefly for one if there is nothing else to do."""
         if self._compiling and not (self._waiting or self._running or self._outcomes):
-            wait([future for future, _ in self._compiling], _PATIENCE, FIRST_COMPLETED)
+            wait([future for future, _ in self._compiling], _WAIT, FIRST_COMPLETED)
         ready = [entry for entry in self._compiling if entry[0].done()]
         for future, group in ready:
             self._compiling.remove((future, group))
@@ -189,9 +189,9 @@ class Scheduler:
                 task.sequence = task.stepper.sequence
             self._begin(alive)
 
-    def _take_background_steps(self, patience: float) -> None:
-        """Continue tasks whose steps on other threads have ended; wait up to `patience` seconds for one."""
-        for task, outcome in self._background_steps.done(patience) if self._background_steps else ():
+    def _take_background_steps(self, timeout: float) -> None:
+        """Continue tasks whose steps on other threads have ended. Wait up to `timeout` seconds for one."""
+        for task, outcome in self._background_steps.take_finished(timeout) if self._background_steps else ():
             self._process_outcome(task, outcome)
 
     def _admit(self) -> None:
@@ -199,62 +199,62 @@ class Scheduler:
         while self._waiting and len(self._running) < self.max_running:
             task = self._waiting[0]
             if not task.done:
-                lease = self._cache.open(task.read, keep=task.keep, salt=task.salt)
-                if self._running and len(task.read) - lease.length > self._cache.available:
+                lease = self._cache.open(task.tokens, keep=task.keep, salt=task.salt)
+                if self._running and len(task.tokens) - lease.length > self._cache.available:
                     self._cache.close(lease)
                     return
                 task.lease = lease
                 self._running.append(task)
                 if not task.admitted:
                     task.admitted = perf_counter()
-                    self.prefix_queries += len(task.read)
+                    self.prefix_queries += len(task.tokens)
                     self.prefix_hits += lease.length
             heappop(self._waiting)
 
     def _reserve_ahead(self) -> list[Task]:
-        """The tasks that read their next token in this step before it is known; room for it is reserved."""
-        able = [task for task in self._flight or () if self._may_go_on(task)]
-        short = [task for task in self._running if 0 < task.missing <= SHORT] if able else []
-        if len(able) + sum(task.missing for task in short) > self.token_budget:
-            able = first_in_order(set(able), short, self.token_budget)
-        return [task for task in able if self._cache.reserve(task.open_lease, 1)]
+        """The tasks that read their next token in this step before it is known. Reserves a position for it."""
+        candidates = [task for task in self._pending or () if self._may_need_token(task)]
+        short = [task for task in self._running if 0 < task.unread <= SHORT] if candidates else []
+        if len(candidates) + sum(task.unread for task in short) > self.token_budget:
+            candidates = first_in_order(set(candidates), short, self.token_budget)
+        return [task for task in candidates if self._cache.reserve(task.open_lease, 1)]
 
-    def _may_go_on(self, task: Task) -> bool:
-        """Whether a task whose token is being chosen may need a token after it."""
+    def _may_need_token(self, task: Task) -> bool:
+        """Whether a task whose token is being chosen may need another token after it."""
         is_slow = task.stepper is not None and task.stepper.is_slow
         return not task.done and not is_slow and task.sequence.left > 1
 
     def _plan(self, left: int) -> list[tuple[Task, int]]:
-        """Divide the `left` tokens of this step among the tasks, and reserve their positions."""
+        """Divide this step's remaining `left` tokens among the tasks, and reserve their positions."""
         planned = dict[Task, int]()
-        for task, number in shares(self._running, left, self._long_chunks):
+        for task, number in divide_tokens(self._running, left, self._long_chunks):
             if not number or task.lease is None:
-                continue  # without a lease: preempted by an earlier task
+                continue  # no lease: an earlier task has preempted it
             if self._reserve(task, number, planned):
                 planned[task] = number
         return list(planned.items())
 
     def _reserve(self, task: Task, number: int, planned: Collection[Task]) -> bool:
-        """Reserve positions for a task; preempt tasks behind it if necessary."""
+        """Reserve positions for a task; preempt later tasks if necessary. False: it was preempted itself, or failed."""
         while not self._cache.reserve(task.open_lease, number):
             idle = (other for other in self._running if other not in planned and not self._is_waited_for(other))
             last = max(idle, default=task)
             if last is not task:
                 self._preempt(last)
-            elif len(self._running) > 1:  # the others hold the memory, and give it back
+            elif len(self._running) > 1:  # the others hold the memory, and will release it
                 self._preempt(task)
                 return False
             else:
-                message = f"{len(task.read)} tokens do not fit into a cache of {self._cache.capacity}"
+                message = f"{len(task.tokens)} tokens do not fit into a cache of {self._cache.capacity} positions"
                 self._finish(task, MemoryError(message))
                 return False
         return True
 
     def _is_waited_for(self, task: Task) -> bool:
-        return task in self._background_steps or (self._flight is not None and task in self._flight)
+        return task in self._background_steps or (self._pending is not None and task in self._pending)
 
     def _preempt(self, task: Task) -> None:
-        """Drop a task's keys and values and put it back into the queue; it will read its tokens again."""
+        """Drop a task's keys and values and put it back into the queue. It will read its tokens again."""
         self._cache.close(task.open_lease)
         task.lease, task.rows = None, []
         self._answers.forget(task)
@@ -266,74 +266,74 @@ class Scheduler:
     def _run(self, planned: list[tuple[Task, int]], ahead: list[Task]) -> None:
         tasks = [task for task, _ in planned]
         chunks = [task.chunk(number) for task, number in planned]
-        long = sum(number for task, number in planned if task.missing > SHORT)
+        long = sum(number for task, number in planned if task.unread > SHORT)
         begin = perf_counter()
         try:
             logits = self._forward(chunks, ahead)
         except Exception as error:  # out of memory or a broken model: every task of the pass fails
             for task in (*tasks, *ahead):
                 self._finish(task, error)
-            self._land([])
+            self._take_pending_choices([])
             return
         seconds = perf_counter() - begin
         self._long_chunks.record(seconds, long)
-        lost = self._land(ahead)
+        wasted = self._take_pending_choices(ahead)
         tasks += ahead
-        if self.runs_ahead:  # an accelerator is still computing: the first access to the logits waits for it
-            prepare_masks(task.stepper for task in tasks if task.stepper is not None and task not in lost)
-        for task in (task for task in tasks if task not in lost):
+        if self.runs_ahead:  # the accelerator is still computing, and the first access to the logits will wait for it
+            prepare_masks(task.stepper for task in tasks if task.stepper is not None and task not in wasted)
+        for task in (task for task in tasks if task not in wasted):
             self._fill_mask(task)
         counts, first = [*(chunk.keep for chunk in chunks), *(1 for _ in ahead)], 0
         assert len(logits) == sum(counts), f"{len(logits)} rows of logits, not {sum(counts)}"
         for task, number in zip(tasks, counts, strict=True):
-            if task not in lost:
+            if task not in wasted:
                 task.sequence.timings.add_forward(seconds, prompt=not task.sequence.prompt_is_read)
-                self._receive(task, LogitRows(logits, first, number))
+                self._collect_logits(task, LogitRows(logits, first, number))
             first += number
         self._answer()
 
-    def _receive(self, task: Task, part: LogitRows) -> None:
-        """Take the logits of a pass. Once all are there, continue."""
+    def _collect_logits(self, task: Task, part: LogitRows) -> None:
+        """Collect the logits of a pass. Once the task has all the logits that it needs, continue it."""
         if part.number:
             task.rows.append(part)
-        if task.missing == 0:
+        if task.unread == 0:
             rows = task.rows[0] if len(task.rows) == 1 else LogitRows.joined(task.rows)
             task.rows = []
             self._fork_followers(task, rows)
             self._continue_task(task, rows)
 
     def _forward(self, chunks: list[Chunk], ahead: list[Task]) -> Tensor:
-        """The logits of a pass over chunks, and over the tokens that are being chosen for the `ahead` tasks."""
-        if ahead and self._flight is not None:
-            return self.runner.step(chunks, Ahead([task.open_lease for task in ahead], self._flight.tokens(ahead)))
+        """Run a pass over chunks, and over the tokens that are being chosen for `ahead`. Return the logits."""
+        if ahead and self._pending is not None:
+            return self.runner.step(chunks, Ahead([task.open_lease for task in ahead], self._pending.tokens(ahead)))
         return self.runner.step(chunks) if chunks else torch.empty(0, 0)
 
-    def _land(self, ahead: list[Task]) -> set[Task]:
+    def _take_pending_choices(self, ahead: list[Task]) -> set[Task]:
         """Wait for the tokens that are being chosen, and continue. Return the tasks that ran ahead in vain."""
-        lost, flight = set(ahead), self._flight
-        self._flight = None
-        for task, answer, is_read in flight.land() if flight is not None else ():
+        wasted, pending = set(ahead), self._pending
+        self._pending = None
+        for task, answer, was_read in pending.wait() if pending is not None else ():
             if isinstance(answer, Exception):
                 self._finish(task, answer)
             elif task.stepper is not None and not task.done:
                 outcome = task.stepper.advance(answer)
                 self._process_outcome(task, outcome)
-                if task in lost and is_read and outcome.request == Forward(task.read[-1:]):
-                    self._cache.advance(task.open_lease, task.read[-1:])
-                    lost.discard(task)
-        return lost
+                if task in wasted and was_read and outcome.request == Forward(task.tokens[-1:]):
+                    self._cache.advance(task.open_lease, task.tokens[-1:])
+                    wasted.discard(task)
+        return wasted
 
     def _fill_mask(self, task: Task) -> None:
         """Fill the bitmask row of a sequence, which needs no logits."""
         if task.stepper is None or task.stepper.is_slow:
-            return  # another thread fills it when it is needed
+            return  # it is filled on another thread, together with the step
         try:
             task.stepper.fill_mask()
         except Exception as error:
             self._finish(task, error)
 
     def _fork_followers(self, leader: Task, rows: LogitRows) -> None:
-        """Continue the samples of the same prompt from a fork of the leader's cache."""
+        """Continue the other samples of the leader's prompt from a fork of its cache."""
         followers, leader.followers = leader.followers, []
         for task in followers:
             if task.done:
@@ -348,7 +348,7 @@ class Scheduler:
             self._continue_task(task, rows)
 
     def _continue_task(self, task: Task, rows: LogitRows) -> None:
-        """Give a sequence its logits, and run it up to its next forward pass."""
+        """Send a sequence its logits, and run it up to its next forward pass."""
         assert task.stepper is not None
         if task.stepper.is_slow:
             self._background_steps.start(task, task.stepper, rows)
@@ -368,20 +368,20 @@ class Scheduler:
                     self._process_outcome(task, task.stepper.advance(answer))
 
     def _launch(self, requests: list[tuple[Task, Choose | Draft]]) -> list[tuple[Task, Choose | Draft]]:
-        """Start choosing for the tasks that can run ahead. Return the requests of the others."""
-        flying = [
+        """Start choosing the tokens of tasks that can run ahead. Return the requests of the others."""
+        independent = [
             (task, request)
             for task, request in requests
             if isinstance(request, Choose) and len(request.choices) == 1 and task.sequence.can_run_ahead
         ]
-        if flying and self._flight is None:
-            self._flight = self._answers.launch(flying)
-        return [pair for pair in requests if self._flight is None or pair[0] not in self._flight]
+        if independent and self._pending is None:
+            self._pending = self._answers.launch(independent)
+        return [pair for pair in requests if self._pending is None or pair[0] not in self._pending]
 
     def _process_outcome(self, task: Task, outcome: StepOutcome) -> None:
-        """Process the outcome of a step."""
+        """Deliver the events of a step, and queue the task's next request."""
         assert task.stepper is not None
-        if task.done:  # it was cancelled meanwhile
+        if task.done:  # it was cancelled during the step
             task.stepper.close()
             return
         self._outcomes += [(task, event) for event in outcome.events]
@@ -392,10 +392,10 @@ class Scheduler:
             self._finish(task, outcome.error)
             return
         if outcome.request.forget:
-            del task.read[-outcome.request.forget :]
+            del task.tokens[-outcome.request.forget :]
             if task.lease is not None:
-                self._cache.truncate(task.lease, len(task.read))
-        task.read += outcome.request.tokens
+                self._cache.truncate(task.lease, len(task.tokens))
+        task.tokens += outcome.request.tokens
         task.keep = outcome.request.keep
 
     def _finish(self, task: Task, error: Exception | None = None) -> None:
@@ -412,6 +412,6 @@ class Scheduler:
             task.lease = None
             self._running.remove(task)
         followers, task.followers = [t for t in task.followers if not t.done], []
-        if followers:  # the next one must read the prompt instead
+        if followers:  # one of them must read the prompt instead
             leader, *leader.followers = followers
             heappush(self._waiting, leader)

@@ -1,7 +1,7 @@
 """The probabilities that a `Result` reports: what masks removed, and the log probabilities of tokens.
 
-In: rows of logits, and the tokens after them. Out: the numbers of a `Result`. This module computes those of prompts and
-of forced tokens; those of chosen tokens come with the choice (sampling/choice.py).
+In: rows of logits, and the tokens after them. Out: the numbers of a `Result`. This module computes them for prompts and
+for forced tokens; for chosen tokens they come with the choice (sampling/choice.py).
 """
 
 from __future__ import annotations
@@ -11,6 +11,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from guided.engine.fields import ChoiceRecord
+from guided.matching.matcher import GrammarMatcher
+from guided.sampling.choice import Chosen
 from guided.sampling.logprobs import LogprobParams, TokenLogprobs, token_logprobs
 from guided.sampling.sampler import log_mass
 from guided.vocabulary.vocabulary import Vocabulary
@@ -22,44 +25,58 @@ class Scores:
     """The scores of one output.
 
     Attributes:
-        removed: for each chosen token, -log of the probability that its mask left.
-        forced_log_mass: -log of the model's probability of all forced tokens, if they are scored.
+        removed: for each chosen token, -log of the probability of all tokens that its mask allowed.
+        logprobs, preferred: for each chosen token, see `Chosen`.
+        forced_log_mass: -log of the model's probability of all forced tokens together, if they are scored.
     """
 
-    def __init__(self, vocabulary: Vocabulary, wanted: LogprobParams) -> None:
-        self._size, self._eos = vocabulary.size, sorted(vocabulary.eos_token_ids)
-        self._logprob_params = wanted
+    def __init__(self, vocabulary: Vocabulary, logprob_params: LogprobParams) -> None:
+        self._vocabulary, self._size, self._eos = vocabulary, vocabulary.size, sorted(vocabulary.eos_token_ids)
+        self._logprob_params = logprob_params
         self.removed: list[float] = []
+        self.logprobs: list[float] = []
+        self.preferred: list[int | None] = []
         self.forced_log_mass = 0.0
 
+    def add(self, chosen: Chosen, penalty: float) -> None:
+        """Record a choice. `penalty`: what the budget ramp subtracted from the token's logit."""
+        self.removed.append(chosen.removed - penalty)
+        self.logprobs.append(chosen.logprob)
+        self.preferred.append(chosen.preferred)
+
+    def record(self, starts: Sequence[int], regions: GrammarMatcher | None) -> ChoiceRecord:
+        """The recorded choices. `starts`: where the text of each token begins; `regions`: has the captures, if any."""
+        captures = None if regions is None else regions.captures_with_places()
+        return ChoiceRecord(self._vocabulary, starts, self.logprobs, self.preferred, captures)
+
     def of(self, logits: Tensor, token: int, k: int | None) -> TokenLogprobs | None:
-        """A token's log probabilities, if they were requested."""
+        """The log probabilities of a token and of the k most likely tokens; None if k is None."""
         return None if k is None else token_logprobs(logits, token, k, self._size)
 
     @torch.inference_mode()
     def forced(
         self, logits: Tensor, tokens: Sequence[int], *, counted: Sequence[bool], ended: bool
     ) -> list[TokenLogprobs | None]:
-        """Add the model's probabilities of forced tokens, and of a forced end.
+        """Count the model's probabilities of forced tokens, and of a forced end.
 
         Args:
-            logits: before each of the tokens, and after the last one.
+            logits: the logits before each of the tokens, and after the last one.
             tokens: the forced tokens.
-            counted: which of them count; those of a tool's result do not.
+            counted: for each token, whether it counts; the tokens of a tool's result do not.
             ended: whether the output ends after them.
 
         Returns:
-            Their log probabilities, if they were requested, else nothing.
+            Their log probabilities if these were requested, otherwise an empty list.
         """
-        for row, token, counts in zip(logits, tokens, counted, strict=False):
-            if counts:
+        for row, token, is_counted in zip(logits, tokens, counted, strict=False):
+            if is_counted:
                 self.forced_log_mass += log_mass(row) - float(row[token])
         if ended:
             self.forced_log_mass += log_mass(logits[-1]) - log_mass(logits[-1, self._eos])
         if (k := self._logprob_params.output) is None:
             return []
-        certain = self._logprob_params.mode == "masked"  # a forced token has probability 1
+        is_certain = self._logprob_params.mode == "masked"  # a forced token has probability 1
         return [
-            TokenLogprobs(token, 0.0, ((token, 0.0),)[:k]) if certain else self.of(row, token, k)
+            TokenLogprobs(token, 0.0, ((token, 0.0),)[:k]) if is_certain else self.of(row, token, k)
             for row, token in zip(logits, tokens, strict=False)
         ]

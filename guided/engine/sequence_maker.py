@@ -35,8 +35,8 @@ class SequenceMaker:
 
     Args:
         vocabulary: its tokens.
-        context: the most tokens that it reads.
-        compiler, prompts: return the compiler and the prompt reader; called on first use.
+        context: the maximum number of tokens that it reads.
+        compiler, prompts: functions that return the compiler and the prompt reader.
         drafts_by_model: whether a second model drafts for it.
     """
 
@@ -80,24 +80,24 @@ class SequenceMaker:
         tools: Items[Tool] = (),
         **numbers: Any,
     ) -> list[Sequence]:
-        """The samples of one request, see `Engine.generate`. `compiler`: compiles the constraint; None: the engine's.
+        """Make the samples of a request, see `Engine.generate`. `compiler`: for the constraint; None: the engine's.
 
         Raises:
             SpecError, UnsupportedError, BudgetError, GuidedError, OptionError: as `Engine.generate`.
         """
         check_numbers(n, max_tokens, drafts, budget_ramp, raw=raw, canonical=canonical, heal_prompt=heal_prompt)
-        written = {name: numbers.pop(name) for name in ConstraintOptions.__annotations__ if name in numbers}
+        constraint_options = {name: numbers.pop(name) for name in ConstraintOptions.__annotations__ if name in numbers}
         params = SamplingParams(**numbers, seed=secrets.randbits(64) if seed is None else seed)
         if params.min_tokens > max_tokens:
             raise OptionError(f"min_tokens is {params.min_tokens}, but max_tokens is {max_tokens}", option="min_tokens")
         texts, patterns = texts_of("stop", stop), texts_of("stop_regex", stop_regex)
         ends = tuple(read_items("stop_token_ids", stop_token_ids or ()))
         stops = Stops(texts, ends, patterns, include_stop_str_in_output, ignore_eos)
-        wanted = LogprobParams(logprobs, prompt_logprobs, logprobs_mode)
+        logprob_params = LogprobParams(logprobs, prompt_logprobs, logprobs_mode)
         tools = read_items("tools", tools)
         toolbox = Toolbox(tools, self._vocabulary)
-        placed = with_tools(constraint, tools, matched=reasoning_end is not None or canonical or heal_prompt)
-        grammar = compile_constraint(compiler or self._compiler(), placed, cast(ConstraintOptions, written))
+        answer = with_tools(constraint, tools, matched=reasoning_end is not None or canonical or heal_prompt)
+        grammar = compile_constraint(compiler or self._compiler(), answer, cast(ConstraintOptions, constraint_options))
         ids, prefix = prompt_ids(self._prompts(), prompt, raw=raw, heal=heal_prompt)
         make = matcher_maker(self._vocabulary, grammar, prefix, canonical=canonical, reasoning_end=reasoning_end)
 
@@ -109,10 +109,10 @@ class SequenceMaker:
                 matcher,
                 params.sample(index),
                 max_tokens=max_tokens,
-                room=self._context - len(ids),
+                context_left=self._context - len(ids),
                 score_forced=score_forced,
                 stops=stops,
-                logprobs=wanted,
+                logprobs=logprob_params,
                 calls=ToolCalls(toolbox, matcher) if matcher is not None and tools else None,
                 drafts=(DRAFTS if self._drafts_by_model else 0) if drafts is None else drafts,
                 drafted_by_model=self._drafts_by_model,

@@ -1,7 +1,7 @@
 """The requests of a sequence: forward passes, drafts, and the choice of tokens (`Choose`, sampling/choice.py).
 
-`Sequence.steps` yields these. The answer to a `Forward` is `LogitRows`, the logits of the kept positions; to the
-others, an `Answer`.
+`Sequence.steps` yields them. The answer to `Forward` is `LogitRows`, the logits of the kept positions. The answer to
+`Draft` and `Choose` is an `Answer`.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ __all__ = ["NO_DRAFTS", "Draft", "Forward", "LogitRows", "Steps"]
 
 
 class Forward(NamedTuple):
-    """A request of a sequence: run the model over these tokens, which follow everything it has read.
+    """A request: run the model over these tokens, which follow everything that it has read for this sequence.
 
     Attributes:
         tokens: ids, at least one.
-        keep: the number of last positions whose logits are needed.
+        keep: how many of the last positions need logits.
         forget: the number of most recently read tokens that are not part of the output.
     """
 
@@ -34,12 +34,12 @@ class Forward(NamedTuple):
 
 
 class LogitRows(NamedTuple):
-    """Some rows of the logits of a forward pass. To slice a tensor for each sequence would take longer.
+    """One sequence's rows among the logits of a forward pass. Slicing the tensor for each sequence would take longer.
 
     Attributes:
-        logits: float32 (rows, vocab_size), of all sequences.
-        first: the first of the rows.
-        number: of rows.
+        logits: float32 (rows, vocab_size), the rows of all sequences.
+        first: the index of the first row.
+        number: the number of rows.
     """
 
     logits: Tensor
@@ -53,13 +53,13 @@ class LogitRows(NamedTuple):
 
     @classmethod
     def joined(cls, parts: Sequence[LogitRows]) -> LogitRows:
-        """The rows of several passes."""
+        """The rows of several passes, concatenated."""
         return cls(torch.cat([part.tensor for part in parts]), 0, sum(part.number for part in parts))
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A request of a sequence: the token that the draft model would choose.
+    """A request: the token that the draft model would choose.
 
     Attributes:
         ids: everything before it: prompt, output, earlier drafts.

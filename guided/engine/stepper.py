@@ -2,11 +2,11 @@
 
 In: a sequence, and the answer to its last request: logits or chosen tokens. Out: `StepOutcome`: its events, and its
 next request. A mask under a budget, or a step of a grammar designed to be slow, may take a few tenths of a second, up
-to `Limits.call_work`. On the scheduler's thread every other sequence would wait. So a sequence with a step longer than
-`SLOW` runs on another thread until 32 steps in a row were quick, and the scheduler runs the other sequences meanwhile.
-The core releases the GIL while it computes, and these threads yield the cores to those of the model.
+to `Limits.call_work`. On the scheduler's thread, all other sequences would have to wait for it. So a sequence with a
+step longer than `SLOW` runs on another thread until 32 steps in a row have been quick, and meanwhile the scheduler runs
+the other sequences. The core releases the GIL while it computes, and these threads yield the cores to the model's.
 
-The thread that compiled the grammar can take the first steps before the scheduler sees the sequence (`begin`).
+The thread that compiled the grammar can run the first step before the scheduler sees the sequence (`begin`).
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from guided.sampling.choice import Answer, Choose
 
 __all__ = ["SLOW", "BackgroundSteps", "StepOutcome", "Stepper", "begin_steppers"]
 
-SLOW: Final = 0.01  # seconds of this thread's time
-_AGE: Final = SLOW / 4
+SLOW: Final = 0.01  # seconds of thread time
+_MAX_AGE: Final = SLOW / 4  # how old a reading of the thread time may be, in seconds
 _QUICK_STEPS: Final = 32  # after this many in a row, a sequence is no longer slow
 _THREADS: Final = 2
 _Key = TypeVar("_Key")
@@ -40,7 +40,7 @@ class StepOutcome(NamedTuple):
 
     Attributes:
         events: in order.
-        request: the next request; None: the sequence has ended.
+        request: the next request; None if the sequence has ended.
         error: the error that ended it, if any.
     """
 
@@ -50,26 +50,26 @@ class StepOutcome(NamedTuple):
 
 
 class Stepper:
-    """A running sequence, and how slow its steps are."""
+    """A running sequence, with a record of how slow its steps are."""
 
     def __init__(self, sequence: Sequence) -> None:
         self.sequence, self.is_slow = sequence, False
-        self._steps, self._quick = sequence.steps(), 0
+        self._steps, self._quick_steps = sequence.steps(), 0
         self._first_outcome: StepOutcome | None = None
 
     def begin(self) -> None:
-        """Take the first step, and fill the first mask, now: `advance(None)` then answers at once."""
+        """Run the first step and fill the first mask now, so that `advance(None)` returns at once."""
         self._first_outcome = self._advance(None)
         if self._first_outcome.request is not None:
             self.fill_mask()
 
     def advance(self, sent: LogitRows | Answer | None) -> StepOutcome:
-        """Continue with the answer to the last request; None at the beginning."""
+        """Continue with the answer to the last request; None to begin."""
         outcome, self._first_outcome = self._first_outcome or self._advance(sent), None
         return outcome
 
     def advance_alone(self, logits: LogitRows | None) -> StepOutcome:
-        """Continue up to the next forward pass. Tokens are chosen for this sequence alone, without drafts."""
+        """Continue up to the next forward pass. Choose tokens for this sequence alone, without drafts."""
         outcome = self.advance(logits)
         events = outcome.events
         while isinstance(outcome.request, Choose | Draft):
@@ -78,24 +78,24 @@ class Stepper:
         return outcome._replace(events=events)
 
     def fill_mask(self) -> None:
-        """Fill the mask, which needs no logits. Raises the matcher's errors."""
+        """Fill the next mask, which needs no logits. Raises the matcher's errors."""
         begin = _clock.begin()
-        self.sequence.meanwhile()
-        self._note(_clock.took(begin))
+        self.sequence.fill_mask()
+        self._record_duration(_clock.end(begin))
 
-    def next_question(self) -> tuple[_core.Matcher, int] | None:
-        """What `fill_mask` will ask the matcher first; None if that cannot be prepared, or is expected to be quick."""
+    def next_mask_request(self) -> tuple[_core.Matcher, int] | None:
+        """The matcher and budget with which the next mask can be prepared; None if this is impossible or useless."""
         sequence = self.sequence
-        if self.is_slow or sequence.masks is None or not sequence.choosing:
+        if self.is_slow or sequence.masks is None or not sequence.is_choosing:
             return None
-        return sequence.masks.next_question(sequence.budget(0))
+        return sequence.masks.next_request(sequence.budget(0))
 
-    def prepared(self, seconds: float) -> None:
-        """Record the time in which the mask was prepared on another thread."""
+    def record_preparation(self, seconds: float) -> None:
+        """Add the time that another thread took to prepare the mask."""
         if self.sequence.masks is not None:
-            self.sequence.masks.prepared(seconds)
+            self.sequence.masks.record_preparation(seconds)
         if seconds > SLOW:
-            self._note(seconds)
+            self._record_duration(seconds)
 
     def close(self) -> None:
         """End the sequence. Must not be called during a step."""
@@ -112,32 +112,32 @@ class Stepper:
             return StepOutcome(events)
         except Exception as error:
             return StepOutcome(events, error=error)
-        self._note(_clock.took(begin))
+        self._record_duration(_clock.end(begin))
         return StepOutcome(events, yielded)
 
-    def _note(self, seconds: float) -> None:
-        self._quick = 0 if seconds > SLOW else self._quick + 1
-        self.is_slow = self._quick == 0 or (self.is_slow and self._quick < _QUICK_STEPS)
+    def _record_duration(self, seconds: float) -> None:
+        self._quick_steps = 0 if seconds > SLOW else self._quick_steps + 1
+        self.is_slow = self._quick_steps == 0 or (self.is_slow and self._quick_steps < _QUICK_STEPS)
 
 
 class _Clock(threading.local):
-    """Thread time for pieces of work of which only long ones matter. A system call for it takes a microsecond.
+    """Measures the thread time of pieces of work, but only of long ones: to read it is a system call of a microsecond.
 
-    So it is called once in `_AGE` seconds. A piece that is long by the wall clock took at least the thread time since
-    that call, minus the wall time between the call and the beginning of the piece.
+    So it is read at most once in `_MAX_AGE` seconds. A piece that is long by the wall clock took at least the thread
+    time since that reading, minus the wall time between the reading and the beginning of the piece.
     """
 
     wall, cpu = -inf, 0.0
 
     def begin(self) -> float:
-        """The wall clock at the beginning of a piece."""
+        """Begin a piece of work; return the wall time."""
         now = perf_counter()
-        if now - self.wall > _AGE:
+        if now - self.wall > _MAX_AGE:
             self.wall, self.cpu = now, thread_time()
         return now
 
-    def took(self, begin: float) -> float:
-        """The duration of the piece: wall time if that is short, else a lower bound of the thread time."""
+    def end(self, begin: float) -> float:
+        """The duration of the piece: its wall time if that is short, otherwise a lower bound of its thread time."""
         wall = perf_counter() - begin
         return wall if wall <= SLOW else thread_time() - self.cpu - (begin - self.wall)
 
@@ -146,7 +146,7 @@ _clock = _Clock()
 
 
 def begin_steppers(sequences: Iterable[Sequence]) -> list[Stepper]:
-    """Make steppers, and take the first steps of the sequences on this thread."""
+    """Make steppers, and run the first steps of the sequences on this thread."""
     steppers = list(map(Stepper, sequences))
     for stepper in steppers:
         stepper.begin()
@@ -172,10 +172,10 @@ class BackgroundSteps(Generic[_Key]):
             self._pool = PolitePool(_THREADS, "guided step")
         self._steps[key] = self._pool.submit(stepper.advance_alone, logits)
 
-    def done(self, patience: float) -> list[tuple[_Key, StepOutcome]]:
-        """The finished steps; wait up to `patience` seconds for one."""
-        if patience > 0:
-            wait(self._steps.values(), patience, FIRST_COMPLETED)
+    def take_finished(self, timeout: float) -> list[tuple[_Key, StepOutcome]]:
+        """Remove and return the finished steps. Wait up to `timeout` seconds for one."""
+        if timeout > 0:
+            wait(self._steps.values(), timeout, FIRST_COMPLETED)
         ended = [(key, step.result()) for key, step in self._steps.items() if step.done()]
         for key, _ in ended:
             del self._steps[key]

@@ -1,16 +1,16 @@
 """Finds where an unconstrained output stops, while it grows: stop texts, stop patterns and stop tokens.
 
-In: the text of the output, in parts as it is written. Out: the stop that ends first (of several that end at the same
+In: the text of the output, in parts as it is written. Out: the stop that ends first (if several end at the same
 character, the one that begins first), and how much of the text can no longer belong to any stop. The result does not
-depend on how the text is cut into parts.
+depend on how the text is divided into parts.
 
-A stop pattern matches a substring by itself: `^`, `$` and `\\b` refer to the borders of the substring, not to the text
-around it. A *candidate* is a matcher that was started at some character. Candidates that can no longer match are
+A stop pattern matches a substring in isolation: `^`, `$` and `\\b` refer to the borders of the substring, not to the
+text around it. A *candidate* is a matcher that was started at some character. Candidates that can no longer match are
 dropped at once, and of two in the same state only the earlier one is kept, so there are never more candidates than the
-pattern has states. Text is withheld only as long as some candidate can really complete a match.
+pattern has states. Text is withheld only as long as some candidate can still complete a match.
 
-Cost: each character is one step of each stop text and of each candidate. With more than 4096 candidates (a pattern with
-large counts, on a text that keeps them alive) the output fails.
+Cost: one step of each stop text and of each candidate for each character. With more than 4096 candidates (a pattern
+with large counts, and a text that keeps them alive) the output fails.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from guided.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["StopMatch", "Stops", "Watch"]
 
-_PATTERNS: Final = 32
-_PATTERN_LENGTH: Final = 256
-_CANDIDATES: Final = 4096
+_MAX_PATTERNS: Final = 32
+_MAX_PATTERN_LENGTH: Final = 256
+_MAX_CANDIDATES: Final = 4096
 
 
 class StopMatch(NamedTuple):
-    """A stop: its end and beginning in the text, and which stop it is."""
+    """A match of a stop: its end and beginning in the text, and the stop text or pattern."""
 
     end: int
     begin: int
@@ -45,23 +45,23 @@ class StopMatch(NamedTuple):
 class _Finder(Protocol):
     """Looks for one stop text or one stop pattern."""
 
-    def read(self, text: str, old: int) -> StopMatch | None:
-        """The first stop that ends after character `old`; `text` is the complete text, read before up to `old`."""
+    def read(self, text: str, start: int) -> StopMatch | None:
+        """The first stop that ends after `start`. `text`: all of the text; `start`: its characters read before."""
 
     def undecided(self, text: str) -> int:
-        """The first character that may still become part of a stop."""
+        """The index of the first character that may still become part of a stop."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stops:
-    """What ends an output besides an end token. Refused under a constraint, which determines the end itself.
+    """What ends an output besides an end token. Refused with a constraint, which determines the end itself.
 
     Attributes:
         texts: the output ends where one of them is complete.
         token_ids: each of them ends the output as an end token does.
         patterns: regular expressions as for a constraint, at most 32 with at most 256 characters each. The output ends
             where a substring matches one of them completely.
-        included: True keeps the stop, and the text of a stop token, in the output; False cuts the text before it.
+        included: whether the output contains the stop, or the text of a stop token; if not, it is cut before it.
         ignore_eos: end tokens do not end the output; they are tokens like any other.
     """
 
@@ -75,15 +75,12 @@ class Stops:
     def __post_init__(self) -> None:
         for name, items in (("stop", self.texts), ("stop_regex", self.patterns)):
             if isinstance(items, str) or not all(isinstance(item, str) and item for item in items):
-                raise OptionError(
-                    f"{name} is {brief(items)}, it must be a sequence of strings that are not empty", option=name
-                )
-        if len(self.patterns) > _PATTERNS:
-            raise OptionError(
-                f"stop_regex has {len(self.patterns)} patterns, at most {_PATTERNS} are allowed", option="stop_regex"
-            )
-        if long := [len(pattern) for pattern in self.patterns if len(pattern) > _PATTERN_LENGTH]:
-            message = f"stop_regex has a pattern of {long[0]} characters, at most {_PATTERN_LENGTH} are allowed"
+                raise OptionError(f"{name} is {brief(items)}, but must be a sequence of nonempty strings", option=name)
+        if len(self.patterns) > _MAX_PATTERNS:
+            message = f"stop_regex has {len(self.patterns)} patterns, but at most {_MAX_PATTERNS} are allowed"
+            raise OptionError(message, option="stop_regex")
+        if long := [len(pattern) for pattern in self.patterns if len(pattern) > _MAX_PATTERN_LENGTH]:
+            message = f"stop_regex has a pattern of {long[0]} characters, but at most {_MAX_PATTERN_LENGTH} are allowed"
             raise OptionError(message, option="stop_regex")
         object.__setattr__(self, "grammars", tuple(map(_compile_pattern, self.patterns)))
 
@@ -92,17 +89,16 @@ class Stops:
         return bool(self.texts or self.token_ids or self.patterns or self.ignore_eos)
 
     @property
-    def are_texts(self) -> bool:
-        """Whether the text alone says where the output stops."""
+    def has_only_text_stops(self) -> bool:
+        """Whether there are only stop texts and stop patterns."""
         return not self.token_ids and not self.ignore_eos
 
     def check(self, size: int) -> None:
         """Raise OptionError if a stop token is not an id of a vocabulary of this size."""
         for id in self.token_ids:
             if isinstance(id, bool) or not isinstance(id, int) or not 0 <= id < size:
-                raise OptionError(
-                    f"stop_token_ids holds {brief(id)}, which is no token id below {size}", option="stop_token_ids"
-                )
+                message = f"stop_token_ids contains {brief(id)}, which is not a token id below {size}"
+                raise OptionError(message, option="stop_token_ids")
 
 
 class Watch:
@@ -110,26 +106,26 @@ class Watch:
 
     Attributes:
         text: all of the text so far.
-        decided: how many of its characters can no longer belong to a stop.
+        decided_length: the number of its characters that can no longer belong to a stop.
     """
 
     def __init__(self, stops: Stops) -> None:
-        self.text, self.decided = "", 0
-        self._finders: list[_Finder] = [_Text(text) for text in stops.texts]
-        self._finders += [_Pattern(grammar) for grammar in stops.grammars]
+        self.text, self.decided_length = "", 0
+        self._finders: list[_Finder] = [_TextFinder(text) for text in stops.texts]
+        self._finders += [_PatternFinder(grammar) for grammar in stops.grammars]
 
-    def read(self, piece: str, *, counts: bool = True) -> StopMatch | None:
+    def read(self, piece: str, *, may_stop: bool = True) -> StopMatch | None:
         """Append a part of the text; return the first stop that ends in it, or None.
 
-        With counts=False stops are followed, but not returned: the output is still too short to stop.
+        With may_stop=False stops are tracked but not returned, because the output is still too short to stop.
         """
-        old, self.text = len(self.text), self.text + piece
-        matches = [match for finder in self._finders if (match := finder.read(self.text, old)) is not None]
-        self.decided = min((finder.undecided(self.text) for finder in self._finders), default=len(self.text))
-        return min(matches) if matches and counts else None
+        start, self.text = len(self.text), self.text + piece
+        matches = [match for finder in self._finders if (match := finder.read(self.text, start)) is not None]
+        self.decided_length = min((finder.undecided(self.text) for finder in self._finders), default=len(self.text))
+        return min(matches) if matches and may_stop else None
 
 
-class _Text:
+class _TextFinder:
     """Finds a stop text with the algorithm of Knuth, Morris and Pratt (1977): each character is read once."""
 
     def __init__(self, stop: str) -> None:
@@ -137,11 +133,11 @@ class _Text:
         self._matched = 0  # characters of the stop that the text ends with
         self._borders = [0, 0]  # for each prefix of the stop: the length of its longest border
 
-    def read(self, text: str, old: int) -> StopMatch | None:
+    def read(self, text: str, start: int) -> StopMatch | None:
         match = None
-        if not self._matched and text.find(self.stop[0], old) < 0:
+        if not self._matched and text.find(self.stop[0], start) < 0:
             return None
-        for at in range(old, len(text)):
+        for at in range(start, len(text)):
             while self._matched and self.stop[self._matched] != text[at]:
                 self._matched = self._border(self._matched)
             self._matched += self.stop[self._matched] == text[at]
@@ -154,7 +150,7 @@ class _Text:
         return len(text) - self._matched
 
     def _border(self, size: int) -> int:
-        """The longest border of a prefix, computed on demand, since a text may match little of a long stop."""
+        """The longest border of a prefix, computed on demand: a text may match only the beginning of a long stop."""
         for end in range(len(self._borders), size + 1):
             border = self._borders[end - 1]
             while border and self.stop[border] != self.stop[end - 1]:
@@ -163,26 +159,25 @@ class _Text:
         return self._borders[size]
 
 
-class _Pattern:
+class _PatternFinder:
     """Finds a stop pattern."""
 
     def __init__(self, grammar: CompiledGrammar) -> None:
         self.grammar = grammar
-        self.candidates: list[tuple[int, GrammarMatcher]] = []  # with the character each started at, in order
+        self.candidates: list[tuple[int, GrammarMatcher]] = []  # in order, each with the index of its first character
 
-    def read(self, text: str, old: int) -> StopMatch | None:
+    def read(self, text: str, start: int) -> StopMatch | None:
         match = None
-        for at in range(old, len(text)):
+        for at in range(start, len(text)):
             self.candidates.append((at, GrammarMatcher(self.grammar)))
             states = dict[int, tuple[int, GrammarMatcher]]()
             for begin, matcher in self.candidates:
                 if matcher.accept_string(text[at]):
                     states.setdefault(matcher.state, (begin, matcher))
             self.candidates = list(states.values())
-            if len(self.candidates) > _CANDIDATES:
-                raise GuidedError(
-                    f"the stop pattern {brief(self.grammar.source)} could begin at more than {_CANDIDATES} characters"
-                )
+            if len(self.candidates) > _MAX_CANDIDATES:
+                problem = f"has more than {_MAX_CANDIDATES} unfinished matches in this output: use a simpler pattern"
+                raise GuidedError(f"the stop pattern {brief(self.grammar.source)} {problem}")
             if match is None:
                 ended = (begin for begin, matcher in self.candidates if matcher.is_accepting())
                 match = next((StopMatch(at + 1, begin, str(self.grammar.source)) for begin in ended), None)
@@ -194,7 +189,7 @@ class _Pattern:
 
 @cache
 def _compiler() -> GrammarCompiler:
-    """A compiler for single bytes, because patterns match text. Bounded, because patterns are untrusted."""
+    """A compiler whose tokens are single bytes, since patterns match text. It has limits: patterns are untrusted."""
     vocabulary = Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[256])
     return GrammarCompiler(vocabulary, limits=Limits(states=50_000, seconds=2.0))
 
@@ -202,5 +197,5 @@ def _compiler() -> GrammarCompiler:
 def _compile_pattern(pattern: str) -> CompiledGrammar:
     grammar = _compiler().compile_regex(pattern)
     if GrammarMatcher(grammar).is_accepting():
-        raise SpecError("a stop pattern that matches the empty text would stop at once", text=pattern)
+        raise SpecError("the stop pattern matches the empty text, so it would stop the output at once", text=pattern)
     return grammar

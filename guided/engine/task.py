@@ -15,7 +15,7 @@ from guided.kv.cache import Lease
 
 __all__ = ["Outcome", "Task"]
 
-Outcome: TypeAlias = StreamEvent | Exception  # an error is a task's last outcome
+Outcome: TypeAlias = StreamEvent | Exception  # an error is always the last outcome of its task
 
 
 @dataclass(eq=False)
@@ -25,11 +25,11 @@ class Task:
     Attributes:
         sequence: the output.
         priority: tasks with a lower number run first.
-        salt: only tasks with equal salts share prefixes in the cache.
-        done: the task has ended, has failed, or was cancelled.
-        future: the future that makes the sequences of the group; None if the sequence exists already.
+        salt: tasks share prefixes in the cache only if their salts are equal.
+        done: whether the task has ended, has failed, or was cancelled.
+        future: returns the sequences of the group once they are made; None if the sequence exists already.
         number: the index of this task's sequence among them.
-        admitted: when it first got a lease of the cache, by perf_counter; 0.0: not yet.
+        admitted: when the task first got a lease of the cache, by perf_counter; 0.0 before that.
     """
 
     sequence: Sequence
@@ -41,33 +41,33 @@ class Task:
     admitted: float = 0.0
     arrival: int = 0
     stepper: Stepper | None = None
-    read: list[int] = field(default_factory=list)  # tokens that the model has read or must read next
+    tokens: list[int] = field(default_factory=list)  # tokens that the model has read or must read next
     keep: int = 1  # how many of their last positions need logits
-    lease: Lease | None = None  # of the cache; None while the task waits
+    lease: Lease | None = None  # None while the task waits
     rows: list[LogitRows] = field(default_factory=list)  # the logits computed so far for these positions
     followers: list[Task] = field(default_factory=list)  # tasks that wait until this one has read their common prompt
 
     @classmethod
-    def later(cls, future: Future[list[Stepper]], number: int) -> Task:
-        """A task whose sequence is still being made."""
-        return cls(cast("Sequence", None), future=future, number=number)  # `_take_compiled` sets it before any use
+    def from_future(cls, future: Future[list[Stepper]], number: int) -> Task:
+        """A task whose sequence a future will return."""
+        return cls(cast("Sequence", None), future=future, number=number)  # set by `_take_compiled` before any use
 
     def __lt__(self, other: Task) -> bool:
         return (self.priority, self.arrival) < (other.priority, other.arrival)
 
     @property
-    def missing(self) -> int:
-        """How many tokens the model must read before the next choice."""
-        return len(self.read) - (self.lease.length if self.lease is not None else 0)
+    def unread(self) -> int:
+        """The number of tokens that the model must still read before the next choice."""
+        return len(self.tokens) - (self.lease.length if self.lease is not None else 0)
 
     @property
     def open_lease(self) -> Lease:
-        """The lease of a task that has one."""
+        """The lease, which must exist."""
         assert self.lease is not None
         return self.lease
 
     def chunk(self, number: int) -> Chunk:
-        """The next tokens of a task, and how many of their last positions need logits."""
+        """The next `number` tokens that the model reads, and how many of their last positions need logits."""
         start = self.open_lease.length
-        keep = max(0, start + number - max(start, len(self.read) - self.keep))
-        return Chunk(self.open_lease, self.read[start : start + number], keep)
+        keep = max(0, start + number - max(start, len(self.tokens) - self.keep))
+        return Chunk(self.open_lease, self.tokens[start : start + number], keep)

@@ -1,28 +1,28 @@
 """Sets how many OS threads the model uses, and how they wait for each other.
 
-In GNU's OpenMP, which PyTorch's builds for Linux use, a thread that waits for work checks for it in a loop, 300,000
-times before it sleeps. On a busy machine, these loops take the cores away from the very threads that the others wait
-for. SmolLM2 in tokens/s on two cores, idle and beside two busy processes:
+In GNU's OpenMP, which PyTorch's builds for Linux use, a thread that waits for work spins: it checks for work 300,000
+times before it sleeps. On a busy machine, the spinning threads take the cores away from the threads for which they
+wait. SmolLM2 in tokens/s on two cores, on an idle machine and beside two busy processes:
 
     checks      300,000    5,000    1,000        0      (one thread: 79 and 74)
     idle         70-95     88-115   80-105    52-63
     busy          1-15     21-39    49-75     62-86
 
 So a thread checks 1,000 times here, unless the environment says otherwise. OpenMP checks only 100 times if it has more
-threads than cores. This happens when a program has run the model on two threads, since each has helpers of its own that
-outlive the work; eight sequences then took a fifth longer. OMP_WAIT_POLICY=ACTIVE turns that off. The settings are read
-once, when PyTorch is loaded; a program that imports torch before guided keeps its own.
+threads than cores. This happens when a program has run the model on two threads, since each of them has its own helper
+threads, which outlive the work; eight sequences then took 20 % longer. OMP_WAIT_POLICY=ACTIVE disables this. OpenMP
+reads the settings once, when PyTorch is loaded, so a program that imports torch before guided keeps its own settings.
 
-A thread that compiles specifications also computes all the time, and holds the GIL meanwhile. It yields in two ways. It
-has a low priority for the cores, the lowest once it has computed for some time (polite_pool.py); on Linux priorities
-are per thread. And it gives up the GIL after 50 us (`SWITCH_SECONDS`, which a server sets), not after Python's 5 ms,
-since a step of the model takes the GIL some 400 times. Milliseconds between tokens, 50 streams of SmolLM2 on two cores,
-beside a thread that always compiles:
+A thread that compiles specifications also computes all the time, and holds the GIL while it does. It yields in two
+ways. Its priority for the cores is low, and the lowest once it has computed for some time (polite_pool.py); on Linux
+priorities are per thread. And it releases the GIL after 50 us (`SWITCH_SECONDS`, which a server sets) instead of
+Python's 5 ms, since a step of the model takes the GIL about 400 times. Milliseconds between the tokens of 50 streams of
+SmolLM2 on two cores, beside a thread that always compiles:
 
-    alone 113    with neither 870    with the lock given up early 348    with both 179
+    alone 113    with neither 870    with the GIL released early 348    with both 179
 
-PyTorch counts the cores that this process may use. A container may have a smaller quota of processor time. More threads
-than the quota only wait for each other.
+PyTorch counts the cores that this process may use, but a container may have a smaller quota of CPU time. With more
+threads than the quota, threads only wait for each other.
 """
 
 from __future__ import annotations
@@ -36,48 +36,48 @@ from typing import Final
 
 __all__ = [
     "SWITCH_SECONDS",
-    "asked_environment",
     "available_cores",
-    "give_way",
-    "give_way_to_all",
+    "limit_spinning",
     "limit_threads",
-    "shorten_waiting",
+    "lower_priority",
+    "original_environment",
+    "set_idle_policy",
 ]
 
 SWITCH_SECONDS: Final = 50e-6
-"""For `sys.setswitchinterval`: how long a thread computes while another one waits for Python's lock."""
+"""For `sys.setswitchinterval`: how long a thread may hold the GIL while another thread waits for it."""
 
 _CGROUP: Final = Path("/sys/fs/cgroup")
-_CHECKS: Final = "1000"
+_SPIN_COUNT: Final = "1000"
 _NICENESS: Final = 10
 
 
-def shorten_waiting() -> None:
-    """Let OpenMP's threads sleep early while they wait.
+def limit_spinning() -> None:
+    """Let OpenMP's threads spin for a shorter time before they sleep.
 
-    Without effect once PyTorch is loaded, or if OMP_WAIT_POLICY or GOMP_SPINCOUNT is set.
+    Has no effect once PyTorch is loaded, or if OMP_WAIT_POLICY or GOMP_SPINCOUNT is set.
     """
     if os.environ.keys().isdisjoint(("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")):
-        os.environ.update(OMP_WAIT_POLICY="ACTIVE", GOMP_SPINCOUNT=_CHECKS)
+        os.environ.update(OMP_WAIT_POLICY="ACTIVE", GOMP_SPINCOUNT=_SPIN_COUNT)
 
 
-def asked_environment() -> dict[str, str]:
-    """The environment of this process without the wait policy that `shorten_waiting` has added."""
+def original_environment() -> dict[str, str]:
+    """The environment of this process without the wait policy that `limit_spinning` has added."""
     environment = dict(os.environ)
-    if environment.get("GOMP_SPINCOUNT") == _CHECKS and environment.get("OMP_WAIT_POLICY") == "ACTIVE":
+    if environment.get("GOMP_SPINCOUNT") == _SPIN_COUNT and environment.get("OMP_WAIT_POLICY") == "ACTIVE":
         del environment["OMP_WAIT_POLICY"]
     return environment
 
 
-def give_way() -> None:
-    """Limit this thread to a tenth of the processor time of others (on Linux; elsewhere nothing changes)."""
+def lower_priority() -> None:
+    """Lower the priority of this thread: it gets a tenth of the CPU time of others. Has no effect except on Linux."""
     if sys.platform == "linux":
         with contextlib.suppress(OSError):  # a sandbox may refuse it
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
 
 
-def give_way_to_all(thread: int) -> bool:
-    """Run a thread of this process, by its native id, only on cores that are otherwise idle. This is permanent.
+def set_idle_policy(thread: int) -> bool:
+    """Run a thread of this process, given by its native id, only on cores that are otherwise idle. This is permanent.
 
     Returns:
         Whether this succeeded: False on systems other than Linux, or if a sandbox refuses it.
@@ -92,7 +92,7 @@ def give_way_to_all(thread: int) -> bool:
 
 
 def available_cores(cgroup: Path = _CGROUP) -> int:
-    """How many cores this process may keep busy: the cores it may run on, or the quota of its container if smaller."""
+    """How many cores this process may keep busy: those that it may run on, or its container's quota if smaller."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     quota = _quota(cgroup)
     return cores if quota is None else max(1, min(cores, round(quota)))
@@ -107,7 +107,7 @@ def limit_threads() -> None:
 
 
 def _quota(cgroup: Path) -> float | None:
-    """Cores that the container may use on average (cgroups version 2, else 1); None if there is no limit."""
+    """How many cores the container may use on average (cgroups version 2, else 1); None if there is no limit."""
     for files in (("cpu.max",), ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us")):
         try:
             quota, period = " ".join((cgroup / name).read_text() for name in files).split()

@@ -1,9 +1,9 @@
 """The tool calls of one output: collected token by token, run when they are complete, answered with forced tokens.
 
 In: a matcher of a grammar that contains the tools' segments, and every token of the output. Out: after a complete call,
-the tokens of its result, which the matcher has accepted. The model never writes a result itself: the start of a result
-is forced right after its call, and an output that contains one anywhere else fails. While a call is written, part of
-the budget is reserved for its result. If the result still does not fit, it is empty; every mask leaves enough for that.
+the tokens of its result, which the matcher has accepted. The model never writes a result itself: the beginning of a
+result is forced right after its call, and an output that contains it anywhere else fails. While a call is written, part
+of the budget is reserved for its result. A result that does not fit is replaced by an empty one, which always fits.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class ToolCalls:
     """The tool calls of one output.
 
     Attributes:
-        waiting: whether a call is complete and its result must follow.
-        reserved: how many tokens of the budget are kept for the result of the call that is being written.
+        has_complete_call: whether a call is complete, so that its result must follow.
+        reserved: how many tokens of the budget are reserved for the result of the call that is being written.
         done: the calls that have results.
     """
 
@@ -36,17 +36,17 @@ class ToolCalls:
         self._toolbox, self._matcher = toolbox, matcher
         self._tool: BoundTool | None = None  # the tool whose call is being written
         self._arguments: list[int] = []
-        self.waiting, self.reserved = False, 0
+        self.has_complete_call, self.reserved = False, 0
 
     def read(self, token: int, left: int) -> None:
-        """Follow a token, chosen or forced, that the matcher has accepted; `left` tokens of the budget remain after it.
+        """Process a token that the matcher has accepted. `left` tokens of the budget remain after it.
 
         Raises:
             GuidedError: the token begins a result.
         """
         if token in self._toolbox.result_begins:
             raise GuidedError(
-                "the grammar lets the model write the result of a tool: put the complete `tool.segment` into it"
+                "the grammar lets the model write the result of a tool: use the complete `tool.segment` in the grammar"
             )
         if self._tool is None:
             self._tool = self._toolbox.by_token.get(token)
@@ -54,7 +54,7 @@ class ToolCalls:
                 self._arguments = []
                 self.reserved = max(0, min(self._tool.tool.room, left - self._matcher.min_tokens_to_finish()))
         elif token in self._tool.ends:
-            self.waiting = True
+            self.has_complete_call = True
         else:
             self._arguments.append(token)
 
@@ -65,12 +65,12 @@ class ToolCalls:
     def answer(self, left: int) -> list[int]:
         """Run the complete call, and return the tokens of its result.
 
-        They are part of the `left` tokens that remain, the end token among them.
+        They count toward the `left` tokens that remain, which include the end token.
 
         Raises:
             GuidedError: the grammar does not allow a result here.
         """
-        bound, self._tool, self.waiting, self.reserved = self._tool, None, False, 0
+        bound, self._tool, self.has_complete_call, self.reserved = self._tool, None, False, 0
         assert bound is not None
         text = self._toolbox.vocabulary.decode(self._arguments).decode("utf-8", "replace")
         result = bound.tool.answer(text)
@@ -84,7 +84,7 @@ class ToolCalls:
         raise GuidedError(f"the grammar does not allow the result of {bound.tool.name!r} after its call")
 
     def _spellings(self, result: str) -> list[tuple[str, list[int]]]:
-        """The result in tokens, or, if the vocabulary cannot spell it, an error message in tokens.
+        """The result and its tokens; if the vocabulary cannot spell it, an error message and its tokens.
 
         Names of control tokens in the result are encoded as text.
         """
@@ -105,7 +105,7 @@ class ToolCalls:
 def with_tools(constraint: Constraint, tools: Sequence[Tool], *, matched: bool = False) -> Constraint:
     """The constraint of an answer in which tools may be called, or which needs a matcher anyway (`matched`).
 
-    Without a constraint it is free text, with calls anywhere. Otherwise calls occur where the constraint contains
+    Without a constraint it is free text with calls anywhere. Otherwise calls occur where the constraint contains
     `tool.segment`.
 
     Raises:
@@ -116,6 +116,6 @@ def with_tools(constraint: Constraint, tools: Sequence[Tool], *, matched: bool =
     if not tools or isinstance(constraint, Expr | CompiledGrammar):
         return constraint
     raise GuidedError(
-        f"a constraint of type {type(constraint).__name__} cannot contain tool calls: compose one with `tool.segment` "
-        "where a call is allowed, such as guided.repeat(tool.segment) + guided.json_schema(...)"
+        f"a constraint of type {type(constraint).__name__} cannot contain tool calls: use `tool.segment` in a composed "
+        "constraint, such as guided.repeat(tool.segment) + guided.json_schema(...)"
     )

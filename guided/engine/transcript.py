@@ -1,7 +1,7 @@
 """The tokens and text of an output so far, how much of it may be streamed, and where a stop cuts it.
 
-Text is streamed in complete characters, and only once it can no longer belong to a stop; a token is streamed with the
-first part of its text. The streamed events put together are therefore exactly the result, whichever stop ends it.
+Text is streamed in complete characters, and only once it can no longer belong to a stop. A token is streamed with the
+first part of its text. So the streamed events together are exactly the result, whichever stop ends it.
 """
 
 from __future__ import annotations
@@ -18,16 +18,17 @@ __all__ = ["Transcript"]
 
 
 class Transcript:
-    """The tokens and the text of one output; the first `skip` bytes are no part of its text.
+    """The tokens and the text of one output. The first `skip` bytes are not part of its text.
 
     Attributes:
         tokens: ids, in order.
-        token_masks: 1 where the token was sampled, 0 where it was forced.
-        logprobs: for each token its log probabilities, None where they were not requested.
+        token_masks: for each token, 1 if it was sampled, 0 if it was forced.
+        logprobs: for each token, its log probabilities; None if they were not requested.
         text: the decoded text, complete characters only.
         stop_match: the stop at which the text was cut, if any.
         thinking: whether the output is still reasoning and has not begun its answer.
         reasoning: the text of the reasoning, once the answer has begun.
+        starts: for each token, how many characters of the text come before it.
     """
 
     def __init__(self, vocabulary: Vocabulary, stops: Stops, *, thinking: bool = False, skip: int = 0) -> None:
@@ -40,23 +41,23 @@ class Transcript:
         self._skip = skip
         self._vocabulary, self._included = vocabulary, stops.included
         self._watch = Watch(stops) if stops.texts or stops.patterns else None
-        self._starts: list[int] = []  # for each token, how many characters come before it
+        self.starts: list[int] = []
         self._streamed_tokens = self._streamed_text = 0
         self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
 
-    def write(
-        self, tokens: Sequence[int], *, sampled: bool, stoppable: bool = True, logprobs: TokenLogprobs | None = None
+    def append(
+        self, tokens: Sequence[int], *, sampled: bool, may_stop: bool = True, logprobs: TokenLogprobs | None = None
     ) -> None:
-        """Append tokens. If they complete a stop and `stoppable` is true, cut the text there."""
+        """Append tokens. If they complete a stop and `may_stop` is true, cut the text there."""
         self.tokens += tokens
         self.token_masks += [int(sampled)] * len(tokens)
         self.logprobs += [logprobs] * len(tokens)
-        self._starts += [len(self.text)] * len(tokens)
+        self.starts += [len(self.text)] * len(tokens)
         data = self._vocabulary.decode(tokens)
         piece = self._utf8.decode(data[self._skip :])
         self._skip = max(0, self._skip - len(data))
         self.text += piece
-        if self._watch is not None and (match := self._watch.read(piece, counts=stoppable)) is not None:
+        if self._watch is not None and (match := self._watch.read(piece, may_stop=may_stop)) is not None:
             self.stop_match = match
             self._truncate(match.end if self._included else match.begin)
 
@@ -67,17 +68,17 @@ class Transcript:
         self._watch = None
 
     def begin_answer(self, end: str) -> None:
-        """Declare all text so far, which must have been streamed, to be reasoning; `end` is the text that ended it."""
+        """Begin the answer: all text so far, which must have been streamed, is reasoning that ended with `end`."""
         self.reasoning, self.text, self.thinking = self.text.removesuffix(end), "", False
-        self._starts = [0] * len(self.tokens)
+        self.starts = [0] * len(self.tokens)
         self._streamed_text = 0
 
     def event(self, budget_bound: BudgetBound) -> StreamEvent:
-        """The event for everything that can be streamed now and has not been streamed yet, with this `budget_bound`."""
+        """The event with everything that can be streamed now and has not been streamed yet."""
         decided, tokens = len(self.text), len(self.tokens)
         if self._watch is not None and self.stop_match is None:
-            decided = self._watch.decided
-            while tokens > self._streamed_tokens and self._starts[tokens - 1] >= decided:
+            decided = self._watch.decided_length
+            while tokens > self._streamed_tokens and self.starts[tokens - 1] >= decided:
                 tokens -= 1
         new, text = self.tokens[self._streamed_tokens : tokens], self.text[self._streamed_text : decided]
         scores = tuple(self.logprobs[self._streamed_tokens : tokens])
@@ -90,5 +91,5 @@ class Transcript:
     def _truncate(self, end: int) -> None:
         """Keep only the characters before `end`, and the tokens that begin before it."""
         self.text = self.text[:end]
-        count = sum(start < end for start in self._starts)
-        del self.tokens[count:], self.token_masks[count:], self.logprobs[count:], self._starts[count:]
+        count = sum(start < end for start in self.starts)
+        del self.tokens[count:], self.token_masks[count:], self.logprobs[count:], self.starts[count:]

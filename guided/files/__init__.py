@@ -1,1 +1,1 @@
-"""What lies on a disk or a hub: model files, their readers, downloads."""
+"""Model files: their readers, and their download."""

@@ -1,11 +1,11 @@
-"""ggml's weight formats: bytes in, float32 out, or the bytes as a matrix.
+"""Reads ggml's weight formats: bytes to float32, or to a matrix of packed bytes.
 
-In: a tensor's bytes as they lie in a GGUF file, its type and shape. Out: its values. Formats: F32, F16, BF16; blocks of
-32 values with one scale (Q4_0, Q5_0, Q8_0) and an offset (Q4_1, Q5_1); blocks of 256 in groups of 16 or 32, whose
-scales and offsets are small integers times the block's own (Q2_K to Q6_K); numbers of 4 bits that are looked up
-(IQ4_NL, IQ4_XS). The layout of a block is a struct in
+In: a tensor's bytes as in a GGUF file, its type and shape. Out: its values. Formats: F32, F16, BF16; blocks of 32
+values with a scale (Q4_0, Q5_0, Q8_0), or with a scale and an offset (Q4_1, Q5_1); blocks of 256 in groups of 16 or 32,
+whose scales and offsets are small integers times the block's scale and offset (Q2_K to Q6_K); indices of 4 bits into a
+table (IQ4_NL, IQ4_XS). The layout of a block is a struct in
 https://github.com/ggml-org/ggml/blob/master/src/ggml-common.h; each reader below follows its fields. Every block is
-one row of an array, a few thousand of them at a time, so the memory beside the result is small.
+one row of an array. A few thousand blocks are read at a time, so little memory is needed besides the result.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ __all__ = ["Blocks", "dequantise", "read_blocks"]
 Bytes = npt.NDArray[np.uint8]
 Floats = npt.NDArray[np.float32]
 
-_VALUES = 1 << 17  # are read at once: what they need between input and output stays in the cache
+_VALUES = 1 << 17  # values read at once, so that intermediate arrays stay in the cache
 
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """A matrix as a file holds it.
+    """A matrix in the format of the file.
 
     Attributes:
         raw: uint8 (rows, bytes of a row).
         ggml_type: the format of its blocks.
-        columns: how many numbers a row has.
-        order: which rows the matrix has, int64; None: all of them, as they lie.
+        columns: the number of values in a row.
+        order: the indices in `raw` of the matrix's rows, int64; None: all rows, in order.
     """
 
     raw: Bytes
@@ -48,19 +48,19 @@ class Blocks:
 
     @property
     def is_quantised(self) -> bool:
-        """Whether several numbers share a scale."""
+        """Whether several values share a scale."""
         return GGML_TYPES[self.ggml_type][1] > 1
 
     def __len__(self) -> int:
-        """Its rows."""
+        """The number of rows."""
         return len(self.raw if self.order is None else self.order)
 
     def rows(self, order: npt.NDArray[np.int64]) -> Blocks:
-        """Some rows of it, in this order."""
+        """The matrix of these rows, in this order."""
         return replace(self, order=order if self.order is None else self.order[order])
 
     def part(self, first: int, last: int) -> Blocks | None:
-        """Those columns of it; None: they do not begin and end with a block."""
+        """The columns from `first` to `last` (exclusive), or None if they cut a block."""
         _, block, nbytes = GGML_TYPES[self.ggml_type]
         if first % block or last % block:
             return None
@@ -68,7 +68,7 @@ class Blocks:
         return replace(self, raw=np.ascontiguousarray(raw), columns=last - first)
 
     def values(self) -> Floats:
-        """What it stands for, (rows, columns)."""
+        """The values, (rows, columns)."""
         raw = self.raw if self.order is None else self.raw[self.order]
         return dequantise(raw.reshape(-1), self.ggml_type, (len(raw), self.columns))
 
@@ -77,20 +77,20 @@ def dequantise(raw: Bytes, ggml_type: int, shape: tuple[int, ...], name: str = "
     """The values of one tensor, float32, in `shape` (rows first).
 
     Raises:
-        UnsupportedError: the format is none of those above.
-        ModelFileError: the bytes are not as many as the shape asks for.
+        UnsupportedError: the format is not one of those above.
+        ModelFileError: the number of bytes does not match the shape.
     """
     reader = _reader(ggml_type, name)
     rows, block = _blocks(raw, ggml_type, shape, name)
     out, step = np.empty((len(rows), block), np.float32), _VALUES // block
-    with np.errstate(all="ignore"):  # a broken file may hold infinite scales: its logits are refused when they are NaN
+    with np.errstate(all="ignore"):  # a corrupt file may have infinite scales: later, NaN logits are refused
         for start in range(0, len(rows), step):
             out[start : start + step] = reader(rows[start : start + step])
     return out.reshape(shape)
 
 
 def read_blocks(raw: Bytes, ggml_type: int, shape: tuple[int, int], name: str = "") -> Blocks:
-    """A matrix as its bytes are.
+    """A matrix as packed bytes.
 
     Raises:
         UnsupportedError, ModelFileError: as `dequantise`.
@@ -98,7 +98,7 @@ def read_blocks(raw: Bytes, ggml_type: int, shape: tuple[int, int], name: str = 
     _reader(ggml_type, name)
     rows, block = _blocks(raw, ggml_type, shape, name)
     if shape[1] % block:
-        raise ModelFileError(f"tensor {name!r}: rows of {shape[1]} are not made of blocks of {block}")
+        raise ModelFileError(f"tensor {name!r}: rows of {shape[1]} are not a multiple of blocks of {block}")
     return Blocks(rows.reshape(shape[0], -1), ggml_type, shape[1])
 
 
@@ -107,18 +107,17 @@ def _reader(ggml_type: int, name: str) -> Callable[[Bytes], Floats]:
     if reader is None:
         known = GGML_TYPES[ggml_type][0] if ggml_type in GGML_TYPES else f"type {ggml_type}"
         formats = ", ".join(GGML_TYPES[number][0] for number in sorted(_READERS))
-        raise UnsupportedError(
-            f"weights of format {known} are not read", pointer=name, hint=f"requantise the file to one of {formats}"
-        )
+        hint = f"requantize the file to one of {formats}"
+        raise UnsupportedError(f"weights of format {known} are not supported", pointer=name, hint=hint)
     return reader
 
 
 def _blocks(raw: Bytes, ggml_type: int, shape: tuple[int, ...], name: str) -> tuple[Bytes, int]:
-    """A tensor's blocks, one in a row, and how many values a block has."""
+    """A tensor's blocks, one per row, and the number of values in a block."""
     _, block, nbytes = GGML_TYPES[ggml_type]
     count = prod(shape)
     if count % block or raw.size != count // block * nbytes:
-        raise ModelFileError(f"tensor {name!r}: {raw.size} bytes do not hold {count} values of its format")
+        raise ModelFileError(f"tensor {name!r}: {raw.size} bytes are not {count} values of its format")
     return np.ascontiguousarray(raw).reshape(-1, nbytes), block
 
 
@@ -128,24 +127,24 @@ def _view(rows: Bytes, start: int, stop: int, dtype: str) -> npt.NDArray[Any]:
 
 
 def _half(rows: Bytes, start: int) -> Floats:
-    """A float16 of each block, (n, 1)."""
+    """A float16 field of each block, (n, 1)."""
     return _view(rows, start, start + 2, "<f2").astype(np.float32)
 
 
 def _unpack(packed: Bytes, bits: int, width: int) -> Bytes:
-    """Numbers of some bits: each run of `width` bytes holds 8 / bits runs of numbers, the lowest bits first."""
+    """Unpack numbers of `bits` bits: a run of `width` bytes contains 8 / bits runs of numbers, lowest bits first."""
     shifts = np.arange(0, 8, bits, dtype=np.uint8)[:, None]
     numbers = packed.reshape(len(packed), -1, 1, width) >> shifts & np.uint8((1 << bits) - 1)
     return numbers.reshape(len(packed), -1)
 
 
 def _combine_bits(low: Bytes, high: Bytes, bits: int) -> Bytes:
-    """Numbers whose lowest bits are in one place, the others in another."""
+    """Numbers from their lowest bits and their other bits."""
     return low | high << np.uint8(bits)
 
 
 def _scaled(numbers: npt.NDArray[Any], scale: Floats, offset: Floats | None = None) -> Floats:
-    """Numbers (n, values) times the scale of their group (n, groups), less its offset."""
+    """Numbers (n, values) times the scale of their group (n, groups), minus its offset."""
     out = numbers.reshape(*scale.shape, -1) * scale[..., None]
     if offset is not None:
         out -= offset[..., None]
@@ -153,7 +152,7 @@ def _scaled(numbers: npt.NDArray[Any], scale: Floats, offset: Floats | None = No
 
 
 def _signed(numbers: Bytes, zero: int) -> npt.NDArray[np.int8]:
-    """What stands for 0 becomes 0."""
+    """Subtract `zero`, the number that represents 0."""
     return (numbers - np.uint8(zero)).view(np.int8)
 
 
@@ -170,7 +169,7 @@ def _q4_1(rows: Bytes) -> Floats:
 
 
 def _q5(rows: Bytes, start: int) -> Bytes:
-    """Four low bits and, before them, the fifth of each of 32 numbers."""
+    """32 numbers: first their fifth bits, then their four low bits."""
     fifth = np.unpackbits(rows[:, start : start + 4], axis=1, bitorder="little")
     return _combine_bits(_unpack(rows[:, start + 4 :], 4, 16), fifth, 4)
 
@@ -204,8 +203,8 @@ def _q3_k(rows: Bytes) -> Floats:
 def _k_scales(rows: Bytes) -> tuple[Floats, Floats]:
     """Scales and offsets of the 8 groups of Q4_K and Q5_K: scale, offset, and 12 bytes with 6 bits for each group.
 
-    Bytes 0 to 3 hold the scales of the groups 0 to 3, and above these the two high bits of the scales 4 to 7; bytes
-    4 to 7 the same of the offsets; bytes 8 to 11 the four low bits of the scales, then of the offsets 4 to 7.
+    Bytes 0 to 3 hold the scales of the groups 0 to 3, and in their upper bits the two high bits of the scales 4 to 7;
+    bytes 4 to 7 hold the offsets in the same way; bytes 8 to 11 the four low bits of the scales and offsets 4 to 7.
     """
     first, second, third = rows[:, 4:8], rows[:, 8:12], rows[:, 12:16]
     scale = np.concatenate((first & 63, third & 15 | first >> 2 & 48), axis=1)

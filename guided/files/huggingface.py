@@ -1,17 +1,17 @@
-"""Models of the Hugging Face hub, through the package `huggingface_hub`: its names, cache, token and mirrors.
+"""Downloads models from the Hugging Face hub, with the names, cache, token and mirrors of `huggingface_hub`.
 
-In: a name, and what is needed of the model. Out: the path of a directory, or of a GGUF file, in the hub's cache.
+In: a name. Out: the path of a directory, or of a GGUF file, in the hub's cache.
 
-    organisation/model               safetensors; of a repository of GGUF files, that of `Q4_K_M`
+    organisation/model               safetensors; for a repository of GGUF files, its `Q4_K_M` file
     organisation/model:Q8_0          the GGUF file of this quantisation
     organisation/model/file.gguf     this file
-    any of them, and @revision       a branch, a tag or a commit ("main")
+    any of these, and @revision      a branch, a tag or a commit (default: "main")
 
-What is in the cache already is used without asking the network, so a model that was fetched once works offline. Only
-what is read is fetched: configuration, tokenizer, chat templates, and the safetensors that the index names. Weights as
-pickles (`*.bin`) are never fetched, because to load one runs its code.
+Cached files are used without network access, so a model that was downloaded once works offline. Only the files that
+guided reads are downloaded: configuration, tokenizer, chat templates, and the safetensors that the index names. Weights
+in pickles (`*.bin`) are never downloaded, because loading a pickle runs its code.
 
-`fetch_hub_file` is for the models that guided knows by a short name: it fetches one file into a folder of the caller.
+`fetch_hub_file` is for the models that guided knows by a short name. It downloads one file into the caller's folder.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ _TEXTS: Final = (
     "additional_chat_templates/*.jinja", "model.safetensors.index.json",
 )  # fmt: skip
 _WEIGHTS: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]*\.safetensors")
-_USUAL: Final = "Q4_K_M"
+_DEFAULT_QUANTISATION: Final = "Q4_K_M"
 
 
 @dataclass(frozen=True, slots=True)
 class HubName:
-    """A name in its parts; `file` and `quantisation` are None where it has none."""
+    """The parts of a name. `file` and `quantisation` are None if the name has none."""
 
     repository: str
     revision: str
@@ -55,45 +55,45 @@ class HubName:
 
     @classmethod
     def read(cls, name: str, revision: str | None = None) -> HubName | None:
-        """The parts of a name; None where it has not the form of one. `revision`: where the name has none.
+        """Parse a name; None if it does not have the form of one. `revision` is used if the name has none.
 
         Raises:
-            ModelFileError: two revisions.
+            ModelFileError: there are two different revisions.
         """
-        base, _, own = name.partition("@")
+        base, _, name_revision = name.partition("@")
         found = _NAME.fullmatch(base)
-        if found is None or ".." in name or ("@" in name and not _REVISION.fullmatch(own)):
+        if found is None or ".." in name or ("@" in name and not _REVISION.fullmatch(name_revision)):
             return None
-        if own and revision not in (None, own):
-            raise ModelFileError(f"{name!r} names a revision, and revision={revision!r} is another one")
-        part = found.groupdict()
-        return cls(part["repository"] or part["parent"], own or revision or "main", part["file"], part["quantisation"])
+        if name_revision and revision not in (None, name_revision):
+            raise ModelFileError(f"{name!r} names a revision, but revision={revision!r} is a different one")
+        part, revision = found.groupdict(), name_revision or revision or "main"
+        return cls(part["repository"] or part["parent"], revision, part["file"], part["quantisation"])
 
 
 def is_hub_name(name: str) -> bool:
-    """Whether a name has the form of the hub's, see the module docstring."""
+    """Whether a name has the form of a name on the hub, see the module docstring."""
     return HubName.read(name) is not None
 
 
 def fetch_from_hub(name: str, revision: str | None = None) -> Path:
-    """The directory of a model, or a GGUF file, in the hub's cache; fetched if it is not there.
+    """The directory of a model, or a GGUF file, in the hub's cache; downloaded if it is not there.
 
     Raises:
         ModelFileError: the package is missing, the hub has no such model, or it cannot be reached.
     """
-    return _fetched(name, revision, _model)
+    return _fetch(name, revision, _model)
 
 
 def fetch_tokenizer(name: str, revision: str | None = None) -> Path:
-    """As `fetch_from_hub`, of a tokenizer alone: its tokenizer.json."""
-    return _fetched(name, revision, _tokenizer)
+    """As `fetch_from_hub`, but only the tokenizer: the path of tokenizer.json."""
+    return _fetch(name, revision, _tokenizer)
 
 
 def fetch_hub_file(file: HubFile, folder: Path) -> Path:
-    """Fetch one file of a repository into `folder`. The hub's cache is used only if the file is in it already.
+    """Download one file of a repository into `folder`. The hub's cache is used only if it already has the file.
 
     Raises:
-        ModelFileError: the package is missing, the hub has no such file, or it cannot be reached. OSError: of the disk.
+        ModelFileError: the package is missing, the hub has no such file, or it cannot be reached. OSError: disk errors.
     """
     try:
         import huggingface_hub as hub
@@ -102,141 +102,142 @@ def fetch_hub_file(file: HubFile, folder: Path) -> Path:
     try:
         return Path(hub.hf_hub_download(file.repository, file.path, revision=file.revision, local_dir=folder))
     except Exception as error:  # of the package, of its HTTP client, of the operating system
-        if type(error) in (OSError, PermissionError):  # others, of the network, are subclasses
+        if type(error) in (OSError, PermissionError):  # disk errors; network errors are other subclasses
             raise
-        reason, hint = _why(hub, HubName(file.repository, file.revision, file.path), error)
+        reason, hint = _explain_error(hub, HubName(file.repository, file.revision, file.path), error)
         raise ModelFileError(f"cannot fetch {file}: {reason}").located("", (0, 0), hint=hint) from None
 
 
-def _fetched(name: str, revision: str | None, fetch: Callable[[Any, HubName, bool], Path]) -> Path:
-    asked = HubName.read(name, revision)
-    if asked is None:
-        raise ModelFileError(f"{name!r} is no name of the Hugging Face hub: write 'organisation/model'")
+def _fetch(name: str, revision: str | None, fetch: Callable[[Any, HubName, bool], Path]) -> Path:
+    hub_name = HubName.read(name, revision)
+    if hub_name is None:
+        raise ModelFileError(f"{name!r} is not a name on the Hugging Face hub: write 'organisation/model'")
     try:
         import huggingface_hub as hub
     except ModuleNotFoundError:
         raise ModelFileError(
-            f"there is no file or directory {name!r}; if it is a model of the Hugging Face hub, fetching it needs a "
+            f"there is no file or directory {name!r}; if it is a model on the Hugging Face hub, downloading it needs a "
             "package: pip install 'guided-decoding[hub]'"
         ) from None
     try:
-        return fetch(hub, asked, True)
-    except Exception:  # not in the cache, or not all of it
+        return fetch(hub, hub_name, True)
+    except Exception:  # not in the cache, or incomplete
         pass
     try:
-        return fetch(hub, asked, False)
+        return fetch(hub, hub_name, False)
     except Exception as error:  # of the package, of its HTTP client, of the operating system
-        reason, hint = _why(hub, asked, error)
-        told = f"there is no file or directory {name!r}, and the Hugging Face hub has not given it either: {reason}"
-        raise ModelFileError(told).located("", (0, 0), hint=hint) from None
+        reason, hint = _explain_error(hub, hub_name, error)
+        failed = f"downloading it from the Hugging Face hub failed: {reason}"
+        message = f"there is no file or directory {name!r}, and {failed}"
+        raise ModelFileError(message).located("", (0, 0), hint=hint) from None
 
 
-def _why(hub: Any, asked: HubName, error: Exception) -> tuple[str, str]:
-    """The reason of an error, and what helps."""
-    errors, page = hub.errors, f"{hub.constants.ENDPOINT}/{asked.repository}"
+def _explain_error(hub: Any, hub_name: HubName, error: Exception) -> tuple[str, str]:
+    """The reason for an error, and a hint."""
+    errors, page = hub.errors, f"{hub.constants.ENDPOINT}/{hub_name.repository}"
     log_in = "log in with `hf auth login`, or set HF_TOKEN"
     if isinstance(error, errors.GatedRepoError):
-        return "its authors give it to those who accept their terms", f"accept them at {page}, and {log_in}"
+        return "its authors grant access only after you accept their terms", f"accept them at {page}, and {log_in}"
     if isinstance(error, errors.RepositoryNotFoundError):
-        return f"it has no model {asked.repository}", f"look at the name; if the model is private, {log_in}"
+        return f"the hub has no model {hub_name.repository}", f"check the name; if the model is private, {log_in}"
     if isinstance(error, errors.RevisionNotFoundError):
-        return f"the model has no revision {asked.revision!r}", f"its branches and tags are listed at {page}"
+        return f"the model has no revision {hub_name.revision!r}", f"its branches and tags are listed at {page}"
     if isinstance(error, errors.RemoteEntryNotFoundError):
-        return f"the model has no file {asked.file}", f"its files are listed at {page}/tree/{asked.revision}"
+        return f"the model has no file {hub_name.file}", f"its files are listed at {page}/tree/{hub_name.revision}"
     if hub.constants.HF_HUB_OFFLINE and isinstance(error, errors.LocalEntryNotFoundError | errors.OfflineModeIsEnabled):
         return "it is not in the cache, and HF_HUB_OFFLINE is set", "fetch it once without HF_HUB_OFFLINE"
     if isinstance(error, errors.LocalEntryNotFoundError | ConnectionError):
-        hint = "look at the network and its proxy; HF_ENDPOINT names a mirror; a path needs no network"
-        return f"{hub.constants.ENDPOINT} cannot be reached, and it is not in the cache", hint
+        hint = "check the network and its proxy, set HF_ENDPOINT to a mirror, or pass a local path"
+        return f"{hub.constants.ENDPOINT} cannot be reached, and the model is not in the cache", hint
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return (lines[0] if lines else type(error).__name__)[:300], getattr(error, "hint", "")
 
 
-def _model(hub: Any, asked: HubName, offline: bool) -> Path:
-    """A GGUF file, or a directory with all that a model needs; OSError where something is missing."""
-    file = asked.file
-    if file is None and asked.quantisation is None:
-        path = _snapshot(hub, asked, offline, *_TEXTS)
+def _model(hub: Any, hub_name: HubName, offline: bool) -> Path:
+    """A GGUF file, or a directory with all files that a model needs. Raises OSError if one is missing."""
+    file = hub_name.file
+    if file is None and hub_name.quantisation is None:
+        path = _snapshot(hub, hub_name, offline, *_TEXTS)
         if (path / "config.json").is_file():
-            return _with_weights(hub, asked, offline, path)
+            return _with_weights(hub, hub_name, offline, path)
     if file is None:
-        file = _file_of(asked, _files(hub, asked, offline))
-    return Path(hub.hf_hub_download(asked.repository, file, revision=asked.revision, local_files_only=offline))
+        file = _find_gguf(hub_name, _files(hub, hub_name, offline))
+    return Path(hub.hf_hub_download(hub_name.repository, file, revision=hub_name.revision, local_files_only=offline))
 
 
-def _tokenizer(hub: Any, asked: HubName, offline: bool) -> Path:
-    path = _snapshot(hub, asked, offline, *_TOKENIZER) / "tokenizer.json"
+def _tokenizer(hub: Any, hub_name: HubName, offline: bool) -> Path:
+    path = _snapshot(hub, hub_name, offline, *_TOKENIZER) / "tokenizer.json"
     if not path.is_file():
-        raise _missing(hub, asked, offline, ["tokenizer.json"])
+        raise _missing(hub, hub_name, offline, ["tokenizer.json"])
     return path
 
 
-def _snapshot(hub: Any, asked: HubName, offline: bool, *patterns: str) -> Path:
+def _snapshot(hub: Any, hub_name: HubName, offline: bool, *patterns: str) -> Path:
     found = hub.snapshot_download(
-        asked.repository, revision=asked.revision, allow_patterns=list(patterns), local_files_only=offline
+        hub_name.repository, revision=hub_name.revision, allow_patterns=list(patterns), local_files_only=offline
     )
     return Path(found)
 
 
-def _with_weights(hub: Any, asked: HubName, offline: bool, path: Path) -> Path:
+def _with_weights(hub: Any, hub_name: HubName, offline: bool, path: Path) -> Path:
     if not offline:
-        path = _snapshot(hub, asked, offline, *_weight_files(path))
+        path = _snapshot(hub, hub_name, offline, *_weight_files(path))
     missing = [needed for needed in (*_NEEDED, *_weight_files(path)) if not (path / needed).is_file()]
     if missing:
-        raise _missing(hub, asked, offline, missing)
+        raise _missing(hub, hub_name, offline, missing)
     if offline and not (path / "tokenizer_config.json").is_file():
         raise OSError("the chat template may not have been fetched yet")
     return path
 
 
 def _weight_files(path: Path) -> list[str]:
-    """The files that hold the weights: those that the index names, or the only one."""
+    """The files of the weights: the ones that the index names, or the only one."""
     index = path / "model.safetensors.index.json"
     if not index.is_file():
         return ["model.safetensors"]
     data = read_json(index)
-    places = data.get("weight_map") if isinstance(data, dict) else None
-    names = sorted({str(name) for name in places.values()}) if isinstance(places, dict) else []
+    file_by_tensor = data.get("weight_map") if isinstance(data, dict) else None
+    names = sorted({str(name) for name in file_by_tensor.values()}) if isinstance(file_by_tensor, dict) else []
     if wrong := [name for name in names if not _WEIGHTS.fullmatch(name) or ".." in name]:
-        raise ModelFileError(f"{index.name} names {wrong[0][:100]!r}, which is no file of safetensors")
+        raise ModelFileError(f"{index.name} names {wrong[0][:100]!r}, which is not a safetensors file")
     return names
 
 
-def _missing(hub: Any, asked: HubName, offline: bool, missing: list[str]) -> Exception:
-    """Why files are missing: a repository may have them in another form."""
+def _missing(hub: Any, hub_name: HubName, offline: bool, missing: list[str]) -> Exception:
+    """The error for missing files. The repository may have them in another form."""
     if offline:
         return OSError(f"the model has no {', '.join(missing)}")
-    there = _files(hub, asked, offline)
-    pickles = [name for name in there if name.endswith((".bin", ".pt", ".pth", ".ckpt")) and "/" not in name]
+    files = _files(hub, hub_name, offline)
+    pickles = [name for name in files if name.endswith((".bin", ".pt", ".pth", ".ckpt")) and "/" not in name]
     hint = ""
     if pickles and any(name.endswith(".safetensors") for name in missing):
         hint = (
-            f"{pickles[0]} is a pickle, and to load one runs its code: it is not read. Take a revision of safetensors, "
-            f"which may be a pull request ({asked.repository}@refs/pr/1), or convert it where you trust it"
+            f"{pickles[0]} is a pickle, which is not read, since loading it runs its code. Use a revision with "
+            f"safetensors, which may be a pull request ({hub_name.repository}@refs/pr/1), or convert the file yourself"
         )
     elif "tokenizer.json" in missing:
         hint = "transformers' AutoTokenizer.from_pretrained(...).save_pretrained(folder) writes a tokenizer.json"
     return ModelFileError(f"the model has no {', '.join(missing)}").located("", (0, 0), hint=hint)
 
 
-def _files(hub: Any, asked: HubName, offline: bool) -> list[str]:
-    """The names of a repository's files; offline of those in the cache."""
+def _files(hub: Any, hub_name: HubName, offline: bool) -> list[str]:
+    """The names of a repository's files; offline, of the GGUF files in the cache."""
     if not offline:
-        return sorted(hub.HfApi().list_repo_files(asked.repository, revision=asked.revision))
-    folder = Path(hub.constants.HF_HUB_CACHE) / f"models--{asked.repository.replace('/', '--')}"
-    ref = folder / "refs" / asked.revision
-    path = folder / "snapshots" / (ref.read_text("utf-8").strip() if ref.is_file() else asked.revision)
+        return sorted(hub.HfApi().list_repo_files(hub_name.repository, revision=hub_name.revision))
+    folder = Path(hub.constants.HF_HUB_CACHE) / f"models--{hub_name.repository.replace('/', '--')}"
+    ref = folder / "refs" / hub_name.revision
+    path = folder / "snapshots" / (ref.read_text("utf-8").strip() if ref.is_file() else hub_name.revision)
     return sorted(found.relative_to(path).as_posix() for found in path.rglob("*.gguf"))
 
 
-def _file_of(asked: HubName, there: list[str]) -> str:
+def _find_gguf(hub_name: HubName, names: list[str]) -> str:
     """The GGUF file of a quantisation.
 
     Raises:
-        ModelFileError: there is none, or it is in several files.
+        ModelFileError: there is none, or there are several.
     """
-    files = [name for name in there if name.endswith(".gguf") and "mmproj" not in name.lower()]
-    wanted = re.compile(rf"(?i:(?:^|[-._/]){asked.quantisation or _USUAL}(?:[-._/]|$))")
+    files = [name for name in names if name.endswith(".gguf") and "mmproj" not in name.lower()]
+    wanted = re.compile(rf"(?i:(?:^|[-._/]){hub_name.quantisation or _DEFAULT_QUANTISATION}(?:[-._/]|$))")
     found = [name for name in files if wanted.search(name.removesuffix(".gguf"))]
     if len(found) == 1:
         return found[0]
@@ -244,7 +245,7 @@ def _file_of(asked: HubName, there: list[str]) -> str:
         raise ModelFileError(f"the model has no {_NEEDED[0]}, and no GGUF file")
     what = f"{len(found)} GGUF files" if found else "no GGUF file"
     if any(re.search(r"-\d{5}-of-\d{5}\.gguf$", name) for name in found):
-        what += " (in parts, which are not read)"
-    names = ", ".join((found or files)[:12])
-    told = f"the model has {what} of {asked.quantisation or _USUAL}; it has {names}"
-    raise ModelFileError(told).located("", (0, 0), hint=f"name one, as {asked.repository}/{files[0]}")
+        what += " (split files are not supported)"
+    listed = ", ".join((found or files)[:12])
+    message = f"the model has {what} of {hub_name.quantisation or _DEFAULT_QUANTISATION}; it has {listed}"
+    raise ModelFileError(message).located("", (0, 0), hint=f"name a file, such as {hub_name.repository}/{files[0]}")

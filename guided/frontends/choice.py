@@ -1,4 +1,4 @@
-"""A choice of texts. In: a list of strings. Out: a grammar of exactly these. Cost: linear in the characters."""
+"""A choice of texts. In: a list of strings. Out: a grammar for exactly these texts. Cost: linear in the characters."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ def choice_to_grammar(choices: Iterable[str], *, limits: Limits = _DEFAULT_LIMIT
             )
         if any("\ud800" <= c <= "\udfff" for c in choice):
             raise SpecError(
-                f"choice {at} holds a lone surrogate, which no text can",
+                f"choice {at} contains a lone surrogate, which cannot occur in a text",
                 pointer=f"/{at}",
-                hint="a character above U+FFFF is one character in Python",
+                hint="in Python, a character above U+FFFF is a single character",
             )
         total += len(choice)
         if total > limits.spec_length:

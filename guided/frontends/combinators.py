@@ -1,4 +1,4 @@
-"""Specifications composed in Python: of literal text, expressions, control tokens, and complete other specifications.
+"""Specifications composed in Python from literal text, control tokens, and other specifications.
 
     value = guided.rule("value")
     nested = guided.rules("[" + value + "]", value=guided.regex("[0-9]+") | "[" + value + "]")
@@ -6,10 +6,10 @@
     answer = guided.repeat(guided.regex("[a-z ]") | call | nested)
 
 In: parts. Out: an `Expr`, which is itself a part: `a + b` is a sequence, `a | b` a choice, and a `str` stands for
-exactly this text. A compiled grammar is a part, too. Parts are read when the whole is compiled
+exactly this text. A compiled grammar can be a part, too. Parts are read when the composition is compiled
 (`GrammarCompiler.compile`), under the compiler's limits. Names of rules are only visible inside their `rules(...)`, so
-parts that were written separately never interfere with each other. Cost: linear in the parts; a part that is used twice
-is read once.
+parts that were written separately do not interfere with each other. Cost: linear in the parts; a part that is used
+twice is read once.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from guided.frontends.common.aho_corasick import FreeText
 from guided.frontends.gbnf import gbnf_to_grammar
 from guided.frontends.json_schema.compile import json_schema_to_grammar
 from guided.frontends.json_schema.options import DEFAULTS, JsonSchemaKeywords, JsonSchemaOptions, checked_registry
-from guided.frontends.lark import LarkOptions, checked_folders, checked_grammars, read_lark
+from guided.frontends.lark import LarkOptions, check_folders, check_grammars, read_lark
 from guided.frontends.pattern import pattern_to_grammar
 from guided.frontends.python_types.type_schema import type_to_schema
 from guided.frontends.regex import Classes, parse_regex
@@ -74,7 +74,7 @@ class Expr:
 
 
 Part: TypeAlias = Expr | str | Grammar | Any
-"""`Any` is for compiled grammars, which this layer does not know."""
+"""`Any` stands for compiled grammars, whose class belongs to a higher layer."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -121,10 +121,10 @@ class ReadPart(Expr):
     """A specification of another kind.
 
     Attributes:
-        read: reads it, with the options of the whole as defaults. Parts that are not enforced are appended to the list.
+        read: reads it, with the options of the composition as defaults, and appends what is not enforced to the list.
         kind: "regex", "json_schema", "type", "structural_tag", or "" for a kind without options.
         source: the schema or the type.
-        has_lexer: whether it may split texts into lexemes first.
+        has_lexer: whether its grammar may have a lexer.
     """
 
     read: Callable[[Limits, JsonSchemaOptions, list[Finding]], Grammar | Node]
@@ -142,13 +142,13 @@ class DispatchPart(Expr):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class LaterPart(Expr):
+class DeferredPart(Expr):
     """A part that may be compiled when it is first entered: see `guided.ir.DeferredRule`.
 
     Attributes:
-        part: generates something, but not the empty text; compiling it causes no warnings.
+        part: the part. It generates some text, but not the empty one, and compiling it causes no warnings.
         origin: its location in the specification.
-        content: identifies it, together with the options.
+        content: identifies the part, together with the options.
         least: an upper bound on the bytes of its shortest text.
     """
 
@@ -163,12 +163,12 @@ def text(text: str) -> Expr:
     if not isinstance(text, str):
         raise SpecError(f"a text is a string, not a {type(text).__name__}", hint="decode it, or write str(value)")
     if any("\ud800" <= c <= "\udfff" for c in text):
-        raise SpecError("the text holds a lone surrogate, which no text can", text=repr(text))
+        raise SpecError("the text contains a lone surrogate, which cannot occur in a text", text=repr(text))
     return NodePart(Text(text))
 
 
 def special(token: str | int) -> Expr:
-    """One control token, by its name in the vocabulary or by its id. The name as text does not match."""
+    """One control token, by its name in the vocabulary or by its id. Text that spells the name does not match."""
     if isinstance(token, bool) or not isinstance(token, str | int):
         raise SpecError(f"a control token is a name or an id, not {brief(token)}", hint='write special("<|call|>")')
     return NodePart(Special(token))
@@ -189,7 +189,7 @@ def choice(*parts: Part) -> Expr:
 
 
 def repeat(part: Part, min: int = 0, max: int | None = None) -> Expr:
-    """The part, `min` to `max` times in a row; None: any number of times."""
+    """The part, `min` to `max` times in a row. `max=None`: any number of times."""
     for name, bound in (("min", min), ("max", max)):
         if (name, bound) != ("max", None) and (isinstance(bound, bool) or not isinstance(bound, int) or bound < 0):
             raise SpecError(f"repeat: {name} is {brief(bound)}, not an integer of at least 0")
@@ -204,10 +204,10 @@ def optional(part: Part) -> Expr:
 
 
 def capture(name: str, part: Part) -> Expr:
-    """The part, whose text is captured under a name: `matcher.captures()`, `result.captures`.
+    """The part. Its text is captured under a name: `matcher.captures()`, `result.captures`.
 
-    A part that occurs several times is captured each time. `guided/matching/regions/parse_paths.py` says which parse
-    counts if a text has several.
+    A part that occurs several times is captured each time. `guided/matching/regions/parse_paths.py` explains which
+    parse counts if a text has several.
     """
     if not isinstance(name, str) or not name:
         raise SpecError(f"the name of a capture is a string, not {brief(name)}", hint='write capture("year", part)')
@@ -236,8 +236,8 @@ def regex(
 ) -> Expr:
     """The texts that a regular expression matches as a whole; see `GrammarCompiler.compile_regex`.
 
-    Anchors and lookarounds only see the text of this part. `classes`: None takes the setting of the whole, which is
-    "plain" for generation by an engine.
+    Anchors and lookarounds only see the text of this part. `classes=None` uses the setting of the composition, which is
+    "plain" if an engine generates the text.
     """
     if not isinstance(pattern, str):
         raise SpecError(f"a pattern is a string, not a {type(pattern).__name__}", hint="write it as text: r'[a-z]+'")
@@ -258,8 +258,8 @@ def json_schema(
 ) -> Expr:
     """The JSON texts of a schema; see `GrammarCompiler.compile_json_schema`.
 
-    Options that are not given take the setting of the whole, which is `JsonSchemaOptions.for_generation()` for
-    generation by an engine.
+    Options that are not given have the values of the composition's options, which are
+    `JsonSchemaOptions.for_generation()` if an engine generates the text.
     """
     if isinstance(schema, type):
         return python_type(schema, registry=registry, **options)
@@ -275,11 +275,11 @@ def python_type(tp: Any, *, registry: Mapping[str, Any] | None = None, **options
 def _json_schema(
     schema: object, registry: Mapping[str, Any] | None, options: JsonSchemaKeywords, kind: str, source: object
 ) -> Expr:
-    DEFAULTS.changed(**options)  # raises an error now if the options contradict each other
+    DEFAULTS.changed(**options)  # raises an error now if options contradict each other
     kept, known = _copy(schema), _copy(checked_registry(registry))
 
     def read(limits: Limits, whole: JsonSchemaOptions, found: list[Finding]) -> Grammar:
-        return json_schema_to_grammar(kept, whole.changed(**options), registry=known, limits=limits, found=found)
+        return json_schema_to_grammar(kept, whole.changed(**options), registry=known, limits=limits, findings=found)
 
     return ReadPart(read, kind, source)
 
@@ -308,9 +308,9 @@ def lark(
 ) -> Expr:
     """The language of a Lark grammar; see `GrammarCompiler.compile_lark`.
 
-    With a lexer, it may be a part of sequences, choices and repetitions, but not of recursive rules.
+    A grammar with a lexer may be a part of sequences, choices and repetitions, but not of recursive rules.
     """
-    folders, given = checked_folders(import_paths), checked_grammars(grammars)
+    folders, given = check_folders(import_paths), check_grammars(grammars)
     options = LarkOptions(start, semantics, lexer, folders, postlex, given, allow_special_tokens)
 
     def read(limits: Limits, schemas: JsonSchemaOptions, found: list[Finding]) -> Grammar:
@@ -335,7 +335,7 @@ def _copy(schema: Any) -> Any:
 
 def _flat(kind: type[SequencePart] | type[ChoicePart], parts: Sequence[Part]) -> tuple[Expr, ...]:
     """The parts. The first part is flattened if it is of the same kind, so that `a + b + c + ...` does not nest. Others
-    are not: in `a + a`, with a twice as long each time, the parts would grow exponentially.
+    are not flattened: repeating `a = a + a` would create exponentially many parts.
     """
     read = tuple(map(_part, parts))
     return (*read[0].parts, *read[1:]) if read and isinstance(read[0], kind) else read
@@ -351,9 +351,9 @@ def _part(value: Part) -> Expr:
         return ReadPart(lambda *_: grammar)
     if isinstance(value, Mapping):
         hint = "for a JSON Schema, guided.json_schema(...)"
-        raise SpecError(f"{brief(value)} is no part of a specification", hint=hint)
+        raise SpecError(f"{brief(value)} is not a part of a specification", hint=hint)
     raise SpecError(
-        f"{brief(value)} is no part of a specification",
+        f"{brief(value)} is not a part of a specification",
         hint="parts are strings (literal text), compiled grammars, and what guided.regex, guided.json_schema, "
-        "guided.python_type, guided.pattern, guided.special and the other combinators make",
+        "guided.python_type, guided.pattern, guided.special and the other combinators return",
     )

@@ -1,4 +1,4 @@
-"""Turns a composed specification into one grammar: reads its parts, and gives their rules names that do not collide.
+"""Turns a composed specification into one grammar: reads its parts, and gives their rules distinct names.
 
 In: an `Expr` (combinators.py). Out: a `Grammar`. How: `rule_table.py` keeps the rules of the parts apart. Cost: linear
 in the parts; a part that occurs twice is read once.
@@ -13,9 +13,9 @@ from guided.errors import Finding, LimitExceeded, SpecError, UnsupportedError, b
 from guided.frontends.combinators import (
     CapturePart,
     ChoicePart,
+    DeferredPart,
     DispatchPart,
     Expr,
-    LaterPart,
     NodePart,
     ReadPart,
     RepeatPart,
@@ -30,24 +30,24 @@ from guided.ir.serial import ByIdentity
 from guided.limits import Limits
 from guided.meter import compiling, spend
 
-__all__ = ["FEW_LATER", "expr_to_grammar", "kinds_of", "only_part"]
+__all__ = ["MIN_DEFERRED", "expr_to_grammar", "kinds_of", "only_part"]
 
-FEW_LATER = 8
-"""The least number of parts to compile later. Fewer parts are compiled at once, so that no mask has to wait."""
+MIN_DEFERRED = 8
+"""The least number of parts that are worth deferring. Fewer parts are compiled at once, so that no mask has to wait."""
 
 
 def kinds_of(expr: Expr) -> set[str]:
-    """The kinds of the parts with options: "regex", "json_schema", "type", "structural_tag"."""
-    kinds, met, work = set[str](), ByIdentity[Expr, None](), [expr]
+    """The kinds of the parts that have options: "regex", "json_schema", "type", "structural_tag"."""
+    kinds, seen, work = set[str](), ByIdentity[Expr, None](), [expr]
     while work:
         part = work.pop()
-        if part in met:
+        if part in seen:
             continue
-        met[part] = None
+        seen[part] = None
         match part:
             case SequencePart(parts) | ChoicePart(parts) | DispatchPart(_, parts):
                 work += parts
-            case RepeatPart(inner) | LaterPart(inner) | CapturePart(_, inner):
+            case RepeatPart(inner) | DeferredPart(inner) | CapturePart(_, inner):
                 work.append(inner)
             case RulesPart(start, definitions):
                 work += [start, *definitions.values()]
@@ -57,8 +57,8 @@ def kinds_of(expr: Expr) -> set[str]:
 
 
 def only_part(expr: Expr) -> tuple[str, Any]:
-    """The kind and the source of the only part of a whole. ("", None) if there are several, or if the part has no such
-    kind.
+    """The kind and source of a specification with a single part. ("", None) if it has several parts, or if its part has
+    no kind.
     """
     only = _unwrap(expr)
     return (only.kind, only.source) if isinstance(only, ReadPart) else ("", None)
@@ -78,13 +78,15 @@ def expr_to_grammar(
     options: JsonSchemaOptions = DEFAULTS,
     later: bool = False,
 ) -> Grammar:
-    """The grammar of a whole. Parts that are not enforced are appended to `found`; without it, they cause a warning.
+    """The grammar of a composed specification. What is not enforced is appended to `found`; without it, it is warned
+    of.
 
-    `options`: defaults for the options of the parts. `later`: if there are many parts without errors or warnings,
-    compile them when they are entered.
+    `options`: defaults for the options of the parts. `later`: if many parts can be deferred (`DeferredPart`), compile
+    them when they are entered.
 
     Raises:
-        SpecError, UnsupportedError: in a part, or a rule that nothing defines. LimitExceeded: nesting, or in a part.
+        SpecError, UnsupportedError: a part is invalid, or a rule is undefined. LimitExceeded: a part exceeds a limit,
+            or the parts nest too deeply.
     """
     lowering = _Lowering(Limits() if limits is None else limits, options, later)
     try:
@@ -93,13 +95,15 @@ def expr_to_grammar(
         with compiling(lowering.limits, work=False):
             node = lowering.node(expr, {}, 0)
     except RecursionError:
-        raise SpecError("the parts nest deeper than Python's stack", hint="repeat(part), or a rule(...)") from None
+        raise SpecError(
+            "the parts nest too deeply for Python's stack", hint="use repeat(part), or a rule(...)"
+        ) from None
     table = lowering.table
     if table.composed and table.regions:
         raise UnsupportedError(
-            "captures beside a grammar with a lexer are not supported", hint='read it with semantics="scannerless"'
+            "captures cannot be combined with a grammar that has a lexer", hint='use semantics="scannerless"'
         )
-    if table.composed and later:  # its parts are compiled separately
+    if table.composed and later:  # the parts of such a grammar are compiled separately
         return expr_to_grammar(expr, limits, found, options=options)
     start = table.define("start", "", node)
     deferred = lowering.deferred_rules()
@@ -114,28 +118,28 @@ def expr_to_grammar(
 
 
 class _Lowering:
-    def __init__(self, limits: Limits, options: JsonSchemaOptions, leaves: bool) -> None:
-        self.limits, self.options, self.leaves = limits, options, leaves
+    def __init__(self, limits: Limits, options: JsonSchemaOptions, defers: bool) -> None:
+        self.limits, self.options, self.defers = limits, options, defers
         self.table = RuleTable()
         self.findings: list[Finding] = []
         self.node_cache: ByIdentity[Scope, ByIdentity[Expr, Node]] = ByIdentity()
-        self.deferred: dict[str, LaterPart] = {}
+        self.deferred: dict[str, DeferredPart] = {}
 
     def deferred_rules(self) -> dict[str, DeferredRule]:
-        """The rules to compile later. If they are few, they are lowered now."""
-        if len(self.deferred) >= FEW_LATER:
-            about = repr(self.options).encode()
+        """The rules to compile later. If there are only a few, they are lowered now."""
+        if len(self.deferred) >= MIN_DEFERRED:
+            options_key = repr(self.options).encode()
             return {
-                name: DeferredRule(partial(expr_to_grammar, it.part, self.limits, [], options=self.options),
-                            about + it.content, it.least)
-                for name, it in self.deferred.items()
+                name: DeferredRule(partial(expr_to_grammar, deferred_part.part, self.limits, [], options=self.options),
+                            options_key + deferred_part.content, deferred_part.least)
+                for name, deferred_part in self.deferred.items()
             }  # fmt: skip
-        for name, it in self.deferred.items():
-            self.table.rules[name] = self.node(it.part, {}, 0)
+        for name, deferred_part in self.deferred.items():
+            self.table.rules[name] = self.node(deferred_part.part, {}, 0)
         return {}
 
     def node(self, expr: Expr, scope: Scope, depth: int) -> Node:
-        """The IR of a part. Returns the same object if it was read before."""
+        """The IR of a part. A part that was read before returns the same object."""
         if scope not in self.node_cache:
             self.node_cache[scope] = ByIdentity()
         nodes = self.node_cache[scope]
@@ -165,9 +169,9 @@ class _Lowering:
             case ReadPart(read):
                 found = read(self.limits, self.options, self.findings)
                 return self.table.embed(found) if isinstance(found, Grammar) else found
-            case LaterPart(part) if not self.leaves:
+            case DeferredPart(part) if not self.defers:
                 return self.node(part, scope, depth)
-            case LaterPart(_, origin):
+            case DeferredPart(_, origin):
                 name = self.table.define(f"{origin} later", origin, Text(" "))
                 self.deferred[name] = expr
                 return Ref(name)
@@ -181,4 +185,4 @@ class _Lowering:
                 for name, part in definitions.items():
                     self.table.rules[inner[name]] = self.node(part, inner, depth)
                 return self.node(start, inner, depth)
-        raise TypeError(f"a part is a text, or what guided.regex and the like give, not {brief(expr)}")
+        raise TypeError(f"a part must be a string or the result of a function such as guided.regex, not {brief(expr)}")

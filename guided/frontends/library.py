@@ -1,9 +1,9 @@
 """The grammars that come with guided. In: a name. Out: a part of a specification.
 
 They are files in Lark's notation, in the folder `grammars/` of the project, or `guided/grammars/` of an installed
-package. Each file begins with two lines: a description, and the semantics. The semantics are a lexer that tries the
-terminals that a rule can take ("contextual lexer"), a lexer that tries all terminals ("basic lexer"), or all readings
-("scannerless"). An optional third line names an indenter of Lark: "python" is `PythonIndenter`.
+package. Each file begins with two lines: a description, and the semantics. The semantics are "contextual lexer" (the
+lexer tries the terminals that the rules can accept), "basic lexer" (it tries all terminals), or "scannerless" (there is
+no lexer). An optional third line names an indenter of Lark: "python" is `PythonIndenter`.
 
     // python: programs of Python 3
     // semantics: basic lexer
@@ -67,16 +67,14 @@ def grammar(name: str) -> Expr:
     files = _files()
     if name not in files:
         close = close_name(str(name), files)
-        hint = f"did you mean {close!r}?" if close else f"there are {', '.join(files)}"
+        hint = f"did you mean {close!r}?" if close else f"the grammars are {', '.join(files)}"
         raise SpecError(f"no grammar {brief(name)} comes with guided", hint=hint)
     return _load_part(files[name])
 
 
 @lru_cache(maxsize=64)
 def _load_part(path: Path) -> Expr:
-    """The part of a file, always the same object, so that compilers find it in their caches. It is read once for all
-    wholes.
-    """
+    """The part that a file defines. It is always the same object, so compilers find it in their caches."""
     found = _read_grammar(path)
     part = cast(ReadPart, lark(found.text, **found.options))
     read = lru_cache(maxsize=4)(lambda limits, options: part.read(limits, options, []))
@@ -84,7 +82,7 @@ def _load_part(path: Path) -> Expr:
 
 
 def _files() -> dict[str, Path]:
-    """Name -> file."""
+    """The files, by the names of their grammars."""
     installed = _PACKAGE / "grammars"
     folder = installed if installed.is_dir() else _PACKAGE.parent / "grammars"
     return {path.stem: path for path in sorted(folder.glob("*.lark"))}
@@ -94,7 +92,7 @@ def _read_grammar(path: Path) -> LibraryGrammar:
     text = path.read_text(encoding="utf-8")
     head = _HEAD.match(text)
     if head is None or head["name"] != path.stem:
-        raise SpecError(f"{path.name} does not begin as a grammar of the library does", text=text)
+        raise SpecError(f"{path.name} does not begin with the header of a library grammar", text=text)
     options = dict(_OPTIONS[head["semantics"]])
     if head["postlex"] is not None:
         options["postlex"] = head["postlex"]

@@ -1,9 +1,9 @@
-"""Lint for valid grammars: what may go wrong in generation. In: a grammar of the IR. Out: findings.
+"""Lint for valid grammars: finds parts that may go wrong in generation. In: a grammar of the IR. Out: findings.
 
-Once a small model repeats itself, it continues until something stops it. So every unbounded repetition is reported with
-its location, except whitespace. Repetitions with a high bound and recursive rules are reported as notes.
+Once a small model repeats itself, it continues until something stops it. So every unbounded repetition except
+whitespace is reported with its location. Repetitions with a high bound and recursive rules are informational.
 
-What it does not do: measure costs; the command `guided lint` does that.
+It does not measure costs; the command `guided lint` does.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from guided.meter import spend
 __all__ = ["BOUNDS", "lint_grammar"]
 
 BOUNDS: Final = {
-    "schema": "give maxLength, maxItems or a pattern with a bound, or the options max_string, max_items, max_digits",
+    "schema": "set maxLength, maxItems or a pattern with a bound, or the options max_string, max_items, max_digits",
     "regex": "write {0,n} for *, and {1,n} for +",
     "lark": "write ~0..n for *, and ~1..n for +; in a regular expression {0,n} and {1,n}",
     "gbnf": "write {0,n} for *, and {1,n} for +",
-    "structural_tag": "give max_chars, and bounds in the schemas",
+    "structural_tag": "set max_chars, and bounds in the schemas",
 }
 """Kind of specification -> how to bound a repetition in it."""
-_LONG: Final = 500
-_TOO_LONG: Final = "{} without a bound, which small models may go on with until the budget ends"
+_LONG_REPETITION: Final = 500
+_UNBOUNDED_MESSAGE: Final = "{} without a bound, which small models may continue until the budget ends"
 
 
 def lint_grammar(grammar: Grammar, kind: str) -> list[LintFinding]:
     """The unbounded repetitions, and the rules that contain themselves.
 
     Args:
-        kind: the kind of specification, a key of `BOUNDS` or another word.
+        kind: the kind of specification, which is a key of `BOUNDS` or another word.
     """
     out: dict[tuple[str, str], LintFinding] = {}
     limited = set().union(*map(_rules_with_token_limit, grammar.rules.values()))
@@ -50,25 +50,23 @@ def lint_grammar(grammar: Grammar, kind: str) -> list[LintFinding]:
         items += [(each.origin or each.name, each.item) for each in grammar.lexer.terminals if each.name not in skipped]
     values = FiniteValues(grammar.rules)
     for place, node in items:
-        for what, most in _repetitions(node, values):
+        for what, bound in _repetitions(node, values):
             hint = BOUNDS.get(kind, "bound it")
-            if most is None:
-                out.setdefault((place, what), LintFinding("unbounded", place, _TOO_LONG.format(what), hint))
-            elif most > _LONG:
-                message = f"{what} up to {most:,} times, which small models may go on with for as long"
+            if bound is None:
+                out.setdefault((place, what), LintFinding("unbounded", place, _UNBOUNDED_MESSAGE.format(what), hint))
+            elif bound > _LONG_REPETITION:
+                message = f"{what} up to {bound:,} times, all of which small models may use"
                 out.setdefault((place, f"long {what}"), LintFinding("long", place, message, hint, matters=False))
     is_used = set(used)
     for name in recursive(grammar.rules):
         if name not in is_used:
             continue
         place = grammar.origins.get(name, name)
-        if name.removeprefix("rule ").startswith("__"):  # Lark's own, for + and *
-            message = _TOO_LONG.format("a repetition")
+        if name.removeprefix("rule ").startswith("__"):  # Lark generates these for + and *
+            message = _UNBOUNDED_MESSAGE.format("a repetition")
             out.setdefault((place, "a repetition"), LintFinding("unbounded", place, message, BOUNDS["lark"]))
         else:
-            out.setdefault(
-                (place, ""), LintFinding("recursion", place, "it contains itself, to any depth", matters=False)
-            )
+            out.setdefault((place, ""), LintFinding("recursion", place, "it is recursive, to any depth", matters=False))
     return list(out.values())
 
 
@@ -80,22 +78,22 @@ def _rules_with_token_limit(node: Node) -> set[str]:
 
 def _repetitions(node: Node, values: FiniteValues) -> Iterator[tuple[str, int | None]]:
     """The repeated parts, and their maximum counts; None: unbounded."""
-    met: ByIdentity[Any, None] = ByIdentity()
-    work: list[tuple[Any, bool]] = [(node, False)]  # and whether its entries must differ
+    seen: ByIdentity[Any, None] = ByIdentity()
+    work: list[tuple[Any, bool]] = [(node, False)]  # (node, whether the values of its entries must differ)
     while work:
         item, differs = work.pop()
-        if item in met:
+        if item in seen:
             continue
         spend()
-        met[item] = None
+        seen[item] = None
         if isinstance(item, Automaton):
-            yield ("text", None) if _loops(item) else ("characters", _longest(item))
+            yield ("text", None) if _has_unbounded_texts(item) else ("characters", _longest_text(item))
         elif isinstance(item, Repeat) and not _is_space(item.item):
             is_text = isinstance(item.item, Chars | Text | Alt)
-            most = item.max
-            if most is None and differs:
-                most = _count_or_none(values.most_entries, item.item)
-            yield ("text" if is_text and most is None else "characters" if is_text else "a repetition"), most
+            bound = item.max
+            if bound is None and differs:
+                bound = _count_or_none(values.max_entries, item.item)
+            yield ("text" if is_text and bound is None else "characters" if is_text else "a repetition"), bound
         elif isinstance(item, Length) and item.max is not None:
             yield "characters", item.max
             continue
@@ -108,7 +106,7 @@ def _repetitions(node: Node, values: FiniteValues) -> Iterator[tuple[str, int | 
 def _count_or_none(count: Callable[[Any], int | None], node: Any) -> int | None:
     try:
         return count(node)
-    except RecursionError:  # deep nesting: unknown
+    except RecursionError:  # the node nests too deeply
         return None
 
 
@@ -123,7 +121,7 @@ def _is_space(node: Node) -> bool:
     return False
 
 
-def _loops(automaton: Automaton) -> bool:
+def _has_unbounded_texts(automaton: Automaton) -> bool:
     """Whether its texts may have any length, ignoring whitespace."""
     states = automaton.states
     before: dict[int, set[int]] = {}
@@ -141,20 +139,20 @@ def _loops(automaton: Automaton) -> bool:
     # Repeatedly remove states without outgoing edges. The remaining states lead to a cycle.
     ahead = {at: {to for low, high, to in states[at][1] if to in live and at in before.get(to, ())} for at in live}
     work = [at for at in live if not ahead[at]]
-    gone = set(work)
+    removed = set(work)
     while work:
         at = work.pop()
         for source in before.get(at, ()):
-            if source not in live or source in gone:
+            if source not in live or source in removed:
                 continue
             ahead[source].discard(at)
             if not ahead[source]:
-                gone.add(source)
+                removed.add(source)
                 work.append(source)
-    return bool(live - gone)
+    return bool(live - removed)
 
 
-def _longest(automaton: Automaton) -> int:
+def _longest_text(automaton: Automaton) -> int:
     """The length of its longest text, if its only cycles are whitespace, which does not count."""
     lengths: dict[int, int] = {}
     todo: list[tuple[int, bool]] = [(automaton.start, False)]

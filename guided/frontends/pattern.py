@@ -1,11 +1,12 @@
-r"""Pattern tuples: a list of (class or character, "1" or "+"). In: such a list. Out: a grammar.
+r"""Patterns as a list of (class or character, "1" or "+"). In: such a list. Out: a grammar.
 
     [("UPPER", "+"), (":", "1"), (" ", "1"), ("LOWER", "+"), ("\n", "1")]
 
 The classes are UPPER, LOWER, DIGIT, NEWLINE, SPACE, PUNCT (everything that is in none of these), LETTER (UPPER or
-LOWER) and ANY. `str.isupper`, `str.islower` and `str.isdigit` define them on all of Unicode; a vocabulary of 65
-characters narrows them to its own. A pattern is a regular language: if two neighbours overlap, every split counts, and
-a trailing "+" continues until the output ends. Cost: linear; the first use of a class visits every code point once.
+LOWER) and ANY. `str.isupper`, `str.islower` and `str.isdigit` define them for all of Unicode; a vocabulary of 65
+characters restricts them to these. A pattern is a regular language: if two adjacent elements overlap, every split is
+allowed, and a trailing "+" continues until the output ends. Cost: linear; the first use of a class visits every code
+point once.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ __all__ = ["CLASS_NAMES", "pattern_to_grammar", "read_characters", "read_element
 CLASS_NAMES = ("UPPER", "LOWER", "DIGIT", "NEWLINE", "SPACE", "PUNCT", "LETTER", "ANY")
 
 _DEFAULT_LIMITS = Limits()
-_MOST_CHARACTERS = 0x110000
+_MAX_CHARACTERS = 0x110000
 _T = TypeVar("_T")
 _TESTS = {"UPPER": str.isupper, "LOWER": str.islower, "DIGIT": str.isdigit}
 
@@ -39,7 +40,7 @@ def read_elements(elements: Iterable[_T], limits: Limits | None = None) -> list[
 
 def read_characters(name: str, chars: Iterable[str]) -> list[str]:
     """The characters of a class. Raises SpecError if there are more than Unicode has."""
-    return read_items(f"class {name!r}", chars, most=_MOST_CHARACTERS, error=SpecError)
+    return read_items(f"class {name!r}", chars, most=_MAX_CHARACTERS, error=SpecError)
 
 
 def pattern_to_grammar(
@@ -70,14 +71,14 @@ def pattern_to_grammar(
 def _resolve(name: str, classes: Mapping[str, Ranges] | None, at: int) -> Ranges:
     known = CLASS_NAMES if classes is None else tuple(classes)
     if name in known:
-        return _default(name) if classes is None else classes[name]
+        return _default_class(name) if classes is None else classes[name]
     if len(name) == 1 and (ranges := charset([(ord(name), ord(name))])):
         return ranges
     close = close_name(name, known)
     hint = (
         f"did you mean {close!r}?"
         if close
-        else f"the classes are {', '.join(known)}; write a text character by character"
+        else f"the classes are {', '.join(known)}; write longer texts character by character"
     )
     raise SpecError(f"element {at}: {name!r} is neither a class nor one character", pointer=f"/{at}/0", hint=hint)
 
@@ -94,20 +95,20 @@ def _class_ranges(name: str, chars: Iterable[str]) -> Ranges:
         points.append((ord(char), ord(char)))
     ranges = charset(points)
     if not ranges:
-        raise SpecError(f"class {name!r} has no characters", hint="give at least one; a lone surrogate is none")
+        raise SpecError(f"class {name!r} has no characters", hint="give at least one; lone surrogates do not count")
     return ranges
 
 
 @cache
-def _default(name: str) -> Ranges:
+def _default_class(name: str) -> Ranges:
     if name == "ANY":
         return ALL_CHARS
     if name in ("NEWLINE", "SPACE"):
         return charset([(10, 10)] if name == "NEWLINE" else [(32, 32)])
     if name == "LETTER":
-        return charset((*_default("UPPER"), *_default("LOWER")))
+        return charset((*_default_class("UPPER"), *_default_class("LOWER")))
     if name == "PUNCT":
-        others = (_default(other) for other in ("LETTER", "DIGIT", "NEWLINE", "SPACE"))
+        others = (_default_class(other) for other in ("LETTER", "DIGIT", "NEWLINE", "SPACE"))
         return complement(charset(pair for ranges in others for pair in ranges))
     test = _TESTS[name]
     return charset((code, code) for low, high in ALL_CHARS for code in range(low, high + 1) if test(chr(code)))

@@ -7,7 +7,7 @@
 
 In: a constraint as `Engine.generate` takes it, and ExLlamaV3's tokenizer. Out: a `Filter`, which reads the tokens of
 one job and returns packed masks. The generator computes the masks on its own threads while the model runs. When it
-rolls tokens back (banned strings), so does the matcher. A filter serves one job at a time and starts anew for the next.
+rolls tokens back (banned strings), so does the matcher. A filter serves one job at a time, and is reset for the next.
 
 The filter is completed when the model writes an end token, or when only an end token can follow. The tests use the
 interface of version 1.6.5, without a device.
@@ -58,22 +58,22 @@ def vocabulary_of(tokenizer: Any) -> Vocabulary:
 
 
 class GuidedFilter(Filter):  # type: ignore[misc]
-    """Keeps one job to a constraint.
+    """Constrains one job.
 
     Args:
         constraint: what `Engine.generate` takes.
         tokenizer: ExLlamaV3's tokenizer.
         trigger_token: the filter begins after this token; None: at once.
-        prefix_str: text that the output already begins with.
+        prefix_str: the beginning of the output, which is already written.
         eos_after_completed: whether the job ends with the constraint; otherwise it continues unconstrained.
         vocabulary: a `Vocabulary`, or a `GrammarCompiler`, which caches compiled grammars; None: the tokenizer's.
-        max_tokens: the job's token limit; its text is then complete within it.
+        max_tokens: the job's token limit. The output is then complete within this limit.
         **options: fields of `ConstraintOptions`, such as `whitespace="compact"`.
 
     Raises:
-        SpecError, UnsupportedError, VocabularyError: see `Engine.generate`. GuidedError: this version of ExLlamaV3 has
-        a different interface, or the constraint does not allow the prefix. OptionError: `max_tokens` is not a positive
-        integer.
+        SpecError, UnsupportedError, VocabularyError: see `Engine.generate`.
+        GuidedError: this version of ExLlamaV3 has a different interface, or the constraint does not allow the prefix.
+        OptionError: `max_tokens` is not a positive integer.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class GuidedFilter(Filter):  # type: ignore[misc]
         return True
 
     def get_next_logit_mask(self) -> torch.Tensor:
-        """The tokens that may come next, packed, int32 (1, ceil(vocabulary / 32)); the next call overwrites it.
+        """The mask of the next token, int32 (1, ceil(vocabulary / 32)). The next call overwrites it.
 
         Raises:
             BudgetError: no output of the constraint fits the budget.
@@ -133,7 +133,7 @@ class GuidedFilter(Filter):  # type: ignore[misc]
         return torch.from_numpy(self._bitmask)
 
     def is_completed(self) -> bool:
-        """Whether the output is complete and cannot go on."""
+        """Whether the output is complete and cannot continue."""
         if self._matcher.is_terminated():
             return True
         if not self._matcher.is_accepting():
@@ -143,7 +143,11 @@ class GuidedFilter(Filter):  # type: ignore[misc]
 
 
 def _check_interface() -> None:
-    found = {name: getattr(Filter, name, None) for name in EXPECTED}
-    wrong = [name for name, own in found.items() if own is None or tuple(signature(own).parameters) != EXPECTED[name]]
+    methods = {name: getattr(Filter, name, None) for name in EXPECTED}
+    wrong = [
+        name
+        for name, method in methods.items()
+        if method is None or tuple(signature(method).parameters) != EXPECTED[name]
+    ]
     if wrong:
         raise GuidedError(f"this ExLlamaV3 has a different filter interface ({', '.join(wrong)}): install 1.6.5")

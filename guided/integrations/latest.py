@@ -1,7 +1,7 @@
-"""A dictionary that keeps its most recently used entries and drops the rest.
+"""A dictionary that keeps its most recently used entries and drops the rest (an LRU cache).
 
-It serves engines that look things up repeatedly but never release them: requests, grammars, tokenizers. It is not
-thread-safe. Cost: that of a dictionary.
+It is for engines that look things up repeatedly but never release them: requests, grammars, tokenizers. It is not
+thread-safe. It costs as much as a dictionary.
 """
 
 from __future__ import annotations

@@ -12,9 +12,9 @@ enforces all keywords of a JSON Schema, and completes the text within a budget.
 
 If a processor raises, llama-cpp-python continues without the mask. So errors in the constraint are raised when the
 processor is created. If another processor chooses a token that is not allowed, the text ends with a warning. A `Llama`
-with a `draft_model` is refused: it passes all drafts that it verifies to the processors, as if they were written.
+with a `draft_model` is refused, because it passes drafts to the processors as if they were written.
 
-It does not import llama_cpp. Cost: 0.1 ms a token, and the copies that llama-cpp-python makes of the logits.
+This module does not import llama_cpp. Cost: 0.1 ms per token, and the copies that llama-cpp-python makes of the logits.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ def vocabulary_of(llama: Any) -> Vocabulary:
 
 
 class GuidedLogitsProcessor:
-    """Masks the logits of one sequence; it starts anew for the next completion.
+    """Masks the logits of one sequence at a time. It detects the next completion and starts again.
 
     Args:
         constraint: what `Engine.generate` takes.
         llama: the `Llama`, or the path of its GGUF file, a `Vocabulary`, or a `GrammarCompiler`.
-        max_tokens: the token limit of the completion; its text is then complete within it.
-        canonical: allow only tokens that the tokenizer itself would write, see `Engine.generate`.
+        max_tokens: the token limit of the completion. The output is then complete within this limit.
+        canonical: allow only tokens that the tokenizer itself would produce, see `Engine.generate`.
         **options: fields of `ConstraintOptions`, such as `whitespace="compact"`.
 
     Raises:
@@ -84,7 +84,10 @@ class GuidedLogitsProcessor:
         self._mask = SequenceMask(required_grammar(compiler, constraint, options), max_tokens, canonical=canonical)
 
     def __call__(self, input_ids: Ids, scores: Scores) -> Scores:
-        """The scores, (n_vocab,), with -inf for each token that is not allowed after `input_ids`, prompt included.
+        """The scores, (n_vocab,), with -inf for each token that is not allowed after `input_ids`.
+
+        Args:
+            input_ids: the ids so far, including the prompt.
 
         Raises:
             ValueError: there are fewer scores than the vocabulary has tokens.
@@ -93,7 +96,7 @@ class GuidedLogitsProcessor:
             RuntimeWarning: another processor chose a token that the constraint does not allow; the text ends.
         """
         try:
-            row = self._mask.after(input_ids)
+            row = self._mask.mask_after(input_ids)
         except GuidedError as error:
             warnings.warn(f"the text ends here: {error}", RuntimeWarning, stacklevel=2)
             row = self._ends
@@ -105,7 +108,7 @@ class GuidedLogitsProcessor:
 class LlamaGrammar:
     """A grammar in GBNF or a JSON Schema, with llama-cpp-python's names; see the module docstring.
 
-    Give it as `logits_processor=[grammar.processor(llm)]`.
+    Pass it as `logits_processor=[grammar.processor(llm)]`.
     """
 
     def __init__(self, constraint: Constraint) -> None:
@@ -127,5 +130,5 @@ class LlamaGrammar:
         return cls(parts.json_schema(json_schema))
 
     def processor(self, llama: Any, *, max_tokens: int | None = None) -> GuidedLogitsProcessor:
-        """A processor that enforces it in one completion at a time; for the arguments see `GuidedLogitsProcessor`."""
+        """A processor that enforces the grammar in one completion at a time. Arguments: see `GuidedLogitsProcessor`."""
         return GuidedLogitsProcessor(self._constraint, llama, max_tokens=max_tokens)

@@ -7,11 +7,11 @@
     mlx_lm.generate(model, tokenizer, prompt, logits_processors=[processor], max_tokens=200)
 
 In: a constraint as `Engine.generate` takes it, and mlx-lm's tokenizer. Out: a callable of ids (n,) and logits (1, V),
-both MLX arrays. One processor follows one sequence at a time, so give `BatchGenerator` one for each row. Drafts of a
-smaller model (`draft_model`) are supported: rejected ids are rolled back.
+both MLX arrays. One processor follows one sequence at a time, so give `BatchGenerator` a processor for each row. Drafts
+of a smaller model (`draft_model`) are supported: rejected ids are rolled back.
 
-MLX is imported when the processor is called. Cost: the ids are copied from MLX and the mask to it, so each step waits
-for the previous token.
+MLX is imported when the processor is called. Cost: the ids are copied from MLX and the mask is copied to MLX, so each
+step waits for the previous token.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from guided.integrations.sequence_mask import SequenceMask, check_width, compiler_of, required_grammar
-from guided.logits.mlx import masked
+from guided.logits.mlx import mask_logits
 from guided.matching.constraint import Constraint, ConstraintOptions
 from guided.vocabulary import Vocabulary
 
@@ -39,13 +39,13 @@ def vocabulary_of(tokenizer: Any) -> Vocabulary:
 
 
 class GuidedLogitsProcessor:
-    """Masks the logits of one sequence; it starts anew for the next generation.
+    """Masks the logits of one sequence at a time. It detects the next generation and starts again.
 
     Args:
         constraint: what `Engine.generate` takes.
         tokenizer: mlx-lm's tokenizer, or a `Vocabulary`, or a `GrammarCompiler`, which caches compiled grammars.
-        max_tokens: the token limit of the generation; its text is then complete within it.
-        canonical: allow only tokens that the tokenizer itself would write, see `Engine.generate`.
+        max_tokens: the token limit of the generation. The output is then complete within this limit.
+        canonical: allow only tokens that the tokenizer itself would produce, see `Engine.generate`.
         **options: fields of `ConstraintOptions`, such as `whitespace="compact"`.
 
     Raises:
@@ -70,7 +70,7 @@ class GuidedLogitsProcessor:
         """The logits, (1, V), with -inf for each token that is not allowed after `tokens`.
 
         Args:
-            tokens: the ids so far. They may lack the beginning of the prompt, which mlx-lm has processed before.
+            tokens: the ids so far. The beginning of the prompt may be missing, if mlx-lm processed it before.
 
         Raises:
             GuidedError: a token that the constraint does not allow was chosen, or the model and the tokenizer do not
@@ -78,4 +78,4 @@ class GuidedLogitsProcessor:
             ModuleNotFoundError: MLX is not installed.
         """
         check_width(logits.shape[-1], self.vocabulary)
-        return masked(logits, self._mask.after(np.array(tokens)))
+        return mask_logits(logits, self._mask.mask_after(np.array(tokens)))

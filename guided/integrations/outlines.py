@@ -1,15 +1,15 @@
-"""Constraints in outlines (1.x), which steers models by logits processors.
+"""Constraints in outlines (1.x), which constrains models with logits processors.
 
     from guided.integrations.outlines import generator
 
     generate = generator(model, list[int], max_new_tokens=100)
     generate("Three numbers: ", max_new_tokens=100)
 
-In: an outlines model (`Transformers`, `LlamaCpp`), and an output type as outlines takes it or a constraint as
-`Engine.generate` takes it. Out: outlines' own generator, with calls, batches and streams.
+In: an outlines model (`Transformers`, `LlamaCpp`), and an output type for outlines or a constraint for
+`Engine.generate`. Out: outlines' own generator, with calls, batches and streams.
 
 outlines has a fixed list of backends. So `GuidedBackend` is a `BaseBackend` that creates processors, and `generator`
-passes one to outlines' `Generator(processor=...)`, which exists for this purpose.
+passes a processor to outlines' `Generator(processor=...)`, which exists for this purpose.
 
 MLX models are not supported and raise an error.
 """
@@ -31,7 +31,7 @@ from guided.frontends.combinators import Expr
 from guided.frontends.gbnf import is_gbnf
 from guided.integrations import llama_cpp
 from guided.integrations.rows import RowMatchers
-from guided.integrations.sequence_mask import spelling_if
+from guided.integrations.sequence_mask import spelling_or_none
 from guided.keywords import check_integer
 from guided.logits import apply_token_bitmask_inplace
 from guided.matching.bitmask import allocate_token_bitmask
@@ -72,9 +72,9 @@ def generator(
     Args:
         model: an outlines model.
         output_type: a Python type, an outlines term (`Regex`, `JsonSchema`, `CFG`, ...), or a constraint that only
-            `Engine.generate` takes: a compiled grammar, parts of `guided`.
-        max_new_tokens: the limit that the generator will be called with; each output is then complete within it.
-        canonical: allow only tokens that the tokenizer itself would write, see `Engine.generate`.
+            `Engine.generate` takes: a compiled grammar, or a composition such as `guided.regex(...) + "!"`.
+        max_new_tokens: the limit that will be passed to the generator. Each output is then complete within this limit.
+        canonical: allow only tokens that the tokenizer itself would produce, see `Engine.generate`.
         **options: fields of `ConstraintOptions`, such as `whitespace="compact"`.
 
     Raises:
@@ -89,49 +89,51 @@ class GuidedBackend(BaseBackend):  # type: ignore[misc]  # outlines is not alway
 
     Args:
         model: the model whose vocabulary is used.
-        max_new_tokens: the limit passed to `generate`; each output is then complete within it. None: no budget.
-        canonical: allow only tokens that the tokenizer itself would write.
+        max_new_tokens: the limit passed to `generate`. Each output is then complete within this limit. None: no budget.
+        canonical: allow only tokens that the tokenizer itself would produce.
 
     Raises:
-        OptionError: an option has a wrong value. UnsupportedError: it is not known how the tokenizer spells.
+        OptionError: an option has a wrong value.
+        UnsupportedError: see `spelling_or_none`.
     """
 
     def __init__(self, model: Any, *, max_new_tokens: int | None = None, canonical: bool = False) -> None:
         check_integer("max_new_tokens", max_new_tokens, least=1, optional=True)
         self.compiler, self.max_new_tokens = GrammarCompiler(vocabulary_of(model)), max_new_tokens
-        self._spelling = spelling_if(canonical, self.compiler.vocabulary)
+        self._spelling = spelling_or_none(canonical, self.compiler.vocabulary)
 
     def get_json_schema_logits_processor(
         self, json_schema: str, whitespace_pattern: str | None = None
     ) -> GuidedProcessor:
-        """For a JSON Schema as text. `whitespace_pattern` applies to each gap; None: one space after `,` and `:`."""
+        """The processor for the text of a JSON Schema. `whitespace_pattern`: for each gap; None: a space after `,` and
+        `:`."""
         options = (
             ConstraintOptions() if whitespace_pattern is None else ConstraintOptions(whitespace=whitespace_pattern)
         )
-        return self._of(parts.json_schema(json_schema), **options)
+        return self._make_processor(parts.json_schema(json_schema), **options)
 
     def get_regex_logits_processor(self, regex: str) -> GuidedProcessor:
-        """For a regular expression, which the whole output matches."""
-        return self._of(regex)
+        """The processor for a regular expression, which the whole output matches."""
+        return self._make_processor(regex)
 
     def get_cfg_logits_processor(self, grammar: str) -> GuidedProcessor:
-        """For a grammar, in GBNF (`root ::= ...`) or in Lark's notation."""
-        return self._of(parts.gbnf(grammar) if is_gbnf(grammar) else parts.lark(grammar))
+        """The processor for a grammar, in GBNF (`root ::= ...`) or in Lark's notation."""
+        return self._make_processor(parts.gbnf(grammar) if is_gbnf(grammar) else parts.lark(grammar))
 
     def processor(self, output_type: Any, **options: Unpack[ConstraintOptions]) -> GuidedProcessor:
-        """For an output type, see `generator`."""
+        """The processor for an output type; see `generator`."""
         if isinstance(output_type, CompiledGrammar | CompiledBy | Expr):
-            return self._of(output_type, **options)
+            return self._make_processor(output_type, **options)
         term: Term = python_types_to_terms(output_type)
         if isinstance(term, CFG):
             return self.get_cfg_logits_processor(term.definition)
         if not isinstance(term, JsonSchema):
-            return self._of(to_regex(term), **options)
+            return self._make_processor(to_regex(term), **options)
         if term.whitespace_pattern is not None:
             options["whitespace"] = term.whitespace_pattern
-        return self._of(parts.json_schema(term.schema), **options)
+        return self._make_processor(parts.json_schema(term.schema), **options)
 
-    def _of(self, constraint: Constraint, **options: Unpack[ConstraintOptions]) -> GuidedProcessor:
+    def _make_processor(self, constraint: Constraint, **options: Unpack[ConstraintOptions]) -> GuidedProcessor:
         grammar = compile_constraint(self.compiler, constraint, options)
         if grammar is None:
             raise GuidedError("there is no constraint: call the model itself")
@@ -155,7 +157,7 @@ class GuidedProcessor:
         """The logits, (vocab,) or (rows, vocab), of torch or numpy, with -inf where the grammar allows no token.
 
         Args:
-            input_ids: int (length,) or (rows, length), prompts and padding included.
+            input_ids: int (length,) or (rows, length), including prompts and padding.
 
         Raises:
             BudgetError: no output fits the budget. GuidedError: this kind of array is not supported, or other
@@ -164,13 +166,13 @@ class GuidedProcessor:
         ids = _array(input_ids)
         rows = self._rows.follow(ids[None] if ids.ndim == 1 else ids)
         bitmask = allocate_token_bitmask(len(rows), self.grammar.vocabulary.size)
-        guided = self._rows.fill(bitmask)
-        logits = logits.copy() if isinstance(logits, np.ndarray) else logits  # an engine's own memory may be read-only
+        constrained_rows = self._rows.fill(bitmask)
+        logits = logits.copy() if isinstance(logits, np.ndarray) else logits  # an engine's memory may be read-only
         apply_token_bitmask_inplace(logits, bitmask[0] if logits.ndim == 1 else bitmask)
         if not isinstance(logits, np.ndarray):
-            from guided.integrations.transformers import leave_a_way_on
+            from guided.integrations.transformers import restore_end_tokens
 
-            leave_a_way_on(self._rows, guided, bitmask, logits.view(len(rows), -1))
+            restore_end_tokens(self._rows, constrained_rows, bitmask, logits.view(len(rows), -1))
         return logits
 
 

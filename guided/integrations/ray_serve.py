@@ -2,7 +2,7 @@
 application for `serve.run`.
 
 A replica is an engine with its thread and the application of `guided.server`. It has the same routes, answers and
-errors as `guided serve`. Ray Serve does the rest.
+errors as `guided serve`. Ray Serve does the rest:
 
 | task | mechanism |
 |---|---|
@@ -10,7 +10,7 @@ errors as `guided serve`. Ray Serve does the rest.
 | health | `check_health`: the engine's thread runs; otherwise Ray replaces the replica |
 | shutdown | no new requests, `graceful_shutdown_timeout_s` for open ones, then the application shuts down |
 | overload | `max_ongoing_requests` per replica, `max_queued_requests` per proxy; 503 beyond them |
-| routing | the shorter of two queues; with `affinity`, the replica that had the session (see `ray_sessions`) |
+| routing | the shorter of two queues; with `affinity`, the replica of the session (see `ray_sessions`) |
 
     serve.run(build("smollm2-135m-instruct", num_replicas=2))
     serve run guided.integrations.ray_serve:app model=smollm2-135m-instruct num_replicas=2
@@ -60,13 +60,13 @@ class Replica:
         return self._application
 
     def check_health(self) -> None:
-        """Ray Serve calls it periodically. Raises EngineStopped: the replica must be replaced."""
+        """Raise EngineStopped if the replica must be replaced. Ray Serve calls this periodically."""
         thread = self._application.state.server.thread
         if not thread.alive:
             raise EngineStopped(f"the engine has stopped: {thread.failure}")
 
     def __del__(self) -> None:
-        """Ray Serve calls it when all requests have been answered and the application's lifespan has ended."""
+        """Ray Serve calls this when all requests have been answered and the application's lifespan has ended."""
         if hasattr(self, "_engine"):  # the constructor may have failed
             self._engine.close()
 
@@ -86,7 +86,7 @@ def build(
         model: a name or a path that each replica's machine can load, or a function that creates the engine there.
         settings: the server's settings (default: those of `guided serve`, named after the model).
         engine: options of `Engine.from_pretrained`, such as `device`.
-        api_key_file: a file with one key a line, read by each replica.
+        api_key_file: a file with one key per line, which each replica reads.
         affinity: send the requests of a session to the same replica while it has capacity (`ray_sessions`).
         deployment: options of `serve.deployment`, such as `num_replicas`, `autoscaling_config`,
             `ray_actor_options={"num_cpus": 4}` (the number of threads of a replica) or `max_ongoing_requests`.
@@ -120,7 +120,7 @@ def build(
     }
     if affinity:
         if "request_router_config" in deployment:
-            raise GuidedError("affinity sets request_router_config itself: give one of the two")
+            raise GuidedError("affinity sets request_router_config itself: give only one of the two")
         options["request_router_config"] = {"request_router_class": _ROUTER}
     replica = serve.deployment(**options | deployment)(serve.ingress()(Replica))
     return replica.bind(make_engine, settings, None if api_key_file is None else os.fspath(api_key_file))
@@ -133,7 +133,7 @@ class Arguments(BaseModel):
         model: a name or a path.
         served_model_name: the model's name in requests.
         api_key_file, affinity: see `build`.
-        num_replicas: a number; "auto": as many as are needed; None: 1, or the value of a configuration file.
+        num_replicas: a number; "auto": Ray Serve scales automatically; None: 1, or the value of a configuration file.
         max_ongoing_requests: the limit per replica.
         max_queued_requests: the limit per proxy; 503 beyond it.
         shutdown_timeout: seconds for open requests when a replica shuts down.
@@ -165,19 +165,19 @@ def app(arguments: dict[str, Any]) -> Any:
     Raises:
         TypeError: an argument is unknown. ValueError: a value is invalid (pydantic's error says which).
     """
-    of_settings = {field.name for field in fields(Settings)} - {
+    setting_names = {field.name for field in fields(Settings)} - {
         "api_keys",
         "model_name",
         "max_queued_requests",
         "tools",
     }
-    check_keywords("app", arguments, {*Arguments.model_fields, *of_settings}, {"api_keys": "api_key_file"})
-    given = Arguments.model_validate({name: arguments[name] for name in arguments if name not in of_settings})
+    check_keywords("app", arguments, {*Arguments.model_fields, *setting_names}, {"api_keys": "api_key_file"})
+    given = Arguments.model_validate({name: arguments[name] for name in arguments if name not in setting_names})
     kinds = get_type_hints(Settings)
     settings = {
         name: TypeAdapter(kinds[name]).validate_python(value)
         for name, value in arguments.items()
-        if name in of_settings
+        if name in setting_names
     }
     return build(
         given.model,
@@ -194,7 +194,7 @@ def app(arguments: dict[str, Any]) -> Any:
 
 
 def _keys(path: str) -> tuple[str, ...]:
-    found = tuple(filter(None, map(str.strip, Path(path).read_text("utf-8").splitlines())))
-    if not found:
+    keys = tuple(filter(None, map(str.strip, Path(path).read_text("utf-8").splitlines())))
+    if not keys:
         raise GuidedError(f"{path} has no key")
-    return found
+    return keys

@@ -1,4 +1,4 @@
-"""Send requests with the same prompt prefix to the same Ray Serve replica. In: requests at a proxy. Out: the same
+"""Sends requests with the same prompt prefix to the same Ray Serve replica. In: requests at a proxy. Out: the same
 requests with a session id.
 
 Problem. An engine reads a prompt faster if it has read the prompt's beginning before. But a Ray Serve proxy chooses a
@@ -7,13 +7,14 @@ belongs to `ray.serve.llm`: it reads prompts that a deployment of that library p
 `ray[llm]`.) `ConsistentHashRouter` chooses by the header `x-session-id`. If that replica is full, it takes the next.
 
 A client with conversations can send this header itself. For other clients, this proxy middleware reads the body first
-and adds the header if it is missing. Its value is a hash of the prompt's beginning. For a conversation, that is
-everything up to the first user message, so all turns have the same hash. For a text, it is the first characters. To
-enable the middleware, set an environment variable on the machines where Ray starts its proxies:
+and adds the header if it is missing. Its value is a hash of the prompt's beginning. For a conversation, this is
+everything up to and including the first user message, so all turns have the same hash. For a text, it is the first
+2,048 characters. To enable the middleware, set an environment variable on the machines where Ray starts its proxies:
 
     RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH=guided.integrations.ray_sessions:middlewares
 
-It needs `affinity` of `ray_serve.build`. Cost: the body is parsed twice (30 ms for 4 MiB) and buffered in memory.
+The application must be built with `ray_serve.build(..., affinity=True)`. Cost: the body is parsed twice (30 ms for
+4 MiB) and buffered in memory.
 """
 
 from __future__ import annotations
@@ -27,35 +28,35 @@ from typing import Any, Final
 from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["SessionOfPrompt", "beginning_of", "middlewares"]
+__all__ = ["PromptSessionMiddleware", "beginning_of", "middlewares"]
 
-CHARACTERS: Final = 2048  # how many characters of a prompt are hashed
+MAX_HASHED_CHARACTERS: Final = 2048  # of a prompt
 _MAX_BODY: Final = 4 << 20  # bytes; longer bodies have no session
 _ROUTES: Final = ("/v1/chat/completions", "/v1/completions", "/v1/responses")
 
 
 def middlewares() -> list[Middleware]:
     """The middlewares that Ray Serve's proxies install."""
-    return [Middleware(SessionOfPrompt)]
+    return [Middleware(PromptSessionMiddleware)]
 
 
 def beginning_of(body: Any) -> str:
-    """The beginning of a request's prompt, at most `CHARACTERS` characters; empty if it has no prompt."""
+    """The beginning of a request's prompt, at most `MAX_HASHED_CHARACTERS` characters; empty if it has no prompt."""
     if not isinstance(body, Mapping):
         return ""
-    found: list[Any] = [body.get("instructions") or ""]
+    parts: list[Any] = [body.get("instructions") or ""]
     prompt = next((body[name] for name in ("messages", "prompt", "input") if name in body), "")
     for part in prompt if isinstance(prompt, list) else [prompt or ""]:
-        found.append(part)
+        parts.append(part)
         if isinstance(part, str) or (isinstance(part, Mapping) and part.get("role") == "user"):
             break
-        if len(found) > CHARACTERS:  # token ids
+        if len(parts) > MAX_HASHED_CHARACTERS:  # token ids
             break
-    text = "".join(part if isinstance(part, str) else json.dumps(part) for part in found)
-    return text[:CHARACTERS]
+    text = "".join(part if isinstance(part, str) else json.dumps(part) for part in parts)
+    return text[:MAX_HASHED_CHARACTERS]
 
 
-class SessionOfPrompt:
+class PromptSessionMiddleware:
     """An ASGI middleware; see the module docstring."""
 
     def __init__(self, app: ASGIApp) -> None:
@@ -68,7 +69,7 @@ class SessionOfPrompt:
             messages = await _body(receive)
             if session := _session(b"".join(message.get("body", b"") for message in messages)):
                 scope = {**scope, "headers": [*scope["headers"], (self._header, session)]}
-            receive = _again(messages, receive)
+            receive = _replay(messages, receive)
         await self._app(scope, receive, send)
 
 
@@ -84,13 +85,13 @@ async def _body(receive: Receive) -> list[Message]:
     return messages
 
 
-def _again(messages: list[Message], receive: Receive) -> Receive:
+def _replay(messages: list[Message], receive: Receive) -> Receive:
     """A `receive` that returns these messages first."""
 
-    async def again() -> Message:
+    async def replay() -> Message:
         return messages.pop(0) if messages else await receive()
 
-    return again
+    return replay
 
 
 def _session(body: bytes) -> bytes:

@@ -1,23 +1,24 @@
 """A matcher for each row of a batch, for engines that pass only the rows' token ids at each step.
 
-In: at each step the ids of all rows, prompts included. Out: the matcher of each row, at the row's current position.
+In: at each step the ids of all rows, including the prompts. Out: the matcher of each row, at the row's current
+position.
 
 Engines copy, reorder and drop rows (beam search), roll tokens back (assisted generation), and start a new generation
-without notice. So a row may come from any row of the previous step. It continues from the one with the longest common
-prefix: tokens that differ are rolled back, new tokens are accepted. Rows that continue from the same row get forks of
-its matcher. The rows of the first step are the prompts.
+without notice. So a row may continue any row of the previous step. `RowMatchers` chooses the one with the longest
+common prefix, rolls back the tokens that differ, and accepts the new tokens. Rows that continue the same row get forks
+of its matcher. The rows of the first step are the prompts.
 
-Engines ask for a mask before each token. So all of a row except its last token must have been there in the previous
-step. Otherwise the rows are other prompts, and a new generation begins. A new generation also begins if tokens were
-rolled back and the last token is refused, because the engine knew the mask for its position.
+Engines request a mask before each token. So all of a row except its last token must have existed in the previous step.
+Otherwise the rows are other prompts, and a new generation begins. A new generation also begins if tokens were rolled
+back and the last token is refused, because the engine knew the mask for its position.
 
 One case is not detected: a new prompt that consists of the previous prompt, the beginning of its answer and at most one
 more token.
 
-With a `Spelling`, the masks allow only what the tokenizer itself would write (matching/canonical/).
+With a `Spelling`, the masks allow only tokens that the tokenizer itself would produce (matching/canonical/).
 
 Cost: if all rows grow by a token, one comparison of the batch and one accepted token for each row; otherwise a
-comparison of each row with those of the previous step.
+comparison of each row with the rows of its prompt in the previous step.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from guided.matching.compiled import CompiledGrammar
 from guided.matching.matcher import GrammarMatcher
 from guided.matching.protocol import ForkingMatcher
 
-__all__ = ["Row", "RowMatchers", "warn_of_dead"]
+__all__ = ["Row", "RowMatchers", "warn_of_dead_row"]
 
 Ids = npt.NDArray[np.int64]
 
@@ -51,7 +52,8 @@ class Row:
     Attributes:
         matcher: the matcher of its constraint; None: the row is unconstrained.
         written: how many tokens follow the prompt.
-        is_dead: whether it has a token that its constraint refuses. Only a beam without any allowed token may have one.
+        is_dead: whether it has a token that its constraint refuses. This happens only to a beam without allowed tokens,
+            or if another processor changes the choice.
     """
 
     matcher: ForkingMatcher | None
@@ -59,7 +61,7 @@ class Row:
     is_dead: bool = False
 
     def read(self, tokens: Sequence[int]) -> None:
-        """Accept tokens; those after an end token are padding."""
+        """Accept tokens. Tokens after an end token are padding."""
         self.written += len(tokens)
         for token in tokens:
             if self.matcher is None or self.is_dead or self.matcher.is_terminated():
@@ -75,10 +77,11 @@ class RowMatchers:
     """See the module docstring.
 
     Args:
-        grammars: the grammar of each prompt, None for an unconstrained one; a single grammar may serve several prompts.
+        grammars: the grammar of each prompt; None: the prompt is unconstrained. A single grammar is for all prompts.
             The rows of one prompt (several samples, beams) are adjacent.
-        max_new_tokens: the budget of each row; masks then leave enough tokens for the shortest end. None: no budget.
-        spelling: allow only tokens that the tokenizer itself would write; None: any spelling.
+        max_new_tokens: the budget of each row. The masks then leave enough tokens for the shortest completion. None: no
+            budget.
+        spelling: allow only tokens that the tokenizer itself would produce; None: any tokens.
 
     Raises:
         BudgetError: no output of a constraint fits `max_new_tokens`.
@@ -91,11 +94,11 @@ class RowMatchers:
         spelling: Spelling | None = None,
     ) -> None:
         if not grammars:
-            raise ValueError("there is no constraint: give one for each prompt, or None")
+            raise ValueError("the list of constraints is empty: give one for each prompt, or None")
         self.grammars, self.max_new_tokens, self._spelling = list(grammars), max_new_tokens, spelling
         self._rows: list[Row] = []
         self._ids: Ids = np.zeros((0, 0), np.int64)
-        self._prompt = 0  # its length
+        self._prompt_length = 0
         self._prompt_of: list[range] = []
         if max_new_tokens is not None:
             for grammar in filter(None, self.grammars):
@@ -112,25 +115,25 @@ class RowMatchers:
         if grown == 1 and ids.shape[0] == len(self._rows) and np.array_equal(ids[:, :-1], before):
             for row, token in zip(self._rows, ids[:, -1].tolist(), strict=True):
                 row.read((token,))
-        elif self._may_go_on(ids) and (regrouped := self._regrouped(ids, grown)) is not None:
-            self._rows = regrouped
+        elif self._may_continue(ids) and (rows := self._regroup(ids, grown)) is not None:
+            self._rows = rows
         else:
             self._begin(ids)
         self._ids = ids.copy()
         return self._rows
 
     def budget(self, row: Row) -> int | None:
-        """The tokens left to a row. The end token counts as one more, since it need not be written."""
+        """The tokens left to a row, plus one for the end token, which need not be written."""
         return None if self.max_new_tokens is None else max(1, self.max_new_tokens - row.written + 1)
 
     def fill(self, bitmask: npt.NDArray[np.int32]) -> list[int]:
-        """Write the masks of the rows that have a constraint; a dead row may only end.
+        """Write the masks of the rows that have a constraint. A dead row may only end.
 
         Args:
-            bitmask: int32 (rows, ceil(size / 32)); the other rows are not changed.
+            bitmask: int32 (rows, ceil(size / 32)). Unconstrained rows are not changed.
 
         Returns:
-            Which rows have a constraint.
+            The numbers of the rows that have a constraint.
 
         Raises:
             BudgetError: a row can no longer be completed.
@@ -138,22 +141,22 @@ class RowMatchers:
         Warns:
             RuntimeWarning: a row is dead.
         """
-        guided = [(number, row.matcher, row) for number, row in enumerate(self._rows) if row.matcher is not None]
+        constrained = [(number, row.matcher, row) for number, row in enumerate(self._rows) if row.matcher is not None]
         by_budget: dict[int | None, list[tuple[int, GrammarMatcher]]] = {}
-        for number, matcher, row in guided:
+        for number, matcher, row in constrained:
             if row.is_dead:
-                warn_of_dead(number)
+                warn_of_dead_row(number)
                 bitmask[number] = self._ends
             elif isinstance(matcher, GrammarMatcher):
                 by_budget.setdefault(self.budget(row), []).append((number, matcher))
             elif not matcher.fill_next_token_bitmask(bitmask, number, max_tokens=self.budget(row)):
                 bitmask[number] = -1
-        for budget, each in by_budget.items():
-            fill_batch([matcher for _, matcher in each], bitmask, [number for number, _ in each], max_tokens=budget)
-        return [number for number, _, _ in guided]
+        for budget, pairs in by_budget.items():
+            fill_batch([matcher for _, matcher in pairs], bitmask, [number for number, _ in pairs], max_tokens=budget)
+        return [number for number, _, _ in constrained]
 
     def prompt_of(self, number: int) -> range:
-        """All rows of the prompt that a row belongs to: adjacent rows with the same prompt."""
+        """All rows that have the same prompt as this row. They are adjacent."""
         return self._prompt_of[number]
 
     def allows_only_ends(self, row: npt.NDArray[np.int32]) -> bool:
@@ -171,39 +174,39 @@ class RowMatchers:
         matcher = GrammarMatcher(grammar)
         return matcher if self._spelling is None else CanonicalMatcher(matcher, self._spelling)
 
-    def _may_go_on(self, ids: Ids) -> bool:
+    def _may_continue(self, ids: Ids) -> bool:
         """Whether each row begins with its prompt and is longer."""
-        if not self._rows or len(ids) != len(self._rows) or ids.shape[1] <= self._prompt:
+        if not self._rows or len(ids) != len(self._rows) or ids.shape[1] <= self._prompt_length:
             return False
-        return bool(np.array_equal(ids[:, : self._prompt], self._ids[:, : self._prompt]))
+        return bool(np.array_equal(ids[:, : self._prompt_length], self._ids[:, : self._prompt_length]))
 
     def _begin(self, ids: Ids) -> None:
         count, prompts = len(ids), len(self.grammars)
         if count % prompts:
             rows = "1 row" if count == 1 else f"{count} rows"
             raise GuidedError(
-                f"{rows} cannot be shared out among {prompts} constraints: give one for each prompt of the batch; a "
+                f"{rows} cannot be divided among {prompts} constraints: give one for each prompt of the batch; a "
                 "choice among texts is a list"
             )
         each = count // prompts
         prompt_rows = [Row(self._matcher(grammar)) for grammar in self.grammars]
         self._rows = [row.fork() for row in prompt_rows for _ in range(each)] if each > 1 else prompt_rows
-        self._prompt = ids.shape[1]
+        self._prompt_length = ids.shape[1]
         borders = [row for row in range(1, count) if row % each == 0 or not np.array_equal(ids[row], ids[row - 1])]
         runs = [range(*pair) for pair in pairwise([0, *borders, count])]
         self._prompt_of = [run for run in runs for _ in run]
 
-    def _regrouped(self, ids: Ids, grown: int) -> list[Row] | None:
-        """The rows after some were copied, dropped or rolled back; None: they are other prompts."""
+    def _regroup(self, ids: Ids, grown: int) -> list[Row] | None:
+        """The rows after some were copied, dropped or rolled back. None: they are other prompts."""
         rows = list[Row]()
-        for number, own in enumerate(ids):
-            common = {at: _common(own, self._ids[at]) for at in self.prompt_of(number)}
+        for number, row_ids in enumerate(ids):
+            common = {at: _common(row_ids, self._ids[at]) for at in self.prompt_of(number)}
             parent = max(common, key=lambda at: (common[at], at == number))
-            if common[parent] < len(own) - 1:
+            if common[parent] < len(row_ids) - 1:
                 return None
-            row = self._fork_row(parent, max(0, common[parent] - self._prompt))
+            row = self._fork_row(parent, max(0, common[parent] - self._prompt_length))
             was_dead = row.is_dead
-            row.read(own[self._prompt + row.written :].tolist())
+            row.read(row_ids[self._prompt_length + row.written :].tolist())
             if grown < 1 and row.is_dead and not was_dead:
                 return None
             rows.append(row)
@@ -215,16 +218,16 @@ class RowMatchers:
         if row.written == kept:
             return row.fork()
         grammar = self.grammars[number * len(self.grammars) // len(self._rows)]
-        again = Row(self._matcher(grammar))
-        again.read(self._ids[number, self._prompt : self._prompt + kept].tolist())
-        return again
+        copy = Row(self._matcher(grammar))
+        copy.read(self._ids[number, self._prompt_length : self._prompt_length + kept].tolist())
+        return copy
 
 
-def warn_of_dead(number: int) -> None:
+def warn_of_dead_row(number: int) -> None:
     """Warn that a row is dead."""
     warnings.warn(
-        f"row {number} has a token that its constraint does not allow, and ends: another processor chose it, or a beam "
-        "had no other way on",
+        f"row {number} has a token that its constraint does not allow, and ends: another processor chose the token, or "
+        "a beam had no allowed token",
         RuntimeWarning,
         stacklevel=4,
     )

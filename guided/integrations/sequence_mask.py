@@ -1,8 +1,8 @@
 """The mask of one sequence, for libraries that call a processor with only the ids so far and the logits.
 
-In: a constraint and the source of the vocabulary; at each step the sequence's ids, prompt included. Out: the bitmask
-row of the tokens that may come next. The modules of the libraries apply it to their arrays: llama_cpp.py, mlx_lm.py.
-`RowMatchers` finds out which ids are the prompt, and whether a new generation begins.
+In: a constraint and the source of the vocabulary; at each step the sequence's ids, including the prompt. Out: the
+bitmask row of the next token. llama_cpp.py and mlx_lm.py apply it to their libraries' arrays. `RowMatchers` finds out
+which ids are the prompt, and whether a new generation begins.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ from guided.matching.compiler import GrammarCompiler
 from guided.matching.constraint import Constraint, ConstraintOptions, compile_constraint
 from guided.vocabulary import Vocabulary
 
-__all__ = ["SequenceMask", "check_width", "compiler_of", "required_grammar", "spelling_if"]
+__all__ = ["SequenceMask", "check_width", "compiler_of", "required_grammar", "spelling_or_none"]
 
 
 def compiler_of(source: Any, vocabulary_of: Callable[[Any], Vocabulary]) -> GrammarCompiler:
-    """The given compiler, or a new one for the given vocabulary, or for the one that `vocabulary_of` reads."""
+    """Return `source` if it is a compiler. Otherwise make a compiler for the vocabulary, which `vocabulary_of` reads
+    unless `source` is a `Vocabulary`."""
     if isinstance(source, GrammarCompiler):
         return source
     return GrammarCompiler(source if isinstance(source, Vocabulary) else vocabulary_of(source))
@@ -37,7 +38,8 @@ def required_grammar(compiler: GrammarCompiler, constraint: Constraint, options:
     """The grammar of a constraint.
 
     Raises:
-        SpecError, UnsupportedError, LimitExceeded, GuidedError: see `compile_constraint`; or the constraint is None.
+        SpecError, UnsupportedError, LimitExceeded: see `compile_constraint`.
+        GuidedError: the constraint is None.
     """
     grammar = compile_constraint(compiler, constraint, options)
     if grammar is None:
@@ -45,14 +47,15 @@ def required_grammar(compiler: GrammarCompiler, constraint: Constraint, options:
     return grammar
 
 
-def spelling_if(canonical: bool, vocabulary: Vocabulary) -> Spelling | None:
+def spelling_or_none(canonical: bool, vocabulary: Vocabulary) -> Spelling | None:
     """The tokenizer's spelling if `canonical` is set, otherwise None.
 
     Raises:
-        UnsupportedError: it is not known how the tokenizer spells. OptionError: `canonical` is neither True nor False.
+        UnsupportedError: the tokenizer is not byte-level BPE, or has an unknown part.
+        OptionError: `canonical` is neither True nor False.
     """
     if not isinstance(canonical, bool):
-        raise OptionError(f"canonical is {brief(canonical)}, it must be True or False")
+        raise OptionError(f"canonical is {brief(canonical)}, but must be True or False")
     return spelling_of(vocabulary) if canonical else None
 
 
@@ -60,7 +63,8 @@ def check_width(width: int, vocabulary: Vocabulary) -> None:
     """Raises GuidedError if a model scores fewer tokens than the vocabulary has."""
     if width < vocabulary.size:
         raise GuidedError(
-            f"the model scores {width} tokens, the vocabulary has {vocabulary.size}: this is another model's tokenizer"
+            f"the model has logits for {width} tokens, but the vocabulary has {vocabulary.size}: the tokenizer belongs "
+            "to another model"
         )
 
 
@@ -69,21 +73,22 @@ class SequenceMask:
 
     Args:
         grammar: the compiled constraint.
-        max_tokens: the token limit of the generation; its text is then complete within it. None: no budget.
-        canonical: allow only tokens that the tokenizer itself would write.
+        max_tokens: the token limit of the generation. The output is then complete within this limit. None: no budget.
+        canonical: allow only tokens that the tokenizer itself would produce.
 
     Raises:
-        OptionError: `max_tokens` is not a positive integer. UnsupportedError: it is not known how the tokenizer spells.
+        OptionError: `max_tokens` is not a positive integer.
+        UnsupportedError: see `spelling_or_none`.
         BudgetError: no output of the constraint fits `max_tokens`.
     """
 
     def __init__(self, grammar: CompiledGrammar, max_tokens: int | None, *, canonical: bool = False) -> None:
         check_integer("max_tokens", max_tokens, least=1, optional=True)
-        self._rows = RowMatchers([grammar], max_tokens, spelling_if(canonical, grammar.vocabulary))
+        self._rows = RowMatchers([grammar], max_tokens, spelling_or_none(canonical, grammar.vocabulary))
         self._bitmask = allocate_token_bitmask(1, grammar.vocabulary.size)
 
-    def after(self, ids: npt.ArrayLike) -> npt.NDArray[np.int32]:
-        """The mask after these ids, int32 (ceil(size / 32),); the next call overwrites it.
+    def mask_after(self, ids: npt.ArrayLike) -> npt.NDArray[np.int32]:
+        """The mask after these ids, int32 (ceil(size / 32),). The next call overwrites it.
 
         Raises:
             GuidedError: the last token is not allowed.
@@ -94,5 +99,5 @@ class SequenceMask:
             raise GuidedError("the constraint does not allow the last token: another processor chose it")
         if not row.matcher.fill_next_token_bitmask(self._bitmask, max_tokens=self._rows.budget(row)):
             self._bitmask.fill(-1)
-        only: npt.NDArray[np.int32] = self._bitmask[0]
-        return only
+        mask: npt.NDArray[np.int32] = self._bitmask[0]
+        return mask

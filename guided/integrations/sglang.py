@@ -5,20 +5,20 @@
 
 In: SGLang's startup parameters: its arguments, the tokenizer, the size of the vocabulary, the end tokens. Out: a
 grammar backend (sglang_backend.py), for `json_schema`, `regex`, `ebnf` and `structural_tag` of requests, and for their
-equivalents in OpenAI's interface. SGLang finds `register` by an entry point of this package. `register` only adds a
-name to SGLang's list of backends, so servers that use another backend are not affected.
+equivalents in OpenAI's API. SGLang finds `register` through an entry point of this package. `register` only adds a name
+to SGLang's list of backends, so servers that use another backend are not affected.
 
 | feature | behavior |
 |---|---|
 | invalid or unsupported specification | the request is answered with status 400 and guided's message |
 | reasoning (`--reasoning-parser`) | SGLang's own gate wraps guided's grammar: the constraint begins after reasoning |
-| `--constrained-json-...` | how white space is written: any, none, at most n characters in a gap, or an expression |
+| `--constrained-json-...` | white space: any, none, at most n characters in a gap, or a regular expression |
 | EBNF | GBNF or xgrammar's EBNF if the text contains `::=`, otherwise Lark's notation |
 
 SGLang is not imported before it calls guided. When a server starts, SGLang's interface is compared with the expected
 one: a difference is an error at startup, not a wrong answer later.
 
-Models whose reasoning parser frames whole turns (Inkling) are not supported, and are refused at startup. SGLang itself
+Models whose reasoning parser wraps whole turns (Inkling) are not supported, and are refused at startup. SGLang itself
 refuses a specification that contains the character U+0000.
 """
 
@@ -81,8 +81,8 @@ EXPECTED: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "sglang.srt.runtime_context:get_serving": (),
     }
 )
-"""What guided relies on: module, name, and names of parameters. guided overrides the methods, so their parameters must
-be exactly these. A class or a function may have more."""
+"""The objects that guided relies on: module and name -> parameters. guided overrides the methods, so their parameters
+must be exactly these. A class or a function may have more."""
 
 _log = logging.getLogger(__name__)
 
@@ -98,13 +98,13 @@ def register() -> None:
 
 
 def create_backend(server_args: Any, tokenizer: Any, vocab_size: int, eos_token_ids: Collection[int] | None) -> Any:
-    """Create the backend of a server, a `BaseGrammarBackend`; SGLang's registry calls this.
+    """Create the backend of a server, a `BaseGrammarBackend`. SGLang's registry calls this.
 
     Args:
         server_args: ignored; SGLang's resolved configuration is used instead.
         tokenizer: a transformers tokenizer.
         vocab_size: the number of logits.
-        eos_token_ids: the model's end tokens; the tokenizer's end an output as well.
+        eos_token_ids: the model's end tokens. The tokenizer's end token is added.
 
     Raises:
         GuidedError: this SGLang has a different interface, or its options contradict each other or are not supported.
@@ -117,18 +117,18 @@ def create_backend(server_args: Any, tokenizer: Any, vocab_size: int, eos_token_
 
     serving = get_serving()
     ends = set(eos_token_ids or ())
-    if (own := getattr(tokenizer, "eos_token_id", None)) is not None:
-        ends.add(own)
+    if (tokenizer_end := getattr(tokenizer, "eos_token_id", None)) is not None:
+        ends.add(tokenizer_end)
     vocabulary = Vocabulary.from_huggingface(tokenizer, eos_token_ids=ends or None, size=vocab_size)
     backend: Any = GuidedBackend(GrammarCompiler(vocabulary), _whitespace(serving))
     if serving.reasoning_parser:
-        backend = _gated(backend, serving, tokenizer)
+        backend = _add_reasoning_gate(backend, serving, tokenizer)
     backend.cache = Latest(KEPT)
     return backend
 
 
-def _gated(backend: Any, serving: Any, tokenizer: Any) -> Any:
-    """The backend behind SGLang's gate for reasoning, which SGLang's registry adds only to its own backends.
+def _add_reasoning_gate(backend: Any, serving: Any, tokenizer: Any) -> Any:
+    """Put the backend behind SGLang's gate for reasoning, which SGLang's registry adds only to its own backends.
 
     As in SGLang, there is no gate if the tokenizer cannot encode the end marker; SGLang warns of this.
     """
@@ -140,7 +140,7 @@ def _gated(backend: Any, serving: Any, tokenizer: Any) -> Any:
         return backend
     if parser.detector.get_answer_frame() is not None:
         raise GuidedError(
-            f"the reasoning parser {serving.reasoning_parser!r} frames whole turns, which guided does not support: "
+            f"the reasoning parser {serving.reasoning_parser!r} wraps whole turns, which guided does not support: "
             "use --grammar-backend xgrammar with this model"
         )
     return ReasonerGrammarBackend(
@@ -151,18 +151,18 @@ def _gated(backend: Any, serving: Any, tokenizer: Any) -> Any:
 def _whitespace(serving: Any) -> str:
     """guided's option `whitespace`, from the server's options."""
     pattern = serving.constrained_json_whitespace_pattern
-    none_at_all = serving.constrained_json_disable_any_whitespace
+    is_disabled = serving.constrained_json_disable_any_whitespace
     most = serving.constrained_json_max_whitespace_cnt
-    if sum((pattern is not None, bool(none_at_all), most is not None)) > 1:
+    if sum((pattern is not None, bool(is_disabled), most is not None)) > 1:
         raise GuidedError(
             "--constrained-json-whitespace-pattern, --constrained-json-disable-any-whitespace and "
-            "--constrained-json-max-whitespace-cnt exclude each other: give one"
+            "--constrained-json-max-whitespace-cnt exclude each other: give only one"
         )
     if pattern is not None:
         return str(pattern)
     if most is not None:
         return f"[ \\t\\n\\r]{{0,{int(most)}}}"
-    return "compact" if none_at_all else "json"
+    return "compact" if is_disabled else "json"
 
 
 def _check_interface() -> None:
@@ -174,23 +174,23 @@ def _check_interface() -> None:
     import sglang
 
     version = getattr(sglang, "__version__", "of an unknown version")
-    if differences := [place for place, parameters in EXPECTED.items() if not _has(place, parameters)]:
+    if differences := [name for name, parameters in EXPECTED.items() if not _has(name, parameters)]:
         raise GuidedError(
-            f"the interface of SGLang {version} differs from that of {', '.join(TESTED)}, which guided supports: "
-            f"{', '.join(differences)}. Install one of these versions, or use another --grammar-backend"
+            f"the interface of SGLang {version} differs from SGLang {', '.join(TESTED)}, which guided supports: "
+            f"{', '.join(differences)}. Install a supported version, or use another --grammar-backend"
         )
     if version not in TESTED:
         _log.warning("guided was tested with SGLang %s, not with %s", ", ".join(TESTED), version)
 
 
-def _has(place: str, parameters: tuple[str, ...]) -> bool:
+def _has(full_name: str, parameters: tuple[str, ...]) -> bool:
     """Whether the named object exists and has these parameters."""
-    module, _, path = place.partition(":")
+    module, _, path = full_name.partition(":")
     try:
-        found: Any = import_module(module)
+        value: Any = import_module(module)
         for name in path.split("."):
-            found = getattr(found, name)
-        own = tuple(signature(found).parameters)
+            value = getattr(value, name)
+        actual = tuple(signature(value).parameters)
     except (ImportError, AttributeError, ValueError):
         return False
-    return own == parameters if "." in path else set(parameters) <= set(own)
+    return actual == parameters if "." in path else set(parameters) <= set(actual)

@@ -4,8 +4,9 @@ In: a specification's kind and text. Out: a grammar that accepts tokens, rolls t
 bitmask (int32, bit `id % 32` of word `id // 32`, 1 means allowed), which is guided's own layout.
 
 SGLang compiles on threads and makes all other calls from its scheduler's thread. A step fills the rows of a batch on
-several OS threads without the GIL. As SGLang walks its tree of drafts, each token is accepted, masked and rolled back.
-There are two caches of compiled grammars, both bounded: SGLang's by text, and guided's by content.
+several OS threads without the GIL. While SGLang walks its tree of drafts, it accepts each token, fills the next mask,
+and rolls the token back. Compiled grammars are in two bounded caches: one by kind and text, which replaces SGLang's
+unbounded dictionary, and guided's own by content.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ __all__ = ["KEPT", "GuidedBackend", "GuidedGrammar"]
 
 _ANY_JSON: Final = "$$ANY$$"  # SGLang's name for JSON without a schema
 KEPT: Final = 1024
-"""The size of the cache by a specification's kind and text. SGLang's own dictionary is unbounded."""
+"""The size of the cache by a specification's kind and text, which replaces SGLang's unbounded dictionary."""
 
 _log = logging.getLogger(__name__)
 
@@ -49,8 +50,8 @@ class GuidedGrammar(BaseGrammarObject):  # type: ignore[misc]
     """The grammar of one request.
 
     Args:
-        matcher: its state.
-        stats: SGLang's statistics of its compilation.
+        matcher: the state of the request.
+        stats: SGLang's statistics of the compilation.
     """
 
     def __init__(self, matcher: GrammarMatcher, stats: GrammarStats | None = None) -> None:
@@ -66,7 +67,7 @@ class GuidedGrammar(BaseGrammarObject):  # type: ignore[misc]
         """Accept a token. Tokens after the end are only counted, for `rollback`.
 
         Raises:
-            ValueError: it is not allowed. SGLang then ends the request.
+            ValueError: the token is not allowed. SGLang then ends the request.
         """
         self.current_token = token
         if self.matcher.is_terminated():
@@ -95,7 +96,7 @@ class GuidedGrammar(BaseGrammarObject):  # type: ignore[misc]
 
     @staticmethod
     def fill_vocab_mask_batched(entries: list[GrammarRow], vocab_mask: torch.Tensor) -> None:
-        """Fill some rows, on several threads. Rows behind SGLang's gate for reasoning are filled one by one."""
+        """Fill some rows, on several threads, or one by one if any of them is behind SGLang's gate for reasoning."""
         if all(isinstance(entry.grammar, GuidedGrammar) for entry in entries):
             fill_batch([entry.grammar.matcher for entry in entries], vocab_mask, [entry.row for entry in entries])
         else:
@@ -113,14 +114,14 @@ class GuidedGrammar(BaseGrammarObject):  # type: ignore[misc]
 
     @staticmethod
     def apply_vocab_mask(logits: torch.Tensor, vocab_mask: torch.Tensor) -> None:
-        """Set the logits of tokens that are not allowed to -inf, in place."""
+        """Set the logits of forbidden tokens to -inf, in place."""
         GuidedBackend.apply_vocab_mask(logits, vocab_mask)
 
     def copy(self) -> GuidedGrammar:
         """An independent copy of the state. O(1)."""
         stats = self.grammar_stats
-        again = None if stats is None else replace(stats, is_cache_hit=True, tree_traversal_time=[])
-        return GuidedGrammar(self.matcher.fork(), again)
+        new_stats = None if stats is None else replace(stats, is_cache_hit=True, tree_traversal_time=[])
+        return GuidedGrammar(self.matcher.fork(), new_stats)
 
 
 class GuidedBackend(BaseGrammarBackend):  # type: ignore[misc]
@@ -128,13 +129,13 @@ class GuidedBackend(BaseGrammarBackend):  # type: ignore[misc]
 
     Args:
         compiler: a compiler for the model's vocabulary.
-        whitespace: how white space in JSON is written, see `JsonSchemaOptions`.
+        whitespace: the white space in JSON; see `JsonSchemaOptions`.
     """
 
     def __init__(self, compiler: GrammarCompiler, whitespace: str = "json") -> None:
         super().__init__()
         self.compiler = compiler
-        self._writing = JsonSchemaOptions.for_generation(whitespace=whitespace).given()
+        self._json_options = JsonSchemaOptions.for_generation(whitespace=whitespace).given()
 
     @property
     def is_support_token_filter(self) -> bool:
@@ -144,30 +145,30 @@ class GuidedBackend(BaseGrammarBackend):  # type: ignore[misc]
     def dispatch_json(self, key_string: str) -> BaseGrammarObject:
         """The grammar of a JSON Schema, given as JSON text."""
         if key_string == _ANY_JSON:
-            return self._grammar("json", lambda: self.compiler.compile_json_schema(True, **self._writing))
-        return self._grammar("json", lambda: self.compiler.compile_json_schema(key_string, **self._writing))
+            return self._grammar("json", lambda: self.compiler.compile_json_schema(True, **self._json_options))
+        return self._grammar("json", lambda: self.compiler.compile_json_schema(key_string, **self._json_options))
 
     def dispatch_regex(self, key_string: str) -> BaseGrammarObject:
         """The grammar of a regular expression, which the whole output matches."""
-        classes = self._writing["classes"]
+        classes = self._json_options["classes"]
         return self._grammar("regex", lambda: self.compiler.compile_regex(key_string, classes=classes))
 
     def dispatch_ebnf(self, key_string: str) -> BaseGrammarObject:
-        """The grammar of a text in GBNF or EBNF if it contains `::=`, otherwise in Lark's notation."""
+        """The grammar of a text: GBNF or EBNF if it contains `::=` and no Lark rule, otherwise Lark."""
 
-        def compiled() -> CompiledGrammar:
+        def compile() -> CompiledGrammar:
             if is_gbnf(key_string):
                 return self.compiler.compile_gbnf(key_string, allow_special_tokens=True)
-            return self.compiler.compile_lark(key_string, allow_special_tokens=True, **self._writing)
+            return self.compiler.compile_lark(key_string, allow_special_tokens=True, **self._json_options)
 
-        return self._grammar("ebnf", compiled)
+        return self._grammar("ebnf", compile)
 
     def dispatch_structural_tag(self, key_string: str) -> BaseGrammarObject:
         """The grammar of a structural tag, also in the older form with `structures`."""
         return self._grammar(
             "structural_tag",
             lambda: self.compiler.compile_structural_tag(
-                _read_tag(key_string), allow_special_tokens=True, **self._writing
+                _read_tag(key_string), allow_special_tokens=True, **self._json_options
             ),
         )
 
@@ -192,7 +193,7 @@ class GuidedBackend(BaseGrammarBackend):  # type: ignore[misc]
 
     @staticmethod
     def apply_vocab_mask(logits: torch.Tensor, vocab_mask: torch.Tensor) -> None:
-        """Set the logits of tokens that are not allowed to -inf, in place."""
+        """Set the logits of forbidden tokens to -inf, in place."""
         apply_token_bitmask_inplace(logits, vocab_mask)
 
     @staticmethod
@@ -215,28 +216,28 @@ class GuidedBackend(BaseGrammarBackend):  # type: ignore[misc]
 
 
 def _read_tag(text: str) -> Mapping[str, Any]:
-    """A structural tag, with SGLang's extensions rewritten to what guided reads.
+    """Parse a structural tag, and rewrite SGLang's extensions in terms of formats that guided supports.
 
-    These are `at_least_one` beside `structures`, and null schemas, such as those of functions without parameters.
+    These extensions are `at_least_one` beside `structures`, and null schemas, as for functions without parameters.
     """
-    read_json(text, Limits(), "structural_tag")  # its errors have a place, and it refuses duplicate members
+    read_json(text, Limits(), "structural_tag")  # refuses duplicate members, and its errors have a location
     document = json.loads(text)
     if not isinstance(document, dict):
-        raise SpecError("a structural tag is an object", hint='write {"type": "structural_tag", "format": {...}}')
+        raise SpecError("a structural tag must be an object", hint='write {"type": "structural_tag", "format": {...}}')
     if not isinstance(document.get("structures"), list):
         return {name: _without_null_schemas(value) for name, value in document.items()}
-    structures = [_open(each, "schema") for each in document["structures"]]
+    structures = [_fill_schema(structure, "schema") for structure in document["structures"]]
     older = {**document, "structures": structures}
     if not older.pop("at_least_one", False):
         return older
     if unknown := sorted(older.keys() - {"type", "triggers", "structures"}):
         raise SpecError(f'a structural tag has no "{unknown[0]}"', hint="write structures, triggers, at_least_one")
     tags = []
-    for at, each in enumerate(structures):
-        if not isinstance(each, dict) or each.keys() != {"begin", "schema", "end"}:
-            raise SpecError("a structure has begin, schema and end", pointer=f"/structures/{at}")
-        content = {"type": "json_schema", "json_schema": each["schema"]}
-        tags.append({"begin": each["begin"], "content": content, "end": each["end"]})
+    for at, structure in enumerate(structures):
+        if not isinstance(structure, dict) or structure.keys() != {"begin", "schema", "end"}:
+            raise SpecError("a structure must have begin, schema and end", pointer=f"/structures/{at}")
+        content = {"type": "json_schema", "json_schema": structure["schema"]}
+        tags.append({"begin": structure["begin"], "content": content, "end": structure["end"]})
     triggered = {"type": "triggered_tags", "triggers": older.get("triggers"), "tags": tags, "at_least_one": True}
     return {"type": "structural_tag", "format": triggered}
 
@@ -244,12 +245,13 @@ def _read_tag(text: str) -> Mapping[str, Any]:
 def _without_null_schemas(format: Any) -> Any:
     """A format in which missing and null JSON schemas are replaced by the schema that allows everything."""
     if isinstance(format, list):
-        return [_without_null_schemas(each) for each in format]
+        return [_without_null_schemas(item) for item in format]
     if not isinstance(format, dict):
         return format
     inner = {name: value if name == "json_schema" else _without_null_schemas(value) for name, value in format.items()}
-    return _open(inner, "json_schema") if format.get("type") in ("json_schema", "qwen_xml_parameter") else inner
+    return _fill_schema(inner, "json_schema") if format.get("type") in ("json_schema", "qwen_xml_parameter") else inner
 
 
-def _open(item: Any, name: str) -> Any:
+def _fill_schema(item: Any, name: str) -> Any:
+    """Replace a missing or null member by the schema that allows everything."""
     return {**item, name: {}} if isinstance(item, dict) and item.get(name) is None else item

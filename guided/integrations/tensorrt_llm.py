@@ -12,7 +12,7 @@ callable, so this module does not import it.
 
 Limits. TensorRT-LLM may send processors to other processes, where they compile their constraint again. Its
 deserialization must accept the processor: approve the class there, or run the engine in one process. It does not report
-the end of a request, so the state of only the latest 1,024 requests is kept. The tests use its signatures on a CPU,
+the end of a request, so only the state of the latest 1,024 requests is kept. The tests use its signatures on a CPU,
 without a device.
 """
 
@@ -28,7 +28,7 @@ import numpy as np
 from guided.errors import GuidedError
 from guided.integrations.latest import Latest
 from guided.integrations.rows import RowMatchers
-from guided.integrations.sequence_mask import check_width, compiler_of, required_grammar, spelling_if
+from guided.integrations.sequence_mask import check_width, compiler_of, required_grammar, spelling_or_none
 from guided.keywords import check_integer
 from guided.logits import apply_token_bitmask_inplace
 from guided.matching.bitmask import allocate_token_bitmask
@@ -50,8 +50,8 @@ class GuidedLogitsProcessor:
         constraint: what `Engine.generate` takes.
         tokenizer: a transformers tokenizer, the path of a tokenizer.json, a `Vocabulary`, or a `GrammarCompiler`, which
             caches compiled grammars but cannot be sent to other processes.
-        max_tokens: the token limit of the requests; their texts are then complete within it.
-        canonical: allow only tokens that the tokenizer itself would write, see `Engine.generate`.
+        max_tokens: the token limit of the requests. Their outputs are then complete within this limit.
+        canonical: allow only tokens that the tokenizer itself would produce, see `Engine.generate`.
         **options: fields of `ConstraintOptions`, such as `whitespace="compact"`.
 
     Raises:
@@ -68,17 +68,17 @@ class GuidedLogitsProcessor:
         **options: Unpack[ConstraintOptions],
     ) -> None:
         check_integer("max_tokens", max_tokens, least=1, optional=True)
-        again = partial(type(self), max_tokens=max_tokens, canonical=canonical, **options)
-        self._again = (again, (constraint, tokenizer))
+        constructor = partial(type(self), max_tokens=max_tokens, canonical=canonical, **options)
+        self._reduced = (constructor, (constraint, tokenizer))
         compiler = compiler_of(tokenizer, Vocabulary.from_huggingface)
         self.vocabulary = compiler.vocabulary
         self._grammar, self._max_tokens = required_grammar(compiler, constraint, options), max_tokens
-        self._spelling = spelling_if(canonical, compiler.vocabulary)
+        self._spelling = spelling_or_none(canonical, compiler.vocabulary)
         self._requests = Latest[int, RowMatchers](_KEPT)
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
-        """How it is created again in another process."""
-        return self._again
+        """How to create the processor in another process."""
+        return self._reduced
 
     def __call__(
         self,
@@ -88,7 +88,7 @@ class GuidedLogitsProcessor:
         stream_ptr: int | None,
         client_id: int | None,
     ) -> None:
-        """Set the logits of tokens that are not allowed to -inf, in place.
+        """Set the logits of forbidden tokens to -inf, in place.
 
         Args:
             req_id: the id of the request.
@@ -104,7 +104,7 @@ class GuidedLogitsProcessor:
         rows = logits.view(-1, logits.shape[-1])
         check_width(rows.shape[1], self.vocabulary)
         if len(rows) != len(token_ids):
-            raise GuidedError(f"there are logits of {len(rows)} beams, and ids of {len(token_ids)}")
+            raise GuidedError(f"there are logits for {len(rows)} beams, but ids for {len(token_ids)}")
         matchers = self._matchers(req_id)
         matchers.follow(np.array(token_ids, np.int64))
         bitmask = allocate_token_bitmask(len(rows), self.vocabulary.size)
@@ -114,16 +114,16 @@ class GuidedLogitsProcessor:
 
     def _matchers(self, req_id: int) -> RowMatchers:
         """The matchers of a request's beams."""
-        found: RowMatchers | None = self._requests.get(req_id)
-        if found is None:
-            found = self._requests[req_id] = RowMatchers([self._grammar], self._max_tokens, self._spelling)
-        return found
+        matchers: RowMatchers | None = self._requests.get(req_id)
+        if matchers is None:
+            matchers = self._requests[req_id] = RowMatchers([self._grammar], self._max_tokens, self._spelling)
+        return matchers
 
 
 class GuidedBatchedLogitsProcessor(GuidedLogitsProcessor):
     """The same for `LLM(batched_logits_processor=...)` and requests with `apply_batched_logits_processor`."""
 
-    def __call__(  # type: ignore[override]  # the signature that TensorRT-LLM asks for
+    def __call__(  # type: ignore[override]  # the signature that TensorRT-LLM requires
         self,
         req_ids: Sequence[int],
         logits: Sequence[torch.Tensor],
@@ -132,8 +132,8 @@ class GuidedBatchedLogitsProcessor(GuidedLogitsProcessor):
         client_ids: Sequence[int | None],
     ) -> None:
         """Mask the logits of each request in place; see `GuidedLogitsProcessor.__call__`."""
-        for one in zip(req_ids, logits, token_ids, client_ids, strict=True):
-            super().__call__(one[0], one[1], one[2], stream_ptr, one[3])
+        for req_id, request_logits, ids, client_id in zip(req_ids, logits, token_ids, client_ids, strict=True):
+            super().__call__(req_id, request_logits, ids, stream_ptr, client_id)
 
 
 def _stream(logits: torch.Tensor, stream_ptr: int | None) -> Any:

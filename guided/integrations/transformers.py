@@ -7,8 +7,8 @@
 
 In: constraints as `Engine.generate` takes them, one for all prompts or one for each; the tokenizer. Out: a
 `LogitsProcessor`, or a `prefix_allowed_tokens_fn`. The processor derives the state of each row from its ids at each
-step (rows.py), so left padding, several samples, beams, assisted generation and later prompts just work. An assistant
-with its own tokenizer drafts badly or is refused, since the constraint is compiled for the model's tokens.
+step (rows.py), so left padding, several samples, beams, assisted generation and later prompts need no special handling.
+An assistant with its own tokenizer drafts badly or is refused, since the constraint is compiled for the model's tokens.
 
 A constraint takes precedence over `min_new_tokens` and the like: if it allows only an end token, the row ends there, as
 with `min_tokens` of guided's own engine. If it allows other tokens but all of them are forbidden, that is an error.
@@ -29,8 +29,8 @@ import torch
 from transformers import LogitsProcessor
 
 from guided.errors import GuidedError
-from guided.integrations.rows import Row, RowMatchers, warn_of_dead
-from guided.integrations.sequence_mask import check_width, compiler_of, spelling_if
+from guided.integrations.rows import Row, RowMatchers, warn_of_dead_row
+from guided.integrations.sequence_mask import check_width, compiler_of, spelling_or_none
 from guided.keywords import check_integer
 from guided.logits import apply_token_bitmask_inplace
 from guided.logits.no_token_left import rows_without_tokens
@@ -40,10 +40,12 @@ from guided.matching.constraint import Constraint, ConstraintOptions, compile_co
 from guided.matching.matcher import GrammarMatcher
 from guided.vocabulary import Vocabulary
 
-__all__ = ["GuidedLogitsProcessor", "leave_a_way_on", "prefix_allowed_tokens_fn", "vocabulary_of"]
+__all__ = ["GuidedLogitsProcessor", "prefix_allowed_tokens_fn", "restore_end_tokens", "vocabulary_of"]
 
 Tokenizer = Any
-_LAST_RESORT: Final = -1e4  # the score of an end that others have forbidden: a beam that can continue scores higher
+_LAST_RESORT: Final = (
+    -1e4
+)  # score of an end token that another processor forbids; a beam that can continue ranks higher
 
 
 def vocabulary_of(tokenizer: Tokenizer, model: Any = None) -> Vocabulary:
@@ -59,10 +61,10 @@ def vocabulary_of(tokenizer: Tokenizer, model: Any = None) -> Vocabulary:
         return Vocabulary.from_huggingface(tokenizer)
     ends = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
     ends = [] if ends is None else [ends] if isinstance(ends, int) else list(ends)
-    own = getattr(tokenizer, "eos_token_id", None)  # anything but a tokenizer is refused below
+    tokenizer_end = getattr(tokenizer, "eos_token_id", None)  # anything but a tokenizer is refused below
     size = model.get_output_embeddings().weight.shape[0] if hasattr(model, "get_output_embeddings") else None
     return Vocabulary.from_huggingface(
-        tokenizer, eos_token_ids={*ends, *([] if own is None else [own])} or None, size=size
+        tokenizer, eos_token_ids={*ends, *([] if tokenizer_end is None else [tokenizer_end])} or None, size=size
     )
 
 
@@ -71,10 +73,11 @@ class GuidedLogitsProcessor(LogitsProcessor):
 
     Args:
         constraint: what `Engine.generate` takes: a compiled grammar, a JSON Schema as a dict, a type, a regular
-            expression, a list of texts, parts. A tuple gives one for each prompt of the batch; None: unconstrained.
+            expression, a list of texts, or a composition such as `guided.regex(...) + "!"`. A tuple has one constraint
+            for each prompt of the batch; None: unconstrained.
         tokenizer: a transformers tokenizer, a `Vocabulary`, or a `GrammarCompiler`, which caches compiled grammars.
-        max_new_tokens: the limit passed to `generate`; each row is then complete within it.
-        canonical: allow only tokens that the tokenizer itself would write, see `Engine.generate`.
+        max_new_tokens: the limit passed to `generate`. Each row is then complete within this limit.
+        canonical: allow only tokens that the tokenizer itself would produce, see `Engine.generate`.
         **options: fields of `ConstraintOptions`, such as `whitespace="compact"`.
 
     Raises:
@@ -92,26 +95,31 @@ class GuidedLogitsProcessor(LogitsProcessor):
         **options: Unpack[ConstraintOptions],
     ) -> None:
         check_integer("max_new_tokens", max_new_tokens, least=1, optional=True)
-        each = constraint if isinstance(constraint, tuple) else (constraint,)
+        constraints = constraint if isinstance(constraint, tuple) else (constraint,)
         compiler = compiler_of(tokenizer, vocabulary_of)
-        of_none = options if all(one is None for one in each) else ConstraintOptions()  # options for None are an error
-        grammars = [compile_constraint(compiler, one, of_none if one is None else options) for one in each]
-        self.vocabulary, self._one_for_all = compiler.vocabulary, not isinstance(constraint, tuple)
-        self._new_rows = partial(RowMatchers, grammars, max_new_tokens, spelling_if(canonical, compiler.vocabulary))
-        self._of_width = {self.vocabulary.size: self._new_rows()}
+        # Options without any constraint are an error.
+        options_for_none = options if all(each is None for each in constraints) else ConstraintOptions()
+        grammars = [
+            compile_constraint(compiler, each, options_for_none if each is None else options) for each in constraints
+        ]
+        self.vocabulary = compiler.vocabulary
+        self._new_rows = partial(
+            RowMatchers, grammars, max_new_tokens, spelling_or_none(canonical, compiler.vocabulary)
+        )
+        self._matchers_by_width = {self.vocabulary.size: self._new_rows()}
 
     def reset(self) -> None:
         """Forget the rows, so that the next call begins a new generation.
 
-        This is needed only if a prompt consists of the previous prompt and a part of its answer, see rows.py.
+        This is needed only if a prompt consists of the previous prompt and a part of its answer; see rows.py.
         """
-        self._of_width.clear()
+        self._matchers_by_width.clear()
 
     def __call__(self, input_ids: torch.LongTensor, scores: torch.Tensor) -> torch.Tensor:
         """The scores, with -inf for each token that a row's constraint does not allow. The argument is not changed.
 
         Args:
-            input_ids: int64 (rows, length), prompts and padding included.
+            input_ids: int64 (rows, length), including prompts and padding.
             scores: float (rows, vocabulary).
 
         Raises:
@@ -121,74 +129,76 @@ class GuidedLogitsProcessor(LogitsProcessor):
         width = scores.shape[-1]
         check_width(width, self.vocabulary)
         # An assistant with logits of a different width may have a different tokenizer, so its rows are kept separate.
-        if width not in self._of_width:
-            self._of_width[width] = self._new_rows()
-        matchers = self._of_width[width]
+        if width not in self._matchers_by_width:
+            self._matchers_by_width[width] = self._new_rows()
+        matchers = self._matchers_by_width[width]
         rows = matchers.follow(input_ids.cpu().numpy())
         bitmask = allocate_token_bitmask(len(rows), self.vocabulary.size)
-        if guided := matchers.fill(bitmask):
-            scores = scores.clone()  # `generate` returns them as the raw logits
-            apply_token_bitmask_inplace(scores, bitmask, None if len(guided) == len(rows) else guided)
-            leave_a_way_on(matchers, guided, bitmask, scores)
+        if constrained_rows := matchers.fill(bitmask):
+            scores = scores.clone()  # `generate` may return the original tensor as the raw logits
+            indices = None if len(constrained_rows) == len(rows) else constrained_rows
+            apply_token_bitmask_inplace(scores, bitmask, indices)
+            restore_end_tokens(matchers, constrained_rows, bitmask, scores)
         return scores
 
 
-def leave_a_way_on(
-    matchers: RowMatchers, guided: list[int], bitmask: npt.NDArray[np.int32], scores: torch.Tensor
+def restore_end_tokens(
+    matchers: RowMatchers, constrained_rows: list[int], bitmask: npt.NDArray[np.int32], scores: torch.Tensor
 ) -> None:
-    """Let a row end if its constraint allows only an end token, which another processor has forbidden.
+    """Let a row end if its constraint allows only end tokens, and another processor has forbidden them.
 
     Otherwise `generate` would choose token 0, whatever it is.
 
     Args:
-        guided: the rows that have a constraint.
+        constrained_rows: the rows that have a constraint.
         bitmask: the masks of the constraints.
         scores: float (rows, vocabulary), masked, changed in place.
 
     Raises:
         GuidedError: in all rows of a prompt, the constraint allows other tokens, but each of them is forbidden.
     """
-    stuck = rows_without_tokens(guided, bitmask, scores)
-    for row in [row for row in stuck if matchers.allows_only_ends(bitmask[row])]:
+    blocked_rows = rows_without_tokens(constrained_rows, bitmask, scores)
+    for row in [row for row in blocked_rows if matchers.allows_only_ends(bitmask[row])]:
         scores[row, allowed_tokens(bitmask, row)] = _LAST_RESORT
-        stuck.remove(row)
-    for row in stuck:
-        if set(matchers.prompt_of(row)).issubset(stuck):  # otherwise it is a beam, and other beams continue
+        blocked_rows.remove(row)
+    for row in blocked_rows:
+        if set(matchers.prompt_of(row)).issubset(blocked_rows):  # otherwise it is a beam, and other beams continue
             raise GuidedError(
-                f"each token that the constraint of row {row} allows is forbidden by another processor or an option "
-                "of generate, such as bad_words_ids, suppress_tokens or no_repeat_ngram_size: leave it out"
+                f"another processor, or an option of generate such as bad_words_ids, suppress_tokens or "
+                f"no_repeat_ngram_size, forbids each token that the constraint of row {row} allows: leave it out"
             )
 
 
 def prefix_allowed_tokens_fn(
     constraint: Constraint, tokenizer: Tokenizer | Vocabulary | GrammarCompiler, **options: Unpack[ConstraintOptions]
 ) -> Callable[[int, torch.Tensor], list[int]]:
-    """A function for `generate(prefix_allowed_tokens_fn=...)`: the ids that may come next in a row.
+    """A function for `generate(prefix_allowed_tokens_fn=...)`, which returns the ids that may come next in a row.
 
     Prefer `GuidedLogitsProcessor`. This function has no budget, does not see what other options of `generate` forbid
-    (`min_new_tokens` among them), and keeps all rows of a generation in memory. Its lists of ids are slower than masks.
-    Do not combine it with an assistant that has its own tokenizer.
+    (such as `min_new_tokens`), and keeps all rows of a generation in memory. Its lists of ids are slower than masks. Do
+    not combine it with an assistant that has its own tokenizer.
 
     Warns:
-        RuntimeWarning: a row has a token that the constraint does not allow; the row ends there.
+        RuntimeWarning: a row has a token that the constraint does not allow. The row ends there.
     """
     compiler = compiler_of(tokenizer, vocabulary_of)
     grammar = compile_constraint(compiler, constraint, options)
     bitmask = allocate_token_bitmask(1, compiler.vocabulary.size)
-    begun: dict[int, tuple[npt.NDArray[np.int64], dict[bytes, Row]]] = {}  # the prompt; the rows by their further ids
+    # batch id -> its prompt, and its rows by the ids after the prompt
+    generations: dict[int, tuple[npt.NDArray[np.int64], dict[bytes, Row]]] = {}
 
     def row_of(batch_id: int, ids: npt.NDArray[np.int64]) -> Row:
-        prompt, rows = begun.get(batch_id, (ids, {}))
+        prompt, rows = generations.get(batch_id, (ids, {}))
         if np.array_equal(ids[: len(prompt)], prompt):
-            own = ids[len(prompt) :]
-            if (known := rows.get(own.tobytes())) is not None:
+            generated = ids[len(prompt) :]
+            if (known := rows.get(generated.tobytes())) is not None:
                 return known
-            if len(own) and (before := rows.get(own[:-1].tobytes())) is not None:
-                row = rows[own.tobytes()] = before.fork()
-                row.read(own[-1:].tolist())
+            if len(generated) and (before := rows.get(generated[:-1].tobytes())) is not None:
+                row = rows[generated.tobytes()] = before.fork()
+                row.read(generated[-1:].tolist())
                 return row
         row = Row(None if grammar is None else GrammarMatcher(grammar))
-        begun[batch_id] = (ids, {b"": row})
+        generations[batch_id] = (ids, {b"": row})
         return row
 
     def allowed(batch_id: int, ids: torch.Tensor) -> list[int]:
@@ -196,7 +206,7 @@ def prefix_allowed_tokens_fn(
         if row.matcher is None:
             return list(range(compiler.vocabulary.size))
         if row.is_dead:
-            warn_of_dead(batch_id)
+            warn_of_dead_row(batch_id)
             return sorted(compiler.vocabulary.eos_token_ids)
         row.matcher.fill_next_token_bitmask(bitmask)
         return allowed_tokens(bitmask)

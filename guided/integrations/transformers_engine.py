@@ -1,13 +1,13 @@
 """The engine on any causal model of transformers: `guided.from_transformers(model, tokenizer)`.
 
-In: a model and its tokenizer, as transformers has loaded them. Out: an `Engine`, with its `generate`, `stream`,
-budgets, forced tokens, tools and values. The model runs as in transformers: one sequence after the other, each with a
-cache that the model creates. So every architecture works. Models that `Engine.from_pretrained` can load run faster
+In: a model and its tokenizer, as loaded by transformers. Out: an `Engine`, with its `generate`, `stream`, budgets,
+forced tokens, tools and values. The model runs as in transformers: one sequence after the other, each with a cache that
+the model creates. So every decoder-only architecture works. Models that `Engine.from_pretrained` can load run faster
 there, since their sequences share forward passes and common prefixes.
 
 Cost: a forward pass of transformers for each sequence of a step. A model that returns no cache (such as a state-space
-model, whose cache cannot be passed in) reads its whole sequence again each time. Rolling tokens back, as for drafts,
-drops the cache of their sequence.
+model, whose cache cannot be passed in) reads its whole sequence again each time. Rolling tokens back (rejected drafts)
+drops the cache of the sequence.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from guided.models.model import Attend
 __all__ = ["from_transformers"]
 
 _CONTEXT = 4096  # positions, if the model's configuration does not specify them
-_NAMES = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "n_ctx")
+_CONTEXT_FIELDS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "n_ctx")
 
 
 def from_transformers(model: Any, tokenizer: Any) -> Engine:
@@ -49,29 +49,29 @@ def from_transformers(model: Any, tokenizer: Any) -> Engine:
     """
     can_generate = getattr(model, "can_generate", None)
     if can_generate is None or not can_generate() or model.get_output_embeddings() is None:
-        raise GuidedError(f"{type(model).__name__} has no head that scores next tokens: load it as a causal model")
+        raise GuidedError(f"{type(model).__name__} does not compute next-token logits: load it as a causal model")
     if getattr(model.config, "is_encoder_decoder", False):
         why = "reads its prompt with an encoder, which the engine does not run"
-        raise GuidedError(f"{type(model).__name__} {why}: give a GuidedLogitsProcessor to its generate()")
+        raise GuidedError(f"{type(model).__name__} {why}: pass a GuidedLogitsProcessor to its generate()")
     vocabulary = vocabulary_of(tokenizer, model)
     model.eval()
-    there = _TransformersModel(model)
+    wrapped = _TransformersModel(model)
     tokens = {name: text for name, text in tokenizer.special_tokens_map.items() if isinstance(text, str)}
-    chat = ChatTemplate.found(vocabulary, getattr(tokenizer, "chat_template", None), tokens)
-    return Engine(there, vocabulary, chat=chat, bos=_before_text(tokenizer), runner=_TransformersRunner(there))
+    chat = ChatTemplate.from_metadata(vocabulary, getattr(tokenizer, "chat_template", None), tokens)
+    return Engine(wrapped, vocabulary, chat=chat, bos=_ids_before_text(tokenizer), runner=_TransformersRunner(wrapped))
 
 
-def _before_text(tokenizer: Any) -> list[int]:
+def _ids_before_text(tokenizer: Any) -> list[int]:
     """The special ids that the tokenizer puts before a text."""
-    alone: list[int] = tokenizer("a", add_special_tokens=False)["input_ids"]
-    whole: list[int] = tokenizer("a")["input_ids"]
-    starts = (at for at in range(len(whole)) if whole[at : at + len(alone)] == alone)
-    return whole[: next(starts, 0)]
+    text_ids: list[int] = tokenizer("a", add_special_tokens=False)["input_ids"]
+    all_ids: list[int] = tokenizer("a")["input_ids"]
+    starts = (at for at in range(len(all_ids)) if all_ids[at : at + len(text_ids)] == text_ids)
+    return all_ids[: next(starts, 0)]
 
 
 @dataclass(frozen=True, slots=True)
 class _Config:
-    """See `guided.models.model.ModelConfig`; the fields for guided's own cache are placeholders."""
+    """See `guided.models.model.ModelConfig`. The fields for guided's own cache are placeholders."""
 
     vocab_size: int
     context: int
@@ -87,12 +87,13 @@ class _TransformersModel:
 
     def __init__(self, model: Any) -> None:
         self.model = model
-        numbers = model.config.get_text_config(decoder=True)
-        context = next((value for name in _NAMES if isinstance(value := getattr(numbers, name, None), int)), _CONTEXT)
+        text_config = model.config.get_text_config(decoder=True)
+        values = (getattr(text_config, name, None) for name in _CONTEXT_FIELDS)
+        context = next((value for value in values if isinstance(value, int)), _CONTEXT)
         self.config = _Config(int(model.get_output_embeddings().weight.shape[0]), context)
-        takes = inspect.signature(model.forward).parameters
-        self.keeps = "logits_to_keep" in takes
-        self.cache_name = "cache" if "cache" in takes else "past_key_values"  # its name before transformers 5.24
+        parameters = inspect.signature(model.forward).parameters
+        self.has_logits_to_keep = "logits_to_keep" in parameters
+        self.cache_name = "cache" if "cache" in parameters else "past_key_values"  # its name before transformers 5.24
 
     @property
     def dtype(self) -> torch.dtype:
@@ -114,7 +115,7 @@ class _TransformersModel:
 
 
 class _Sequence(Lease):
-    cache: Any = None  # the model's own; it holds `length` positions
+    cache: Any = None  # the model's cache of `length` positions
 
 
 class _Sequences:
@@ -137,7 +138,7 @@ class _Sequences:
         """Does nothing: the model allocates memory."""
 
     def open(self, tokens: Sequence[int], *, keep: int = 1, salt: str = "") -> Lease:
-        """An empty sequence: nothing is shared."""
+        """An empty sequence. Nothing is shared."""
         return _Sequence(salt=salt)
 
     def reserve(self, lease: Lease, new: int) -> bool:
@@ -148,11 +149,11 @@ class _Sequences:
         """A copy of the cache."""
         assert isinstance(lease, _Sequence)
         if lease.length > self.available:
-            raise MemoryError(f"only {self.available} positions are free, and a copy takes {lease.length}")
-        twin = _Sequence(tokens=list(lease.tokens), salt=lease.salt)
-        twin.cache = copy.deepcopy(lease.cache)
-        self._used_positions += twin.length
-        return twin
+            raise MemoryError(f"only {self.available} positions are free, but a copy takes {lease.length}")
+        fork = _Sequence(tokens=list(lease.tokens), salt=lease.salt)
+        fork.cache = copy.deepcopy(lease.cache)
+        self._used_positions += fork.length
+        return fork
 
     def truncate(self, lease: Lease, length: int) -> None:
         """Drop the whole cache, since not all caches of transformers can be truncated."""
@@ -193,19 +194,19 @@ class _TransformersRunner(ModelRunner):
     def step(self, chunks: Sequence[Chunk], ahead: Ahead | None = None) -> Tensor:
         """See `ModelRunner.step`."""
         assert ahead is None
-        found = [self._logits(chunk) for chunk in chunks]
+        logits = [self._logits(chunk) for chunk in chunks]
         for chunk in chunks:
             self.cache.advance(chunk.lease, chunk.tokens)
-        return torch.cat(found)
+        return torch.cat(logits)
 
     def _logits(self, chunk: Chunk) -> Tensor:
-        lease, it = chunk.lease, self._model
+        lease, model = chunk.lease, self._model
         assert isinstance(lease, _Sequence)
-        again = lease.cache is None  # nothing has been read, or the model returns no cache
-        ids = [*lease.tokens, *chunk.tokens] if again else list(chunk.tokens)
-        options = {"logits_to_keep": max(1, chunk.keep)} if it.keeps else {}
-        tokens = torch.tensor([ids], dtype=torch.int64, device=it.device)
-        out = it.model(input_ids=tokens, use_cache=True, **{it.cache_name: lease.cache}, **options)
-        lease.cache = getattr(out, it.cache_name, None)
+        reads_all = lease.cache is None  # nothing has been read, or the model returns no cache
+        ids = [*lease.tokens, *chunk.tokens] if reads_all else list(chunk.tokens)
+        options = {"logits_to_keep": max(1, chunk.keep)} if model.has_logits_to_keep else {}
+        tokens = torch.tensor([ids], dtype=torch.int64, device=model.device)
+        out = model.model(input_ids=tokens, use_cache=True, **{model.cache_name: lease.cache}, **options)
+        lease.cache = getattr(out, model.cache_name, None)
         logits: Tensor = out.logits[0]
         return logits[len(logits) - chunk.keep :].float()

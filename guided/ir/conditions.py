@@ -12,7 +12,7 @@ __all__ = ["AllOf", "AnyOf", "Condition", "NoneOf", "Written"]
 
 @dataclass(frozen=True, slots=True)
 class Written(Numbered):
-    """At least one of these members, given by index, was written."""
+    """At least one of these members, given by their indices, was written."""
 
     members: tuple[int, ...]
 

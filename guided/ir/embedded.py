@@ -1,4 +1,4 @@
-"""Rules whose texts are the JSON of a schema, so that explanations can name locations in the schema. Data only."""
+"""The schemas of rules, so that explanations can name locations in a schema. Data only."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ __all__ = ["Embedded"]
 
 @dataclass(frozen=True, slots=True)
 class Embedded:
-    """A schema that became a rule. It does not change the language of the rule.
+    """The schema from which a rule was made. It does not change the language of the rule.
 
     Attributes:
         schema: JSON text, a dict or a bool, as its author wrote it.
         options: the `JsonSchemaOptions` with which it was read.
         registry: URI -> schema, for its references.
-        prefix: precedes its pointers in the whole specification.
+        prefix: the location of the schema in the whole specification, which precedes its pointers.
     """
 
     schema: object

@@ -12,7 +12,7 @@ __all__ = ["UTF8", "Encoding", "Form", "Span"]
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Bytes `low`..`high`; byte b contributes `value + (b - low) * step` to the code point."""
+    """The bytes from `low` to `high`. Byte b adds `value + (b - low) * step` to the code point."""
 
     low: int
     high: int
@@ -22,7 +22,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """One way to spell code points: one byte for each digit in turn. The code point is the sum of their contributions.
+    """One way to spell code points: one byte for each digit in turn. The code point is the sum of what the bytes add.
 
     Only code points in `ranges` are spelled this way. Digits are positional: all later digits together add less than
     one step of a digit.

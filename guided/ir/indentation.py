@@ -1,4 +1,4 @@
-"""How indentation becomes terminals, as in Python. A frozen description that computes nothing.
+"""Describes how indentation becomes terminals, as in Python. Data only.
 
 Source: lark/indenter.py.
 """
@@ -14,18 +14,18 @@ __all__ = ["Indentation"]
 class Indentation:
     """The terminals `indent` and `dedent`, which have no text: the indentation of lines determines them.
 
-    A stack of widths begins with 0. After a lexeme of the terminal `newline`, the text after its last line feed has a
-    width: 1 for each space, `tab` for each tab, 0 for other characters. If the width is larger than the top of the
-    stack, it is pushed, and `indent` follows. If it is smaller, widths are popped, with one `dedent` each, until the
-    top is no larger; if the top is then not equal, the text is refused. At the end of the text, one `dedent` follows
-    for each remaining width except the first.
+    A stack of widths begins with 0. The width of a line is computed from the text after the last line feed in a lexeme
+    of `newline`: 1 for each space, `tab` for each tab, 0 for other characters. If the width is larger than the top of
+    the stack, it is pushed, and `indent` follows. If it is smaller, widths are popped, with one `dedent` each, until
+    the top is no larger; if the top is then not equal, the text is refused. At the end of the text, one `dedent`
+    follows for each remaining width except the first.
 
     Between terminals of `opening` and `closing`, lexemes of `newline` are dropped. A text with more closing than
-    opening ones is refused, and so are other lexemes of `newline` without a line feed. The lexer tries `newline`
+    opening terminals is refused, and so are other lexemes of `newline` without a line feed. The lexer tries `newline`
     everywhere, so that it can be dropped; it may shadow other terminals.
 
-    The stack holds at most `most_levels` widths, including the first, and no width above `most_width`. Deeper
-    indentation is refused. Python has the same limit on levels.
+    The stack has at most `most_levels` widths, including the first, and no width above `most_width`. Deeper indentation
+    is refused. Python has the same limit on levels.
     """
 
     newline: str

@@ -1,15 +1,15 @@
-"""The grammar IR, which every front end produces and the core consumes. Frozen nodes without methods that compute.
+"""The grammar IR, which every front end produces and the core consumes. Data only: the nodes are frozen dataclasses.
 
 A node denotes a set of strings of Unicode code points, without surrogates. `Special` denotes one control token.
-*Regular* nodes are those built without `Special`, `OtherTokens`, `MaxTokens`, `Permutation`, `Dispatch` and recursion.
-`And`, `Not`, `Length`, `Encoded` and `MaxTokens` only accept regular items; a `Ref` in them is expanded if it is not
-recursive.
+*Regular* nodes are built without `Special`, `OtherTokens`, `MaxTokens`, `Permutation`, `Dispatch`, `Distinct`, `Entry`,
+`Lexed` and recursion. `And`, `Not`, `Length`, `Encoded` and `MaxTokens` only accept regular items; a `Ref` in them is
+expanded if it is not recursive.
 
 Nodes are compared by content. Caches distinguish them by identity (`serial.py`).
 
 The ranges of `Chars` are sorted, disjoint and not adjacent, within 0..0x10FFFF, without surrogates (`ranges.py`).
 
-Lexers, regions and grammars are defined here too, because nodes contain them and they contain nodes.
+Lexers, regions and grammars are defined here, too, because nodes contain them and they contain nodes.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class And(Numbered):
 
 @dataclass(frozen=True, slots=True)
 class Not(Numbered):
-    """Every string of code points outside the regular `item`."""
+    """Every string of code points that is not in the regular `item`."""
 
     item: Node
 
@@ -96,8 +96,8 @@ class Automaton(Numbered):
 
 @dataclass(frozen=True, slots=True)
 class Dispatch(Numbered):
-    """A choice that depends on the text: a string of `automaton`, or a string that leads it into the state `exits[i]`,
-    followed by `items[i]`.
+    """Either a string that `automaton` accepts, or a string that leads it into the state `exits[i]`, followed by a
+    string of `items[i]`.
 
     Several items may follow one state. It is never a regular node, regardless of the items.
     """
@@ -120,8 +120,8 @@ class Length(Numbered):
 class Encoded(Numbered):
     """The strings of the regular `item`, with each code point spelled by `encoding` instead of UTF-8.
 
-    An encoding produces bytes, while `And`, `Not` and `Length` are about code points. So `Encoded` must be outside
-    them; inside them, or inside another `Encoded`, it is refused.
+    An encoding produces bytes, while `And`, `Not` and `Length` work on code points. So `Encoded` must be outside them.
+    Inside them, or inside another `Encoded`, it is refused.
     """
 
     item: Node
@@ -137,18 +137,19 @@ class Ref(Numbered):
 
 @dataclass(frozen=True, slots=True)
 class Special(Numbered):
-    """One control token, by id or by name in the vocabulary. Its name as text does not match."""
+    """One control token, by id or by name in the vocabulary. Text that spells the name does not match."""
 
     token: int | str
 
 
 @dataclass(frozen=True, slots=True)
 class OtherTokens(Numbered):
-    """`min` to `max` tokens that have text and are not among `but`, each given by id or by name (None: unbounded).
+    """`min` to `max` tokens (None: unbounded) that have text and are not in `but`, which has ids or names.
 
     The restriction is on tokens, not on text: the same text may be allowed with some tokens and refused with others.
-    Only if the tokens in `but` have no text, `min` is 0 or 1 and `max` is None, it is any text of at least `min`
-    characters. Then, as everywhere, tokens that are parts of characters must form complete characters.
+    There is one exception: if the tokens in `but` have no text, `min` is 0 or 1, and `max` is None, the node means any
+    text of at least `min` characters. Then, as everywhere, tokens that contain parts of characters must form complete
+    characters.
     """
 
     but: tuple[int | str, ...]
@@ -161,10 +162,10 @@ class MaxTokens(Numbered):
     """The strings of the regular `item`, written in at most `max` tokens.
 
     A token counts if some of its text belongs to the string, even if it begins before the string or ends after it.
-    After each token that ends within the string, there must be enough tokens left to write the rest of it, where the
-    last of them ends with the string.
+    After each token that ends within the string, enough tokens must be left to write the rest of it. The last of these
+    must end exactly at the end of the string.
 
-    The restriction is on tokens, not on text, as in `OtherTokens`. It must not occur in regular nodes.
+    The restriction is on tokens, not on text, as in `OtherTokens`. The node must not occur in regular nodes.
     """
 
     item: Node
@@ -184,12 +185,12 @@ class Member:
 class Permutation(Numbered):
     """`min` to `max` members in any order, separated by `separator`. Each member occurs at most once unless repeatable.
 
-    The languages of the members should be disjoint. A text that is in two of them may count as either.
+    The languages of the members should be disjoint. A text in two of them may count as either member.
 
-    `slots`: for each member its slot, a number below the number of members. Members of one slot exclude each other, and
-    a repeatable member has a slot of its own. If empty, each member has its own slot. `ordered`: members come in the
-    order of their slots, and repeatable ones last, in any order. `condition`: must hold at the end. With any of these
-    three, `min` is at least 1.
+    `slots`: the slot of each member, a number below the number of members. Members of one slot exclude each other, and
+    no other member shares the slot of a repeatable member. If `slots` is empty, each member has its own slot.
+    `ordered`: members come in the order of their slots, followed by repeatable members in any order. `condition`: must
+    hold at the end. If any of these three is given, `min` is at least 1.
     """
 
     members: tuple[Member, ...]
@@ -206,11 +207,12 @@ class Distinct(Numbered):
     """A uniqueness scope: `item`, in which the JSON values of all `Entry` parts differ from one another.
 
     They also differ from the strings in `known`. An entry belongs to the innermost surrounding `Distinct`, even across
-    calls of rules. Neither may be empty, or be inside `And`, `Not`, `Length` or `Encoded`. Entries of one `Distinct` do
-    not nest.
+    calls of rules. Neither a `Distinct` nor an `Entry` may generate the empty text, or be inside `And`, `Not`, `Length`
+    or `Encoded`. Entries of one `Distinct` do not nest.
 
-    An entry is refused as soon as every value that it may still become has been seen. Whether the *next* entry will
-    find an unseen value is not checked: if values are few, the author of the grammar must bound the number of entries.
+    An entry is refused as soon as every value that it may still become has been seen. The core does not check whether
+    an unseen value is left for the *next* entry: if there are few values, the author of the grammar must bound the
+    number of entries.
     """
 
     item: Node
@@ -229,7 +231,7 @@ class Entry(Numbered):
 
 @dataclass(frozen=True, slots=True)
 class Lexed(Numbered):
-    """The texts of a grammar with a lexer, whose longest match ends where the text of the part ends.
+    """The texts of a grammar with a lexer, as a part of a specification. No lexeme extends past the end of the part.
 
     It may occur in `Seq`, `Alt` and `Repeat`, and in non-recursive rules.
     """
@@ -262,7 +264,7 @@ Node: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Keyword:
-    """The terminal `name`, if the lexeme is in the regular `item`. `embedded`: it is not tried by itself."""
+    """The terminal `name`, if the lexeme is in the regular `item`. `embedded`: it is not tried separately."""
 
     name: str
     item: Node
@@ -271,7 +273,7 @@ class Keyword:
 
 @dataclass(frozen=True, slots=True)
 class Terminal:
-    """The strings of the regular `item`, none of them empty, and the keywords among them, in order of preference.
+    """The strings of the regular `item`, none of which is empty, and the keywords among them, in order of preference.
 
     `origin` is its location in the specification, for explanations.
     """
@@ -284,7 +286,7 @@ class Terminal:
 
 @dataclass(frozen=True, slots=True)
 class Lexer:
-    """How texts are split into lexemes before rules apply: terminals in the order in which they are tried.
+    """Describes how a text is split into lexemes before rules apply.
 
     A grammar with a lexer denotes the texts that Lark's contextual lexer and its parser accept: at each position, the
     lexer tries only the terminals that some rule can take there, and chooses one of them without lookahead. In the
@@ -292,33 +294,33 @@ class Lexer:
 
     **Choice.** Terminals are tried in the order of `Lexer.terminals`. The first one that matches *some* prefix of the
     rest wins, like the first alternative in `re`, and takes its longest match. Patterns that prefer a shorter match,
-    such as `".*?"`, need nothing else: `re.match` takes the longest match among the texts that it takes as a whole
-    (`guided/frontends/regex/leftmost_match.py`).
+    such as `".*?"`, need no special treatment: their front end reduces them to the texts that `re.match` matches as a
+    whole (`guided/frontends/regex/leftmost_match.py`).
 
         terminals: NAME = [a-z]+, NUMBER = [0-9]+, LESS_OR_EQUAL = "<=", LESS = "<"
         text:      count<=10        LESS_OR_EQUAL precedes LESS, so the text is split into  count  <=  10
 
     **Keywords.** A lexeme of a terminal becomes one of its keywords instead, if the keyword matches the whole lexeme
-    and can be taken there. An `embedded` keyword is not tried as a separate terminal: `iffy` is one NAME.
+    and the parser can accept it there. An `embedded` keyword is not tried as a separate terminal: `iffy` is one NAME.
 
     **Ignored** terminals may occur before, between and after all others.
 
-    **Contexts.** Lark reads the possible terminals from its LALR(1) table. Here it is the exact set, for any
-    context-free grammar; `Lexer.contexts` adds the further terminals of states in which Lark's table has more. A lexer
-    that is not `contextual` tries all terminals everywhere, like Lark's basic lexer. So it may produce a lexeme that no
-    rule can take.
+    **Contexts.** Lark reads the possible terminals from its LALR(1) table. Here the set is exact, for any context-free
+    grammar; `Lexer.contexts` adds terminals in states for which Lark's table has more. A lexer that is not `contextual`
+    tries all terminals everywhere, like Lark's basic lexer. So it may produce a lexeme that no rule can accept.
 
     Source: lark/lexer.py, `BasicLexer`, `_create_unless` and `ContextualLexer`.
 
     Attributes:
         terminals: in the order in which they are tried.
         ignored: the names of ignored terminals.
-        indentation: `indent` and `dedent` are not among the terminals, unless they also have a text.
-        contexts: a set of marks -> the terminals that are tried, in addition to those that the parser can take, if the
-            parser could take exactly these marks. In rules, `Special(mark)` is where its terminal has just been read,
-            and may be left out. No text has a mark. A set may be missing, because Lark's table has resolved a conflict
-            and an exact parser is in several of its states at once. Then all of the largest sets within it count.
-        contextual: whether only terminals that some rule can take there are tried.
+        indentation: its `indent` and `dedent` are not among the terminals, unless they also have a text.
+        contexts: more terminals that are tried besides those that the parser can accept, by the set of marks that it
+            can accept. In rules, an optional `Special(mark)` follows the terminal that has just been read. No text
+            contains a mark. If Lark's table resolves a conflict, an exact parser may be in several states of the table
+            at once, and accept a set of marks that is no key. Then the terminals of the largest keys in this set are
+            tried.
+        contextual: whether to try only terminals that some rule can accept at the current position.
     """
 
     terminals: tuple[Terminal, ...]
@@ -330,9 +332,9 @@ class Lexer:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """A text of the regular `before`, followed by one of the regular `end`, which is as long as possible.
+    """A text of the regular `before`, followed by a text of the regular `end` that is as long as possible.
 
-    `capture`: the name under which the end is captured; empty: none.
+    `capture`: the name under which the end is captured; empty if it is not captured.
     """
 
     before: Node
@@ -345,9 +347,10 @@ class Region:
     """Options for the text of one rule.
 
     Attributes:
-        capture: the name under which the text is captured; empty: none. If there is an `ending`, its end is left out.
-        ending: how the text ends, if that matters.
-        temperature: the sampler's temperature within the text, instead of the temperature of the request.
+        capture: the name under which the text is captured; empty if it is not captured. The captured text excludes the
+            end of `ending`.
+        ending: how the text is divided into its content and its end, if this matters.
+        temperature: the sampling temperature within the text; None: the temperature of the request.
         ignored: a parser skips the text, so captures do not include it at their start or end.
     """
 
@@ -367,8 +370,8 @@ class DeferredRule:
     """A rule that is compiled when it is first entered, as a separate grammar.
 
     Attributes:
-        read: returns its grammar, which generates something, but not the empty text. Called on any thread.
-        content: identifies it: equal only for equal languages.
+        read: returns its grammar, which generates some text, but not the empty one. It may be called on any thread.
+        content: identifies the rule: equal only for equal languages.
         least: an upper bound on the bytes of its shortest text.
     """
 
@@ -382,7 +385,7 @@ class Grammar:
     """Named rules and the start rule's name. Rules may be recursive in any way, including left recursion.
 
     With a `lexer`, texts are first split into lexemes, and `Special(name)` in a rule is the terminal of that name.
-    `composed` says whether some rule has `Lexed` parts.
+    `composed` says whether some rule contains `Lexed` parts.
     """
 
     rules: Mapping[str, Node]
@@ -393,10 +396,10 @@ class Grammar:
     regions: Mapping[str, Region] = field(default_factory=dict)
     """Rule name -> the region of its texts."""
     later: Mapping[str, DeferredRule] = field(default_factory=dict)
-    """Rules that are compiled when they are first entered. Until then, their nodes are placeholders: any short text."""
+    """Rules that are compiled when they are first entered. Their nodes are placeholders: any short text."""
     composed: bool = False
     schemas: Mapping[str, Embedded] = field(default_factory=dict)
-    """Rule name -> the schema whose JSON it is, for explanations."""
+    """Rule name -> the schema from which the rule was made, for explanations."""
 
 
 EPSILON = Seq(())

@@ -11,14 +11,14 @@ Ranges: TypeAlias = tuple[tuple[int, int], ...]
 
 
 def charset(ranges: Iterable[tuple[int, int]]) -> Ranges:
-    """Any ranges as a set: sorted, disjoint and non-adjacent, without surrogates."""
+    """The union of any ranges in normal form: sorted, disjoint and non-adjacent, without surrogates."""
     parts: list[tuple[int, int]] = []
     for low, high in ranges:
         if low <= high < 0xD800 or 0xDFFF < low <= high <= 0x10FFFF:
             parts.append((low, high))
         else:
-            both = (low, min(high, 0xD7FF)), (max(low, 0xE000), min(high, 0x10FFFF))
-            parts += [(a, b) for a, b in both if a <= b]
+            halves = (low, min(high, 0xD7FF)), (max(low, 0xE000), min(high, 0x10FFFF))
+            parts += [(a, b) for a, b in halves if a <= b]
     if not parts:
         return ()
     parts.sort()

@@ -1,10 +1,9 @@
 """Frees large objects piece by piece. In: a dictionary, or an object that is no longer needed. Out: it is empty.
 
-Problem. Compiling a large schema creates a million objects. While Python frees a dictionary of them at once, it runs no
-other thread for 0.4 s. Objects that refer to each other are left to the garbage collector, which also stops all
-threads.
+Problem: compiling a large schema creates a million objects. While Python frees a dictionary of them at once, no other
+thread runs for 0.4 s. Objects that refer to each other are left to the garbage collector, which also stops all threads.
 
-How: entries are removed one by one, and the interpreter may switch threads between any two.
+How: entries are removed one by one, so the interpreter may switch threads between any two.
 
 Cost: 0.1 us for each entry. What it does not do: free objects that something else refers to.
 """
@@ -24,8 +23,8 @@ def free_entries(entries: Mapping[str, object]) -> None:
 
 def dismantle(part: object) -> None:
     """Remove the attributes of an object in a reference cycle, and the entries of its dictionaries."""
-    held = vars(part)
-    while held:
-        _, each = held.popitem()
+    attributes = vars(part)
+    while attributes:
+        _, each = attributes.popitem()
         if isinstance(each, dict):
             free_entries(each)

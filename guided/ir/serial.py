@@ -1,20 +1,20 @@
 """Serial numbers of objects, for caches that distinguish objects by identity. In: an object. Out: its number.
 
-Problem. Nodes share parts, so an algorithm over them must visit each *object* once. Comparing by content would walk the
+Problem: nodes share parts, so an algorithm over them must visit each *object* once. Comparing by content would walk the
 whole node for each look-up. The obvious key is `id(node)`, the address of the object. But once the object is freed, the
 next one may get the same address, and the cache returns the result of another object. A cache with addresses as keys
 must therefore keep all of its objects alive, which is easy to forget.
 
 An object gets its serial number on first use, and no other object ever gets the same number. The object stores it in a
-slot. A key may outlive its object: then nothing looks it up any more. Two threads at the same time may get two numbers
-for one object. Each number refers only to this object, so at worst something is computed twice.
+slot. A key may outlive its object: then nothing looks it up any more. Two threads may get two numbers for one object at
+the same time. Each number refers only to this object, so at worst something is computed twice.
 
 `ByIdentity` is for objects that cannot store a number, such as the dictionaries and lists of a JSON document. Its
 entries keep their objects alive.
 
-Cost: 8 bytes for each object, and 0.05 us per look-up. Unused numbers cost no time. The alternative is hash consing,
-one object for all equal nodes. A quarter of the nodes of real schemas equal an earlier one; each of the others would
-pay for a look-up and a weak reference, which adds a tenth to the time of a front end.
+Cost: 8 bytes for each object, and 0.05 us per look-up. Objects that are never looked up cost no time. The alternative
+is hash consing: one object for all equal nodes. A quarter of the nodes of real schemas equal an earlier one; each of
+the others would pay for a look-up and a weak reference, which would add a tenth to the time of a front end.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _next = count().__next__
 
 
 class Numbered:
-    """A base class of objects with a serial number."""
+    """The base class of objects with a serial number."""
 
     __slots__ = ("_serial",)
     _serial: int
 
 
-_carry = Numbered.__dict__["_serial"].__set__  # also on frozen objects
+_set_serial = Numbered.__dict__["_serial"].__set__  # also works on frozen objects
 
 
 def serial(item: Numbered) -> int:
@@ -46,13 +46,13 @@ def serial(item: Numbered) -> int:
         return item._serial
     except AttributeError:
         number = _next()
-        _carry(item, number)
+        _set_serial(item, number)
         return number
 
 
 class ByIdentity(Generic[_Key, _Value]):
-    """A mapping from objects, distinguished by identity, to values. It holds its keys, so their addresses are not
-    reused.
+    """A mapping from objects, distinguished by identity, to values. It keeps its keys alive, so their addresses
+    are not reused.
     """
 
     __slots__ = ("_entries",)

@@ -1,4 +1,4 @@
-"""The meaning of `OtherTokens` over one vocabulary."""
+"""Expresses `OtherTokens` by other nodes, for one vocabulary."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["is_any_text", "other_tokens"]
 
 
 def is_any_text(node: OtherTokens, named: Collection[int], text_ids: Collection[int]) -> bool:
-    """Whether the node means any text; see its class.
+    """Whether the node means any text; see `OtherTokens`.
 
     Args:
         named: the ids of `node.but`.
@@ -20,7 +20,7 @@ def is_any_text(node: OtherTokens, named: Collection[int], text_ids: Collection[
 
 
 def other_tokens(node: OtherTokens, named: Collection[int], text_ids: Collection[int]) -> Node:
-    """The node with the remaining tokens written out. Cost: linear in the vocabulary."""
+    """A node that lists the allowed tokens. Cost: linear in the vocabulary."""
     if is_any_text(node, named, text_ids):
         return Repeat(ANY_CHAR, node.min, None)
     return Repeat(Alt(tuple([Special(token) for token in sorted(text_ids) if token not in named])), node.min, node.max)

@@ -1,6 +1,6 @@
-"""Fused CPU kernels for operations that take torch many small steps, for rows of float32 or bfloat16.
+"""Fused CPU kernels for operations that torch splits into many small steps, on rows of float32 or bfloat16.
 
-Each has a fallback in torch that runs everywhere; `takes` says when the kernel is used. C++ in `native/`.
+Each has a fallback in torch that runs everywhere; `is_supported` tells when the kernel is used. C++ in `native/`.
 """
 
 from __future__ import annotations
@@ -23,38 +23,38 @@ __all__ = [
     "each_row",
     "geglu",
     "gelu",
+    "is_supported",
     "multiply",
     "pack",
     "rms_norm",
     "rotate",
     "softcap",
     "swiglu",
-    "takes",
 ]
 
 
 _KINDS = torch.float32, torch.bfloat16  # all kernels read both
 BlockRows: TypeAlias = tuple[int, npt.NDArray[np.uint8], npt.NDArray[np.int64] | None]
-"""A type of ggml, the bytes of rows (rows, bytes of a row), and which of them in which order; None: all as they lie."""
+"""A ggml type, the bytes of rows (rows, bytes of a row), and the indices of the rows to use, in order; None: all."""
 
 
-def takes(x: Tensor) -> bool:
-    """Whether the kernels read this tensor: on the CPU, of a supported type, and not while torch compiles."""
+def is_supported(x: Tensor) -> bool:
+    """Whether the kernels can read a tensor: it is on the CPU and of a supported type, and torch is not compiling."""
     return not torch.compiler.is_compiling() and x.is_cpu and x.dtype in _KINDS
 
 
 def each_row(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    """`function` of x (n, size), one row at a time, so that torch's result for a row depends on that row alone."""
+    """`function` of x (n, size), one row at a time, so torch's result for a row depends only on that row."""
     return torch.cat([function(x[i : i + 1].clone()) for i in range(len(x))]) if len(x) else function(x)
 
 
 def multiply(x: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
-    """`x @ weights.T + bias` for x (n, in) and weights (out, in) of one type that `takes` names.
+    """`x @ weights.T + bias` for x (n, in) and weights (out, in) of the same supported type.
 
     The bits of a row depend neither on other rows nor on the number of threads.
 
     Raises:
-        ValueError: the tensors do not fit together, or are not on the CPU.
+        ValueError: the shapes or types do not match, or a tensor is not on the CPU.
     """
     outs, ins = _sizes(weights, 2)
     _check_product(x, bias, outs, ins, weights.dtype)
@@ -62,24 +62,24 @@ def multiply(x: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
     rows = x.shape[0]
     out = x.new_empty(rows, outs)
     addresses = x.data_ptr(), _address(weights, (outs, ins), _KINDS), _address_if_any(bias, outs, x.dtype)
-    _kernels.multiply(_half(x), *addresses, out.data_ptr(), rows, outs, ins, torch.get_num_threads())
+    _kernels.multiply(_is_bfloat16(x), *addresses, out.data_ptr(), rows, outs, ins, torch.get_num_threads())
     return out
 
 
 def _check_product(x: Tensor, bias: Tensor | None, outs: int, ins: int, dtype: torch.dtype) -> None:
     biased = bias is None or (bias.shape == (outs,) and bias.dtype == dtype)
     if x.dim() != 2 or x.shape[1] != ins or x.dtype != dtype or not x.is_cpu or not biased:
-        raise ValueError(f"{tuple(x.shape)} in {x.dtype} times the transpose of {outs, ins} in {dtype}: no product")
+        raise ValueError(f"cannot multiply {tuple(x.shape)} in {x.dtype} by the transpose of {outs, ins} in {dtype}")
 
 
 class BlockTiles:
-    """A matrix (outs, columns) of ggml's blocks, as the kernel reads it; see native/block_product.hpp."""
+    """A matrix (outs, columns) of ggml blocks, in the layout of the kernel; see native/block_product.hpp."""
 
     def __init__(self, parts: Sequence[BlockRows], columns: int) -> None:
-        """Stack the rows of the parts.
+        """Concatenate the rows of the parts.
 
         Raises:
-            ValueError: the format is unknown, or rows do not consist of its blocks. IndexError: there is no such row.
+            ValueError: the format is unknown, or rows do not consist of whole blocks. IndexError: a row does not exist.
         """
         self._native, self.outs, self.columns = _kernels.BlockMatrix(columns), 0, columns
         for ggml_type, raw, order in parts:
@@ -87,7 +87,7 @@ class BlockTiles:
                 raise ValueError(f"{ggml_type} is not a known format")
             _, block, nbytes = GGML_TYPES[ggml_type]
             if raw.dtype != np.uint8 or raw.shape != (len(raw), columns // block * nbytes):
-                raise ValueError(f"bytes of shape {raw.shape} are no rows of {columns} in blocks of {block}")
+                raise ValueError(f"bytes of shape {raw.shape} are not rows of {columns} values in blocks of {block}")
             raw = np.ascontiguousarray(raw)
             chosen = None if order is None else np.ascontiguousarray(order, np.int64)
             count, address = (len(raw), None) if chosen is None else (len(chosen), chosen.ctypes.data)
@@ -103,16 +103,16 @@ class BlockTiles:
         """`x @ weights.T + bias` for x (n, columns), in x's type. The bits of a row do not depend on other rows.
 
         Raises:
-            ValueError: the tensors do not fit together, or are of a type that `takes` refuses.
+            ValueError: the shapes or types do not match, or the type is not supported.
         """
         _check_product(x, bias, self.outs, self.columns, x.dtype)
-        if not takes(x):
-            raise ValueError(f"{x.dtype} on {x.device} is not multiplied here")
+        if not is_supported(x):
+            raise ValueError(f"cannot multiply {x.dtype} on {x.device}")
         x, bias = x.contiguous(), None if bias is None else bias.contiguous()
-        rows = x.shape[0]  # `len` of a tensor takes ten times as long
+        rows = x.shape[0]  # ten times as fast as `len`
         out = x.new_empty(rows, self.outs)
-        of_bias = 0 if bias is None else bias.data_ptr()
-        self._native.multiply(_half(x), x.data_ptr(), of_bias, out.data_ptr(), rows, torch.get_num_threads())
+        addresses = x.data_ptr(), 0 if bias is None else bias.data_ptr(), out.data_ptr()
+        self._native.multiply(_is_bfloat16(x), *addresses, rows, torch.get_num_threads())
         return out
 
     def rows(self, numbers: Tensor) -> Tensor:
@@ -125,40 +125,40 @@ class BlockTiles:
 
 def rms_norm(x: Tensor, weight: Tensor | None, eps: float, offset: float = 0.0) -> Tensor:
     """`x / sqrt(mean(x ** 2) + eps) * (offset + weight)` over the last dimension ("RMSNorm", arXiv 1910.07467)."""
-    if not takes(x):
+    if not is_supported(x):
         if weight is None or offset == 0:
             return F.rms_norm(x, x.shape[-1:], weight, eps)
-        exact = torch.promote_types(x.dtype, torch.float32)  # weights near -1 would lose what the offset adds to
+        exact = torch.promote_types(x.dtype, torch.float32)  # adding 1 to a weight near -1 loses precision
         return F.rms_norm(x.to(exact), x.shape[-1:], offset + weight.to(exact), eps).to(x.dtype)
     x, weight, size = x.contiguous(), None if weight is None else weight.contiguous(), x.shape[-1]
     out, rows = torch.empty_like(x), x.numel() // max(1, size)
     addresses = x.data_ptr(), _address_if_any(weight, size, x.dtype), out.data_ptr()
-    _kernels.rms_norm(_half(x), *addresses, rows, size, eps, offset)
+    _kernels.rms_norm(_is_bfloat16(x), *addresses, rows, size, eps, offset)
     return out
 
 
 def swiglu(x: Tensor) -> Tensor:
-    """`silu(gate) * up` for rows (n, 2 size) that hold gate and up ("GLU Variants", arXiv 2002.05202): (n, size)."""
-    if not takes(x):
+    """`silu(gate) * up` of rows (n, 2 size) = (gate, up): (n, size). Source: "GLU Variants", arXiv 2002.05202."""
+    if not is_supported(x):
         gate, up = x.chunk(2, dim=-1)
         return F.silu(gate) * up
     return _gated(_kernels.swiglu, x)
 
 
 def geglu(x: Tensor) -> Tensor:
-    """`gelu(gate) * up`, by the approximation with tanh, for rows like those of `swiglu`: (n, size)."""
-    if not takes(x):
+    """`gelu(gate) * up`, with the tanh approximation, of the same rows as in `swiglu`: (n, size)."""
+    if not is_supported(x):
         gate, up = x.chunk(2, dim=-1)
         return gelu(gate, "tanh") * up
     return _gated(_kernels.geglu, x)
 
 
 def _gated(kernel: Callable[[bool, int, int, int, int], None], x: Tensor) -> Tensor:
-    (rows, both), x = _sizes(x, 2), x.contiguous()
-    if both % 2:
-        raise ValueError(f"{both} numbers of a row are not as many for the gate as for what it lets through")
-    out = x.new_empty(rows, both // 2)
-    kernel(_half(x), x.data_ptr(), out.data_ptr(), rows, both // 2)
+    (rows, width), x = _sizes(x, 2), x.contiguous()
+    if width % 2:
+        raise ValueError(f"a row of {width} numbers cannot be split into gate and up")
+    out = x.new_empty(rows, width // 2)
+    kernel(_is_bfloat16(x), x.data_ptr(), out.data_ptr(), rows, width // 2)
     return out
 
 
@@ -166,8 +166,8 @@ def softcap(x: Tensor, cap: float) -> Tensor:
     """`cap * tanh(x / cap)` of rows (n, size) of float32. The kernel overwrites x."""
     (rows, size), x = _sizes(x, 2), x.contiguous()
     if x.dtype != torch.float32:
-        raise ValueError(f"rows are float32, not {x.dtype}")
-    if not takes(x):
+        raise ValueError(f"rows must be float32, not {x.dtype}")
+    if not is_supported(x):
         return cap * torch.tanh(x / cap)
     _kernels.softcap(x.data_ptr(), rows, size, cap)
     return x
@@ -175,42 +175,42 @@ def softcap(x: Tensor, cap: float) -> Tensor:
 
 def gelu(x: Tensor, approximate: Literal["tanh", "none"]) -> Tensor:
     """`x * P(X <= x)` for a normal X ("Gaussian Error Linear Units", arXiv 1606.08415) of rows (n, size)."""
-    if not takes(x):
+    if not is_supported(x):
         torchs = partial(F.gelu, approximate=approximate)
         return each_row(torchs, x) if x.device.type == "cpu" and not torch.compiler.is_compiling() else torchs(x)
     (rows, size), x = _sizes(x, 2), x.contiguous()
     out = torch.empty_like(x)
-    _kernels.gelu(_half(x), approximate == "none", x.data_ptr(), out.data_ptr(), rows, size)
+    _kernels.gelu(_is_bfloat16(x), approximate == "none", x.data_ptr(), out.data_ptr(), rows, size)
     return out
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     """Rotate heads x (n, heads, head_dim) in place: (a, b) -> (a cos - b sin, b cos + a sin); see models/rotary.py.
 
-    cos and signed sin: (n, 1, turned), contiguous. a and b are the halves of the first `turned` numbers of a head; the
-    others do not change.
+    cos and signed sin: (n, 1, rotary_dim), contiguous. a and b are the halves of the first `rotary_dim` dimensions of a
+    head; the others do not change.
     """
-    (rows, heads, size), turned = _sizes(x, 3), _sizes(cos, 3)[2]
-    if turned % 2 or turned > size:
-        raise ValueError(f"{turned} numbers of heads of {size} have no halves")
-    if not takes(x) or x.stride()[1:] != (size, 1) or (rows > 1 and x.stride(0) < heads * size):
-        part = x if turned == size else x[..., :turned]
-        part.copy_(torch.addcmul(part * cos, part.roll(turned // 2, -1), sin))
+    (rows, heads, size), rotary_dim = _sizes(x, 3), _sizes(cos, 3)[2]
+    if rotary_dim % 2 or rotary_dim > size:
+        raise ValueError(f"cannot rotate {rotary_dim} dimensions of heads of size {size}")
+    if not is_supported(x) or x.stride()[1:] != (size, 1) or (rows > 1 and x.stride(0) < heads * size):
+        part = x if rotary_dim == size else x[..., :rotary_dim]
+        part.copy_(torch.addcmul(part * cos, part.roll(rotary_dim // 2, -1), sin))
         return x
-    turns = _address(cos, (rows, 1, turned), x.dtype), _address(sin, (rows, 1, turned), x.dtype)
-    _kernels.rotate(_half(x), x.data_ptr(), x.stride(0), *turns, rows, heads, size, turned)
+    tables = _address(cos, (rows, 1, rotary_dim), x.dtype), _address(sin, (rows, 1, rotary_dim), x.dtype)
+    _kernels.rotate(_is_bfloat16(x), x.data_ptr(), x.stride(0), *tables, rows, heads, size, rotary_dim)
     return x
 
 
 def pack(x: Tensor) -> Tensor:
-    """Pack rows x (n, heads, size) that `takes` accepts as int8 (n, heads, size + 4), see kv/quantised.py."""
+    """Pack rows x (n, heads, size) of a supported type as int8 (n, heads, size + 4), see kv/quantised.py."""
     rows, heads, size = _sizes(x, 3)
     if x.stride()[1:] != (size, 1):
         x = x.contiguous()
-    if not takes(x):
-        raise ValueError(f"{x.dtype} on {x.device} is not packed here")
+    if not is_supported(x):
+        raise ValueError(f"cannot pack {x.dtype} on {x.device}")
     out = torch.empty((rows, heads, size + torch.float32.itemsize), dtype=torch.int8)
-    _kernels.pack(_half(x), x.data_ptr(), x.stride(0), out.data_ptr(), rows, heads, size)
+    _kernels.pack(_is_bfloat16(x), x.data_ptr(), x.stride(0), out.data_ptr(), rows, heads, size)
     return out
 
 
@@ -221,7 +221,7 @@ def _sizes(x: Tensor, dimensions: int) -> torch.Size:
 
 
 def _address(x: Tensor, shape: tuple[int, ...], dtype: torch.dtype | tuple[torch.dtype, ...]) -> int:
-    """The address of the first number. This is the last check: the kernels get bare addresses."""
+    """The address of the first number. This is the last check: the kernels get only addresses."""
     right = x.dtype in dtype if isinstance(dtype, tuple) else x.dtype == dtype
     if not (right and x.is_cpu and x.shape == shape and x.is_contiguous()):
         given = f"{x.dtype} of shape {tuple(x.shape)} on {x.device}"
@@ -233,5 +233,5 @@ def _address_if_any(x: Tensor | None, size: int, dtype: torch.dtype) -> int:
     return 0 if x is None else _address(x, (size,), dtype)
 
 
-def _half(x: Tensor) -> bool:
+def _is_bfloat16(x: Tensor) -> bool:
     return x.dtype == torch.bfloat16

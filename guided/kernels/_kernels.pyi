@@ -91,7 +91,7 @@ def pack(half: bool, x: int, stride: int, out: int, rows: int, heads: int, size:
 
 def choose_rows(
     rows: Sequence[tuple[Any, ...]], threads: int
-) -> list[tuple[int, int, float, float, float | None, float, list[tuple[int, float]]]]:
+) -> list[tuple[int, int, float, float, float | None, float, list[tuple[int, float]], float, int]]:
     """
     Choose a token from each row of logits; see guided/kernels/choose.py.
 
@@ -107,7 +107,8 @@ def choose_rows(
     Returns:
         For each (0, or why not: 1 there is no number, 2 everything is banned; the token; the greatest logit in the
         first case; -log of the probability that the mask leaves; what the budget took of it, or None; the token's log
-        probability; the most likely tokens with theirs).
+        probability; the most likely tokens with theirs; log of the model's probability of the token, 0 without a mask;
+        the model's most likely token if the mask forbids it, else -1).
 
     Raises:
         ValueError: an array is of another size than the vocabulary, or than its ids.

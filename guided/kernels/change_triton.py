@@ -1,15 +1,15 @@
-"""Bans, bias and penalties of a batch, in two Triton kernels.
+"""Applies bans, bias and penalties to a batch, in two Triton kernels.
 
 In: the rows that `scan_kernel` has copied with mask, ramp and `permitted` applied, and the lists of ids of a
-`ChoiceTable`. Out: the changed rows, and what `pick_kernel` needs of their blocks. The rules and their order are those
-of `_changed` in choose_batch.py, which has the same result.
+`ChoiceTable`. Out: the changed rows, and the statistics of their blocks for `pick_kernel`. The rules and their order
+are the same as in `_changed` in choose_batch.py.
 
 `change_kernel` has a program for each row with changes. It reads the lists of the row in order, each after a barrier,
-because an id may be in several of them. It counts which allowed logits it removes, and so it need not read the row to
-know whether tokens are left. `rescan_kernel` has a program for each block of these rows, and reads it once more.
+because an id may be in several of them. It counts the allowed logits that it removes, so it need not read the row to
+know whether tokens remain. `rescan_kernel` has a program for each block of these rows, and reads it once more.
 
 Cost: two launches; one pass over the copies, and one read and one write for each id in a list. Ids outside of the
-vocabulary are skipped. An id that is twice in the same list is not supported; `Penalties` makes no such list.
+vocabulary are skipped. An id must not occur twice in one list; `Penalties` ensures this.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from guided.kernels.row_triton import sum_of_exponentials
 
 __all__ = ["change_kernel", "rescan_kernel"]
 
-_IDS = tl.constexpr(1024)  # of a list, at a time
+_IDS = tl.constexpr(1024)  # ids of a list that are read at once
 
 
 @triton.jit
@@ -35,7 +35,7 @@ def _forbid(row: tl.tensor, ids: tl.tensor, begin: tl.tensor, end: tl.tensor, si
 
 @triton.jit
 def _count(row: tl.tensor, ids: tl.tensor, begin: tl.tensor, end: tl.tensor, size: tl.tensor) -> tl.tensor:
-    """How many ids of a list are allowed."""
+    """The number of ids of a list that are allowed."""
     count = tl.full((), 0, tl.int32)
     for first in range(begin, end, _IDS):
         at = first + tl.arange(0, _IDS)
@@ -103,7 +103,7 @@ def rescan_kernel(
     tops: tl.tensor, size: tl.tensor, blocks: tl.tensor, chunks: tl.tensor, block: tl.constexpr, count: tl.constexpr,
     chunk: tl.constexpr,
 ) -> None:  # fmt: skip
-    """Replace what `scan_kernel` has stored of a block by what is left after all changes. Grid: (rows, blocks)."""
+    """Recompute the statistics that `scan_kernel` stored for a block, after all changes. Grid: (rows, blocks)."""
     slot, number = tl.program_id(0), tl.program_id(1)
     choice = tl.load(changed + slot)
     at = number * block + tl.arange(0, block)

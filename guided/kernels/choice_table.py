@@ -1,11 +1,11 @@
 """The choices of a batch as tensors on a device, sent in one copy.
 
 In: some `Choice`s, and the row of logits of each. Out: a `ChoiceTable`: a column for each number of a choice, the
-bitmasks, and the ids in penalties, bias and bans. A choice refers to its bitmasks by row. The rows `EVERYTHING` and
-`NOTHING` always exist.
+bitmasks, and the ids in penalties, bias and bans. A choice refers to its bitmasks by row number. The rows `EVERYTHING`
+and `NOTHING` always exist.
 
-Cost: one asynchronous copy. Each bitmask is copied on the host once (16 KB for 128,256 tokens). A choice takes a few
-more microseconds, mostly for the hash behind its uniform number.
+Cost: one asynchronous copy. Each bitmask is copied once on the host (16 KB for 128,256 tokens). A choice takes a few
+more microseconds, mostly for the hash that gives its uniform number.
 """
 
 from __future__ import annotations
@@ -31,22 +31,21 @@ _DOUBLES: Final = ("uniform", "top_p")
 _INTS: Final = ("row", "allowed", "specified", "ramped", "permitted", "slot", "top_k", "raw")
 _FLOATS: Final = ("ramp", "scale", "min_p", "repetition", "presence", "frequency")
 _LISTS: Final = {"banned": None, "ends": None, "biased": "bias", "seen": "counts"}
-"""Lists of ids in `Changes`, and the list of their numbers."""
+"""Lists of ids in `Changes` -> the lists of their numbers, if any."""
 _PARTS: Final = ("choice", "id", "number", "start")
-_ALIGNED: Final = 4  # numbers; Triton compiles a kernel anew for pointers that are not aligned to 16 bytes
+_ALIGNED: Final = 4  # numbers; Triton recompiles a kernel for pointers that are not aligned to 16 bytes
 _NO_CHANGES: Final = (1.0, 0.0, 0.0)  # repetition, presence, frequency
 
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Ids in the lists of choices.
+    """One list of ids per choice, concatenated. All four tensors are empty if no choice of the batch has changes.
 
     Attributes:
         choice: int32 (n,): the choice of each id.
         id: int32 (n,).
         number: float32 (n,): a bias, or how often the id is in the output; zeros for other lists.
-        start: int32 (choices + 1,): the ids of choice i are those from start[i] to start[i + 1]. Without any list in
-            the batch all four are empty.
+        start: int32 (choices + 1,): the ids of choice i go from start[i] to start[i + 1] (exclusive).
     """
 
     choice: Tensor
@@ -57,24 +56,24 @@ class Pairs:
 
 @dataclass(frozen=True, slots=True)
 class ChoiceTable:
-    """See the module. Each column has the shape (choices,).
+    """See the module docstring. Each column has the shape (choices,).
 
     Attributes:
-        size: of the vocabulary, the same for all choices.
+        size: the size of the vocabulary, the same for all choices.
         masks: int32 (rows, words).
         uniform: float64, in [0, 1).
         top_p: float64; 1: all.
-        row: int32, which row of the logits.
+        row: int32, the row of the logits.
         allowed, specified, ramped, permitted: int32, rows of `masks`. `specified` is the mask without a budget.
-        slot: int32, the place of the choice in `changed`; -1: it has no changes.
+        slot: int32, the index of the choice in `changed`; -1: it has no changes.
         top_k: int32; 0: all.
-        raw: int32; 1: log probabilities are by the model's logits, 0: by the changed logits.
+        raw: int32; 1: log probabilities are computed from the model's logits, 0: from the changed logits.
         ramp: float32, subtracted from the logits of `ramped`.
         scale: float32, 1 / temperature; 0: the greatest logit is chosen.
         min_p: float32; 0: all.
         repetition, presence, frequency: float32, see `SamplingParams`.
         banned, ends, biased, seen: see `Changes`.
-        changed, thinned, sorts: int32: which choices have changes, are drawn with min-p, and with top-k or top-p.
+        changed, thinned, sorts: int32: the indices of choices with changes, with min-p, and with top-k or top-p.
     """
 
     size: int
@@ -105,46 +104,46 @@ class ChoiceTable:
 
 
 def choice_table(choices: Sequence[Choice], rows: Sequence[int], device: torch.device) -> ChoiceTable:
-    """The table of `choices` on `device`; choice i is made from row `rows[i]` of some logits.
+    """The table of `choices` on `device`. Choice i uses row `rows[i]` of the logits.
 
     Raises:
         ValueError: the choices have vocabularies of different sizes, or a bitmask does not have one bit per token.
     """
     size = choices[0].size
     if any(choice.size != size for choice in choices):
-        raise ValueError("the choices are of vocabularies of different sizes")
+        raise ValueError("the choices have vocabularies of different sizes")
     masks = _Masks(size)
-    some = _some(choices)
-    slots = {at: slot for slot, at in enumerate(some["changed"])}
-    lines = [
+    subsets = _subsets(choices)
+    slots = {at: slot for slot, at in enumerate(subsets["changed"])}
+    choice_numbers = [
         _numbers(choice, row, slots.get(at, -1), masks)
         for at, (choice, row) in enumerate(zip(choices, rows, strict=True))
     ]
     arrays: dict[str, npt.NDArray[Any] | Rows] = {
-        "doubles": _columns([line[0] for line in lines], np.float64),
-        "ints": _columns([line[1] for line in lines], np.int32),
-        "floats": _columns([line[2] for line in lines], np.float32),
+        "doubles": _columns([line[0] for line in choice_numbers], np.float64),
+        "ints": _columns([line[1] for line in choice_numbers], np.int32),
+        "floats": _columns([line[2] for line in choice_numbers], np.float32),
         "masks": masks.rows,
     }
-    arrays |= {name: np.array(places, np.int32) for name, places in some.items()}
-    lists = _named(choices) if some["changed"] else {}
+    arrays |= {name: np.array(indices, np.int32) for name, indices in subsets.items()}
+    lists = _id_lists(choices) if subsets["changed"] else {}
     for name, parts in lists.items():
         arrays |= {f"{name} {part}": array for part, array in parts.items()}
-    there = send_arrays(arrays, device)
+    tensors = send_arrays(arrays, device)
     columns: dict[str, Any] = {}
     for kind, names in (("doubles", _DOUBLES), ("ints", _INTS), ("floats", _FLOATS)):
-        columns |= dict(zip(names, there[kind][:, : len(choices)], strict=True))
-    nothing = Pairs(there["ints"][0, :0], there["ints"][0, :0], there["floats"][0, :0], there["ints"][0, :0])
+        columns |= dict(zip(names, tensors[kind][:, : len(choices)], strict=True))
+    nothing = Pairs(tensors["ints"][0, :0], tensors["ints"][0, :0], tensors["floats"][0, :0], tensors["ints"][0, :0])
     for name in _LISTS:
-        columns[name] = Pairs(*(there[f"{name} {part}"] for part in _PARTS)) if name in lists else nothing
-    columns |= {name: there[name] for name in some}
-    return ChoiceTable(size, there["masks"], **columns)
+        columns[name] = Pairs(*(tensors[f"{name} {part}"] for part in _PARTS)) if name in lists else nothing
+    columns |= {name: tensors[name] for name in subsets}
+    return ChoiceTable(size, tensors["masks"], **columns)
 
 
-def _columns(lines: Sequence[tuple[float, ...]], dtype: type[np.number[Any]]) -> npt.NDArray[Any]:
-    """A row for each column, padded, so that each begins at an aligned address for any number of choices."""
-    out = np.zeros((len(lines[0]), -(-len(lines) // _ALIGNED) * _ALIGNED), dtype)
-    out[:, : len(lines)] = np.array(lines, dtype).T
+def _columns(choice_numbers: Sequence[tuple[float, ...]], dtype: type[np.number[Any]]) -> npt.NDArray[Any]:
+    """A row for each column, padded so that each begins at an aligned address."""
+    out = np.zeros((len(choice_numbers[0]), -(-len(choice_numbers) // _ALIGNED) * _ALIGNED), dtype)
+    out[:, : len(choice_numbers)] = np.array(choice_numbers, dtype).T
     return out
 
 
@@ -160,7 +159,7 @@ class _Masks:
         if bits is None:
             return otherwise
         if len(bits) != self._words:
-            raise ValueError(f"a bitmask of {len(bits)} words has not one bit for each token")
+            raise ValueError(f"a bitmask of {len(bits)} words does not have one bit for each token")
         self.rows.append(bits)
         return len(self.rows) - 1
 
@@ -196,8 +195,8 @@ def _numbers(
     )
 
 
-def _named(choices: Sequence[Choice]) -> dict[str, dict[str, npt.NDArray[Any]]]:
-    """For each list of ids what `Pairs` has of it, by the names in `_PARTS`."""
+def _id_lists(choices: Sequence[Choice]) -> dict[str, dict[str, npt.NDArray[Any]]]:
+    """The arrays of `Pairs` for each list of ids, by the names in `_PARTS`."""
     found = dict[str, dict[str, npt.NDArray[Any]]]()
     for name, weight in _LISTS.items():
         ids, numbers, counts = [np.zeros(0, np.int32)], [np.zeros(0, np.float32)], np.zeros(len(choices), np.int64)
@@ -216,8 +215,8 @@ def _named(choices: Sequence[Choice]) -> dict[str, dict[str, npt.NDArray[Any]]]:
     return found
 
 
-def _some(choices: Sequence[Choice]) -> dict[str, list[int]]:
-    """The places of the choices that take part in only some of the steps."""
+def _subsets(choices: Sequence[Choice]) -> dict[str, list[int]]:
+    """The indices of the choices that only some steps process."""
     return {
         "changed": [at for at, choice in enumerate(choices) if choice.changes is not None],
         "thinned": [at for at, choice in enumerate(choices) if choice.params.temperature and choice.params.min_p],

@@ -1,8 +1,8 @@
-"""Choose the next tokens of a batch in one call: on a CPU natively, on other devices in torch and Triton.
+"""Chooses the next tokens of a batch in one call: in C++ on a CPU, in torch and Triton on other devices.
 
-In: the requests of some sequences (`Choose`). Out: an `Answer` for each. On a CPU each row is read two to four times in
-C++ (native/choose_row.cpp), on as many threads as torch has; choose_device.py chooses on other devices. A choice
-depends only on its row and its `Choice`.
+In: the requests of some sequences (`Choose`). Out: an `Answer` for each. On a CPU, native/choose_row.cpp reads each row
+two to four times, on as many threads as torch uses. choose_device.py chooses on other devices. A choice depends only on
+its row and its `Choice`.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _ALL_BANNED: Final = 2  # as in native/choose_row.hpp
 
 
 def answer(requests: Sequence[Choose]) -> list[Answer]:
-    """Choose a token for each row of each request. Raises: as `launch`."""
+    """Choose a token for each row of each request. Raises as `launch`."""
     return launch(requests).wait()
 
 
 def launch(requests: Sequence[Choose]) -> LaunchedChoices:
-    """Start choosing a token for each row of each request. On a CPU they are chosen on return.
+    """Start choosing a token for each row of each request. On a CPU, the tokens are chosen on return.
 
     Raises:
         ValueError: the numbers of choices and rows differ, or logits have the wrong shape or type.
@@ -43,10 +43,10 @@ def launch(requests: Sequence[Choose]) -> LaunchedChoices:
     tensors = {id(logits): logits for logits, _, _ in requests}
     rows = {key: len(one) if one.dim() == 2 and one.dtype == torch.float32 else -1 for key, one in tensors.items()}
     for logits, choices, first in requests:
-        last = rows[id(logits)] - len(choices)  # the last row that may be the first
+        last = rows[id(logits)] - len(choices)  # the largest possible first row
         if not (last == 0 if first is None else 0 <= first <= last):
-            place = "" if first is None else f", from row {first}"
-            raise ValueError(f"{len(choices)} choices from {logits.dtype} of shape {tuple(logits.shape)}{place}")
+            what = f"{len(choices)} choices from {logits.dtype} of shape {tuple(logits.shape)}"
+            raise ValueError(f"cannot make {what}" + ("" if first is None else f" from row {first}"))
     on_cpu = all(one.is_cpu for one in tensors.values())
     chosen = _choose_natively(requests) if on_cpu else DeviceChoices(requests)
     return LaunchedChoices(requests, chosen, perf_counter() - begin)
@@ -86,7 +86,8 @@ class LaunchedChoices:
 
 
 def _choose_natively(requests: Sequence[Choose]) -> Rows:
-    kept = dict[int, tuple[Tensor, int, int, int]]()  # by identity: a tensor, its address, and the sizes of a row
+    # id of the logits -> a contiguous tensor, its address, and the stride (in bytes) and width of a row
+    kept = dict[int, tuple[Tensor, int, int, int]]()
     choices, rows = list[Choice](), list[Any]()
     for logits, some, first in requests:
         if id(logits) not in kept:
@@ -120,9 +121,9 @@ def _native_changes(changes: Changes) -> Any:
 
 
 def _chosen(row: Any, choice: Choice) -> Chosen | GuidedError:
-    refused, token, highest, removed, by_budget, logprob, top = row
+    refused, token, highest, removed, by_budget, score, top, logprob, preferred = row
     if refused:
         return all_banned(choice.position) if refused == _ALL_BANNED else refusal(highest)
     possible = tuple(pair for pair in top if pair[1] > -inf)
-    scores = None if choice.logprobs is None else TokenLogprobs(token, logprob, possible)
-    return Chosen(token, removed, by_budget, scores)
+    scores = None if choice.logprobs is None else TokenLogprobs(token, score, possible)
+    return Chosen(token, removed, by_budget, scores, logprob, None if preferred < 0 else preferred)

@@ -1,12 +1,12 @@
-"""Choose the next tokens of a batch in torch, on any device, without reading a value back.
+"""Chooses the next tokens of a batch in torch, on any device, without reading a value back.
 
 In: logits, the `ChoiceTable` of a batch, and its `Needs`. Out: a tensor with a row of `Column`s for each choice, and
-the most likely tokens if requested. Every row takes part in every operation, so the number of operations depends on the
-needs and not on the number of rows, and the host reads the result once.
+the most likely tokens if requested. Every operation processes all rows, so the number of operations depends on the
+needs, not on the number of rows, and the host reads the result once.
 
-The order is that of `SamplingParams`: mask, ramp, bans, bias, penalties, temperature, min-p, top-k, top-p. Sums are
-computed in float64 where the device has it. A choice with top-k or top-p is drawn among its `first_look` most likely
-tokens. If top-p needs more of them, the row is marked `UNRESOLVED`, and the caller repeats it with all tokens.
+The order is the same as in `SamplingParams`: mask, ramp, bans, bias, penalties, temperature, min-p, top-k, top-p. Sums
+are computed in float64 if the device supports it. A choice with top-k or top-p is drawn from its `first_look` most
+likely tokens. If top-p needs more, the row is marked `UNRESOLVED`, and the caller repeats it with all tokens.
 
 Cost: about a dozen passes over (choices, vocabulary), memory for a few such tensors, and a partial sort. On CUDA
 choose_triton.py makes most choices, in a few passes. This module is tested against sampling/choosing.py, which does
@@ -29,8 +29,8 @@ from guided.sampling.choice import Choice
 __all__ = ["FIRST_LOOK", "Column", "Needs", "choose_batch"]
 
 FIRST_LOOK: Final = 256  # the most likely tokens, of which top-p rarely needs more
-_STEP: Final = 16  # Triton compiles a kernel anew for numbers that are no multiples of 16
-_NOTHING: Final = -torch.inf
+_STEP: Final = 16  # Triton recompiles a kernel for numbers that are not multiples of 16
+_FORBIDDEN: Final = -torch.inf
 
 
 class Column(IntEnum):
@@ -38,34 +38,38 @@ class Column(IntEnum):
 
     TOKEN = 0
     HIGHEST = 1
-    """The greatest logit that a token could have; not finite: nothing can be chosen."""
+    """The greatest logit after all changes. If it is not finite, no token can be chosen."""
     ALL = 2
-    """Log of the sum of exponentials of the model's logits; the next two are relative to it."""
+    """Log of the sum of exponentials of the model's logits."""
     SPECIFIED = 3
-    """The same of what the mask without a budget allows."""
+    """The same for the tokens that the mask without a budget allows."""
     AFTER = 4
     """The same after mask and ramp."""
     LOGIT = 5
-    """The token's logit, by which its log probability is wanted."""
+    """The logit for the token's log probability: the model's, or the one after all changes."""
     MASS = 6
-    """Log of the sum of exponentials of these logits."""
+    """Log of the sum of exponentials of the same logits as in `LOGIT`."""
     EMPTIED = 7
-    """1: tokens were allowed, and the request has banned all of them."""
+    """1 if tokens were allowed, but the request has banned all of them."""
     UNRESOLVED = 8
-    """1: the first look was not enough."""
+    """1 if the first look was not enough."""
+    RAW = 9
+    """The token's logit by the model."""
+    PREFERRED = 10
+    """The model's most likely token, allowed or not."""
 
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What the choices of a batch need, known on the host.
+    """The operations that the choices of a batch need, known on the host.
 
     Attributes:
-        changes: some have bans, bias or penalties.
-        first_look: number of most likely tokens to sort; 0: no choice has top-k or top-p.
-        in_order: some are drawn at a temperature without top-k and top-p.
-        min_p: some have min-p.
-        top: number of most likely tokens to return.
-        masked_scores: some log probabilities are by the masked logits, not by the model's.
+        changes: whether some choices have bans, bias or penalties.
+        first_look: the number of most likely tokens to sort; 0: no choice has top-k or top-p.
+        in_order: whether some are drawn at a temperature without top-k and top-p.
+        min_p: whether some have min-p.
+        top: the number of most likely tokens to return.
+        masked_scores: whether some log probabilities are computed from the changed logits, not from the model's.
     """
 
     changes: bool
@@ -77,7 +81,7 @@ class Needs:
 
     @classmethod
     def of(cls, choices: Sequence[Choice], *, everything: bool = False) -> Needs:
-        """The needs of these choices; `everything`: sort all tokens."""
+        """The needs of these choices. `everything`: sort all tokens."""
         size = choices[0].size
         drawn = [choice for choice in choices if choice.params.temperature]
         most = max((choice.top_k for choice in drawn if choice.sorts), default=None)
@@ -120,7 +124,7 @@ def choose_batch(logits: Tensor, table: ChoiceTable, needs: Needs) -> Tensor:
     if needs.in_order or needs.first_look:
         exponents = (work - highest[:, None]) * table.scale[:, None]
         if needs.min_p:
-            exponents = torch.where(exponents >= table.min_p.log()[:, None], exponents, _NOTHING)
+            exponents = torch.where(exponents >= table.min_p.log()[:, None], exponents, _FORBIDDEN)
         drawn = best
         if needs.in_order:
             drawn = _draw(exponents.exp().to(exact), table.uniform.to(exact))
@@ -129,8 +133,9 @@ def choose_batch(logits: Tensor, table: ChoiceTable, needs: Needs) -> Tensor:
             among_few, unresolved = _draw_among_few(exponents, needs.first_look, table, exact)
             drawn = torch.where(cut, among_few, drawn)
         token = torch.where(table.scale > 0, drawn, best)
-    logit = scored.gather(1, token[:, None])[:, 0]
-    columns = [token, highest, all_mass, specified, after, logit, mass, emptied, unresolved]
+    logit, by_model = (x.gather(1, token[:, None])[:, 0] for x in (scored, model))
+    preferred = model[:, : table.size].argmax(1)
+    columns = [token, highest, all_mass, specified, after, logit, mass, emptied, unresolved, by_model, preferred]
     found = torch.stack([column.to(exact) for column in columns], 1)
     if not needs.top:
         return found
@@ -148,25 +153,25 @@ def _bits(table: ChoiceTable, rows: Tensor) -> Tensor:
 def _masked(model: Tensor, table: ChoiceTable) -> tuple[Tensor, Tensor, Tensor]:
     """The logits of the vocabulary after mask and ramp, and the log masses `SPECIFIED` and `AFTER`."""
     model = model[:, : table.size]
-    specified = torch.where(_bits(table, table.specified), model, _NOTHING).logsumexp(1)
-    work = torch.where(_bits(table, table.allowed), model, _NOTHING)
+    specified = torch.where(_bits(table, table.specified), model, _FORBIDDEN).logsumexp(1)
+    work = torch.where(_bits(table, table.allowed), model, _FORBIDDEN)
     work = work - table.ramp[:, None] * _bits(table, table.ramped)
     return work, specified, work.logsumexp(1)
 
 
 def _changed(work: Tensor, before: Tensor, table: ChoiceTable) -> tuple[Tensor, Tensor]:
-    """The logits after bans, bias and penalties, and the rows that bans have emptied."""
-    kept = before > _NOTHING
+    """The logits after bans, bias and penalties, and which rows the bans have emptied."""
+    kept = before > _FORBIDDEN
     kept |= before.isnan()
-    work = torch.where(_bits(table, table.permitted), work, _NOTHING)
-    nothing = work.new_full((), _NOTHING)  # a number that is stored by index is copied to CUDA, and waited for
+    work = torch.where(_bits(table, table.permitted), work, _FORBIDDEN)
+    nothing = work.new_full((), _FORBIDDEN)  # a tensor: storing a Python number by index waits for its copy to CUDA
     work[_at(table.banned)] = nothing
-    emptied = kept & (work.amax(1) == _NOTHING)
+    emptied = kept & (work.amax(1) == _FORBIDDEN)
     ends = _at(table.ends)
     values = work[ends]
     work[ends] = nothing
-    only_ends = work.amax(1) == _NOTHING
-    work[ends] = torch.where(only_ends[ends[0]], values, _NOTHING)
+    only_ends = work.amax(1) == _FORBIDDEN
+    work[ends] = torch.where(only_ends[ends[0]], values, _FORBIDDEN)
     biased = _at(table.biased)
     work[biased] = work[biased] + table.biased.number
     rows, ids = _at(table.seen)
@@ -182,10 +187,10 @@ def _at(pairs: Pairs) -> tuple[Tensor, Tensor]:
 
 
 def _greatest(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """The `count` greatest of each row, float32, in order, and their ids; the lower id is the greater one among equals.
+    """The `count` greatest numbers of each row of float32, in order, and their ids; among equals, the lower id first.
 
-    torch.topk leaves the order of equals open, and may change it with the number of rows, so the ids are part of the
-    keys: the bits of a float in an order that integers have, then the id.
+    torch.topk does not define the order of equals, and may change it with the number of rows. So the ids are part of
+    the keys: the bits of the float, mapped to an integer of the same order, then the id.
     """
     bits = (x + 0.0).view(torch.int32)  # -0.0 becomes 0.0
     ordered = (bits ^ ((bits >> 31) & 0x7FFFFFFF)).long() << 32
@@ -196,15 +201,15 @@ def _greatest(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 
 def _draw(weights: Tensor, uniform: Tensor) -> Tensor:
-    """For each row the first place with a weight at which the cumulative weights exceed `uniform` of their sum.
+    """For each row, the first index with a weight at which the cumulative weights exceed `uniform` times their sum.
 
-    A device may add in an order in which cumulative sums are not quite monotone, so places without weight are excluded.
+    On some devices cumulative sums are not quite monotone, so indices without weight are excluded.
     """
     cumulative = weights.cumsum(1)
     target = uniform[:, None] * cumulative[:, -1:]
     there = weights > 0
     reached = (cumulative > target) & there
-    last = weights.shape[1] - 1 - there.flip(1).int().argmax(1)  # rounding may miss it
+    last = weights.shape[1] - 1 - there.flip(1).int().argmax(1)  # used if rounding misses the target
     return torch.where(reached.any(1), reached.int().argmax(1), last)
 
 

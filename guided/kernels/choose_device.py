@@ -1,11 +1,11 @@
-"""Choose the next tokens of a batch on the device of their logits, and wait once.
+"""Chooses the next tokens of a batch on the device of their logits, and waits once.
 
-In: the requests of some sequences (`Choose`). Out: a `Chosen` or an error for each row. Choices use Triton's kernels if
-Triton is installed (choose_triton.py). Those that return a list of the most likely tokens, or have a large top-k, use
-torch (choose_batch.py). Both write to one tensor, which is copied to the host.
+In: the requests of some sequences (`Choose`). Out: a `Chosen` or an error for each row. Choices use Triton kernels if
+Triton is installed (choose_triton.py). Choices that return a list of the most likely tokens, or have a large top-k, use
+torch (choose_batch.py). Both results are joined into one tensor, which is copied to the host.
 
-Cost: one copy to the device for each of the two kinds, a number of launches that does not depend on how many choices
-there are, and one synchronisation. A second one follows only if the nucleus of a top-p has more than 256 tokens.
+Cost: one copy to the device for each of the two kinds, a number of launches that does not depend on the number of
+choices, and one synchronisation. A second one follows only if the nucleus of a top-p has more than 256 tokens.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from guided.errors import GuidedError
 from guided.kernels.choice_table import ChoiceTable, choice_table
 from guided.kernels.choose_batch import Column, Needs, choose_batch
 from guided.kernels.transfer import Fetch, send
+from guided.matching.bitmask import is_allowed
 from guided.packages import triton_function
 from guided.sampling.choice import Choice, Choose, Chosen, all_banned
 from guided.sampling.logprobs import TokenLogprobs
@@ -29,18 +30,18 @@ from guided.sampling.sampler import refusal
 __all__ = ["DeviceChoices", "Kernel", "kernels_for"]
 
 Kernel: TypeAlias = Callable[[Tensor, ChoiceTable, Needs], Tensor]
-_MOST: Final = 1024  # the greatest top-k of Triton's kernels
+_MAX_TOP_K: Final = 1024  # the greatest top-k of the Triton kernels
 
 
 class _Launched(NamedTuple):
-    """Choices by the same kernels.
+    """Choices that the same kernels make.
 
     Attributes:
-        places: their places among all choices.
+        indices: their indices among all choices.
         found: a row for each, see `Column`.
     """
 
-    places: list[int]
+    indices: list[int]
     found: Tensor
 
 
@@ -49,7 +50,7 @@ class _Group(NamedTuple):
 
     Attributes:
         logits: (rows, width).
-        rows: for the place of each choice among all choices, its row.
+        rows: index of a choice among all choices -> its row.
     """
 
     logits: Tensor
@@ -57,10 +58,10 @@ class _Group(NamedTuple):
 
 
 class DeviceChoices:
-    """The choices of a batch, under way on the device of their logits.
+    """The choices of a batch, while the device of their logits computes them.
 
     Attributes:
-        repeated: after `wait`, the places of choices whose first look was too small.
+        repeated: after `wait`, the indices of choices whose first look was too small.
     """
 
     @torch.inference_mode()
@@ -69,26 +70,26 @@ class DeviceChoices:
         self._choices = [choice for _, choices, _ in requests for choice in choices]
         self._launched = list[tuple[_Group, _Launched]]()
         for group in _groups(requests):
-            places = dict[Kernel, list[int]]()
+            indices = dict[Kernel, list[int]]()
             kernels = kernels_for([self._choices[at] for at in group.rows], group.logits.device)
             for at, kernel in zip(group.rows, kernels, strict=True):
-                places.setdefault(kernel, []).append(at)
-            self._launched += [(group, self._launch(group, some, kernel)) for kernel, some in places.items()]
+                indices.setdefault(kernel, []).append(at)
+            self._launched += [(group, self._launch(group, some, kernel)) for kernel, some in indices.items()]
         self._fetch = _fetch(launched for _, launched in self._launched) if self._launched else None
 
     @property
     @torch.inference_mode()
     def tokens(self) -> Tensor:
-        """The token of each choice, int64 (choices,), on the device; wrong for `repeated` choices."""
+        """The token of each choice, int64 (choices,), on the device. Arbitrary for `repeated` choices."""
         found = torch.cat([launched.found[:, Column.TOKEN] for _, launched in self._launched]).long()
-        places = [at for _, launched in self._launched for at in launched.places]
-        if places == sorted(places):
+        indices = [at for _, launched in self._launched for at in launched.indices]
+        if indices == sorted(indices):
             return found
-        order = sorted(range(len(places)), key=places.__getitem__)
+        order = sorted(range(len(indices)), key=indices.__getitem__)
         return found[send(order, torch.int64, found.device)]
 
     def wait(self) -> list[Chosen | GuidedError]:
-        """What was chosen."""
+        """Wait for the results."""
         if self._fetch is None:
             return []
         found, again = dict[int, Chosen | GuidedError](), list[_Launched]()
@@ -103,17 +104,17 @@ class DeviceChoices:
         return [found[at] for at in range(len(self._choices))]
 
     @torch.inference_mode()
-    def _launch(self, group: _Group, places: list[int], kernel: Kernel, *, everything: bool = False) -> _Launched:
-        choices = [self._choices[at] for at in places]
-        table = choice_table(choices, [group.rows[at] for at in places], group.logits.device)
-        return _Launched(places, kernel(group.logits, table, Needs.of(choices, everything=everything)))
+    def _launch(self, group: _Group, indices: list[int], kernel: Kernel, *, everything: bool = False) -> _Launched:
+        choices = [self._choices[at] for at in indices]
+        table = choice_table(choices, [group.rows[at] for at in indices], group.logits.device)
+        return _Launched(indices, kernel(group.logits, table, Needs.of(choices, everything=everything)))
 
     def _read(
         self, launched: _Launched, rows: Sequence[Sequence[float]], into: dict[int, Chosen | GuidedError]
     ) -> list[int]:
-        """Read the results of some choices. Return the places of the choices that need all tokens."""
+        """Read the results of some choices. Return the indices of the choices that need all tokens."""
         again = list[int]()
-        for at, row in zip(launched.places, rows, strict=True):
+        for at, row in zip(launched.indices, rows, strict=True):
             if row[Column.UNRESOLVED]:
                 again.append(at)
             else:
@@ -132,7 +133,7 @@ def _fetched(fetch: Fetch, launched: Sequence[_Launched]) -> list[list[list[floa
 
 
 def _kernel(device: torch.device) -> Kernel | None:
-    """Triton's kernels; None without them or CUDA."""
+    """The Triton kernels; None without Triton or CUDA."""
     if device.type != "cuda":
         return None
     kernel: Kernel | None = triton_function("guided.kernels.choose_triton", "choose_triton")
@@ -142,26 +143,26 @@ def _kernel(device: torch.device) -> Kernel | None:
 def kernels_for(choices: Sequence[Choice], device: torch.device) -> list[Kernel]:
     """The function that makes each choice on a device."""
     kernel = _kernel(device) or choose_batch
-    return [choose_batch if choice.logprobs or choice.top_k > _MOST else kernel for choice in choices]
+    return [choose_batch if choice.logprobs or choice.top_k > _MAX_TOP_K else kernel for choice in choices]
 
 
 def _groups(requests: Sequence[Choose]) -> list[_Group]:
-    """The choices of each model: their logits have the same width, and their vocabularies the same size."""
-    of_model, place = dict[tuple[int, int], list[tuple[int, Choose]]](), 0
+    """The choices by model: logits of the same width, and vocabularies of the same size."""
+    by_model, index = dict[tuple[int, int], list[tuple[int, Choose]]](), 0
     for request in requests:
         if request.choices:
-            of_model.setdefault((request.logits.size(1), request.choices[0].size), []).append((place, request))
-        place += len(request.choices)
+            by_model.setdefault((request.logits.size(1), request.choices[0].size), []).append((index, request))
+        index += len(request.choices)
     groups = []
-    for parts in of_model.values():
-        logits, rows = _together([request for _, request in parts])
-        places = [place + at for place, request in parts for at in range(len(request.choices))]
-        groups.append(_Group(logits, dict(zip(places, rows, strict=True))))
+    for parts in by_model.values():
+        logits, rows = _join_rows([request for _, request in parts])
+        indices = [index + at for index, request in parts for at in range(len(request.choices))]
+        groups.append(_Group(logits, dict(zip(indices, rows, strict=True))))
     return groups
 
 
-def _together(requests: Sequence[Choose]) -> tuple[Tensor, list[int]]:
-    """A tensor with all rows of some requests, and the index of each row. A common tensor is not copied."""
+def _join_rows(requests: Sequence[Choose]) -> tuple[Tensor, list[int]]:
+    """A tensor with all rows of some requests, and the index of each row. If the requests share a tensor, no copy."""
     logits = requests[0].logits
     if logits.stride(1) == 1 and all(request.logits is logits for request in requests):
         return logits, [(first or 0) + at for _, choices, first in requests for at in range(len(choices))]
@@ -177,9 +178,14 @@ def _read_row(row: Sequence[float], choice: Choice) -> Chosen | GuidedError:
     if not isfinite(highest):
         return refusal(highest)
     token, everything, after = int(row[Column.TOKEN]), row[Column.ALL], row[Column.AFTER]
-    removed, by_budget, scores = 0.0, None, None
+    removed, by_budget, scores, logprob, preferred = 0.0, None, None, 0.0, None
     if choice.allowed is not None:
-        removed = max(0.0, everything - after)
+        removed, logprob, preferred = (
+            max(0.0, everything - after),
+            row[Column.RAW] - everything,
+            int(row[Column.PREFERRED]),
+        )
+        preferred = None if is_allowed(choice.allowed, preferred) else preferred
         if choice.unbudgeted is not None or choice.ramp is not None:
             by_budget = max(0.0, exp(row[Column.SPECIFIED] - everything) - exp(after - everything))
     if choice.logprobs is not None:
@@ -188,4 +194,4 @@ def _read_row(row: Sequence[float], choice: Choice) -> Chosen | GuidedError:
         best = sorted(((int(id), value - mass) for id, value in pairs), key=lambda pair: (-pair[1], pair[0]))
         possible = [pair for pair in best[: choice.logprobs] if pair[1] > -inf]
         scores = TokenLogprobs(token, row[Column.LOGIT] - mass, tuple(possible))
-    return Chosen(token, removed, by_budget, scores)
+    return Chosen(token, removed, by_budget, scores, logprob, preferred)

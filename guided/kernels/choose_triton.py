@@ -1,22 +1,22 @@
-"""Choose tokens on CUDA, in a few Triton kernels.
+"""Chooses tokens on CUDA, in a few Triton kernels.
 
-In: logits, the `ChoiceTable` of a batch, and its `Needs`. Out: a row of `Column`s for each choice, as choose_batch.py
-has them. Logits are only read. Lists of the most likely tokens (`logprobs` above 0) are left to choose_batch.py, and so
-is a large top-k.
+In: logits, the `ChoiceTable` of a batch, and its `Needs`. Out: a row of `Column`s for each choice, as from
+choose_batch.py. Logits are only read. choose_batch.py handles lists of the most likely tokens (`logprobs` above 0) and
+large top-k.
 
-`scan` has a program for each choice and block of `BLOCK` ids. It stores the block's greatest logits (of all, of those
-that the mask without a budget allows, of those that are left after mask and ramp), where the last of them is, and the
-sums of exponentials relative to them. `pick` has a program for each choice. It merges the blocks and draws: first the
-block, by the cumulative sums of the blocks, then the token, for which it reads that block again. Additions are in a
-fixed order, so a choice does not depend on the batch, but for the last bits of sums under top-k and top-p, where the
-largest top-k of the batch decides how many tokens are sorted.
+`scan` has a program for each choice and block of `BLOCK` ids. It stores the block's greatest logits (of all tokens, of
+the tokens that the mask without a budget allows, and of the tokens after mask and ramp), the id of the last of these,
+and the sums of exponentials relative to them. `pick` has a program for each choice. It merges the blocks and draws:
+first the block, by the cumulative sums of the blocks, then the token, for which it reads that block again. Additions
+are in a fixed order, so a choice does not depend on the batch. The exception are the last bits of sums under top-k and
+top-p: the largest top-k of the batch decides how many tokens are sorted.
 
-Between the two, change_triton.py applies bans, bias and penalties, to copies that `scan` has made of the rows that have
-them, and few_triton.py applies min-p, and after them top-k and top-p. For these, `scan` stores the greatest of each
-chunk of ids as well.
+Between the two, change_triton.py applies bans, bias and penalties to copies that `scan` has made of the affected rows,
+and few_triton.py applies min-p. After `pick`, few_triton.py applies top-k and top-p. For these, `scan` also stores the
+greatest logit of each chunk of ids.
 
-Cost: two launches, and two for each of these two parts; one pass over the logits and the bitmask words, 4 + 1/8 bytes
-per token, and 8 more for a row with changes. Sums within a block are in float32, those of blocks in float64.
+Cost: two launches, and two more for each of these two parts; one pass over the logits and the bitmask words, 4 + 1/8
+bytes per token, and 8 more for a row with changes. Sums within a block are in float32, sums of blocks in float64.
 """
 
 from __future__ import annotations
@@ -37,22 +37,22 @@ from guided.kernels.row_triton import allowed_by, changed_logits, masked_logits,
 __all__ = ["BLOCK", "choose_triton", "pick_kernel", "scan_kernel"]
 
 BLOCK: Final = 2048
-_PARTS: Final = 11  # numbers that `scan` stores of a block, in the order in which it stores them
-_CHUNKS: Final = 4096  # at most, in a row; a power of two
-_SORTED: Final = 512  # keys that are sorted, if not more of them are looked at; a power of two
+_PARTS: Final = 12  # numbers that `scan` stores for a block
+_CHUNKS: Final = 4096  # the most chunks of a row; a power of two
+_SORTED: Final = 512  # the fewest keys that are sorted; a power of two
 
 
 @triton.jit
 def scan_kernel(
     logits: tl.tensor, stride: tl.tensor, masks: tl.tensor, rows: tl.tensor, allowed: tl.tensor, specified: tl.tensor,
     ramped: tl.tensor, ramps: tl.tensor, scales: tl.tensor, permitted: tl.tensor, slots: tl.tensor, work: tl.tensor,
-    work_stride: tl.tensor, parts: tl.tensor, bests: tl.tensor, tops: tl.tensor, width: tl.tensor, size: tl.tensor,
-    words: tl.tensor, chunks: tl.tensor, block: tl.constexpr, count: tl.constexpr, chunk: tl.constexpr,
-    changes: tl.constexpr,
+    work_stride: tl.tensor, parts: tl.tensor, bests: tl.tensor, preferences: tl.tensor, tops: tl.tensor,
+    width: tl.tensor, size: tl.tensor, words: tl.tensor, chunks: tl.tensor, block: tl.constexpr, count: tl.constexpr,
+    chunk: tl.constexpr, changes: tl.constexpr,
 ) -> None:  # fmt: skip
-    """Compute what the other kernels need of a block of ids of a choice. Grid: (choices, blocks).
+    """Compute the statistics of a block of ids of a choice for the other kernels. Grid: (choices, blocks).
 
-    `chunk`: ids in a chunk, or 0 if no choice has top-k or top-p. `changes`: some choices have changes.
+    `chunk`: the ids in a chunk, or 0 if no choice has top-k or top-p. `changes`: whether some choices have changes.
     """
     choice, number, blocks = tl.program_id(0), tl.program_id(1), tl.num_programs(1)
     at = number * block + tl.arange(0, block)
@@ -64,6 +64,7 @@ def scan_kernel(
     y = masked_logits(x, masks, mask, lowered, ramp, words, at, inside)
     greatest, best = tl.max(y, 0, return_indices=True)
     of_all = tl.max(x, 0)
+    of_model, preferred = tl.max(tl.where(inside, x, -float("inf")), 0, return_indices=True)
     out = parts + (choice * blocks + number) * count
     total = sum_of_exponentials(y, greatest, 1.0)
     tl.store(out + 0, greatest)
@@ -81,7 +82,9 @@ def scan_kernel(
     tl.store(out + 7, sum_of_specified)
     tl.store(out + 8, greatest)
     tl.store(out + 9, total)
+    tl.store(out + 11, of_model)
     tl.store(bests + choice * blocks + number, number * block + best)
+    tl.store(preferences + choice * blocks + number, number * block + preferred)
     if chunk > 0:
         place = number * (block // chunk) + tl.arange(0, block // chunk)
         most = tl.max(tl.reshape(y, [block // chunk, chunk]), 1)
@@ -107,9 +110,9 @@ def _merged(greatest: tl.tensor, sums: tl.tensor) -> tl.tensor:
 def pick_kernel(
     logits: tl.tensor, stride: tl.tensor, masks: tl.tensor, rows: tl.tensor, allowed: tl.tensor, ramped: tl.tensor,
     ramps: tl.tensor, scales: tl.tensor, uniform: tl.tensor, raw: tl.tensor, work: tl.tensor, work_stride: tl.tensor,
-    slots: tl.tensor, min_ps: tl.tensor, parts: tl.tensor, bests: tl.tensor, out: tl.tensor, size: tl.tensor,
-    words: tl.tensor, blocks: tl.tensor, block: tl.constexpr, count: tl.constexpr, padded: tl.constexpr,
-    columns: tl.constexpr,
+    slots: tl.tensor, min_ps: tl.tensor, parts: tl.tensor, bests: tl.tensor, preferences: tl.tensor, out: tl.tensor,
+    size: tl.tensor, words: tl.tensor, blocks: tl.tensor, block: tl.constexpr, count: tl.constexpr,
+    padded: tl.constexpr, columns: tl.constexpr,
 ) -> None:  # fmt: skip
     """Merge the blocks of a choice, and choose. Grid: (choices,)."""
     choice = tl.program_id(0)
@@ -142,7 +145,7 @@ def pick_kernel(
         last = tl.max(tl.where(weights > 0, place, 0), 0)
         reached = (tl.cumsum(weights, 0) > rest) & (weights > 0)  # sums in another order may differ in their last bits
         token = chosen * block + tl.min(tl.where(reached, place, last), 0)
-    token = tl.minimum(token, size - 1)  # where nothing can be chosen
+    token = tl.minimum(token, size - 1)  # if no token can be chosen
     logit = tl.load(row + token).to(tl.float32)
     all_mass = _merged(tl.load(part + 4, mask=there, other=-float("inf")), tl.load(part + 5, mask=there, other=0.0))
     after = _merged(tl.load(part + 8, mask=there, other=-float("inf")), tl.load(part + 9, mask=there, other=0.0))
@@ -163,6 +166,10 @@ def pick_kernel(
     if slot < 0:
         tl.store(to + 7, 0.0)
     tl.store(to + 8, 0.0)
+    tl.store(to + 9, logit.to(tl.float64))
+    of_model = tl.load(part + 11, mask=there, other=-float("inf"))
+    first = tl.min(tl.where(there & (of_model == tl.max(of_model, 0)), number, blocks - 1), 0)
+    tl.store(to + 10, tl.load(preferences + choice * blocks + first).to(tl.float64))
 
 
 def choose_triton(logits: Tensor, table: ChoiceTable, needs: Needs) -> Tensor:
@@ -184,14 +191,15 @@ def choose_triton(logits: Tensor, table: ChoiceTable, needs: Needs) -> Tensor:
     def empty(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
         return torch.empty(shape, dtype=dtype, device=logits.device)
 
-    parts, bests = empty(n, blocks, _PARTS), empty(n, blocks, dtype=torch.int32)
+    parts, bests, preferences = empty(n, blocks, _PARTS), *(empty(n, blocks, dtype=torch.int32) for _ in range(2))
     out = empty(n, len(Column), dtype=torch.float64)
     changed, thinned, sorts = len(t.changed), len(t.thinned), len(t.sorts)
     work, tops = empty(max(1, changed), work_stride), empty(n, chunks if chunk else 1)
     with torch.cuda.device_of(logits):  # type: ignore[no-untyped-call]
         scan_kernel[(n, blocks)](
             logits, stride, t.masks, t.row, t.allowed, t.specified, t.ramped, t.ramp, t.scale, t.permitted, t.slot,
-            work, work_stride, parts, bests, tops, width, t.size, words, chunks, BLOCK, _PARTS, chunk, changed > 0,
+            work, work_stride, parts, bests, preferences, tops, width, t.size, words, chunks, BLOCK, _PARTS, chunk,
+            changed > 0,
         )  # fmt: skip
         if changed:
             change_kernel[(changed,)](
@@ -209,8 +217,8 @@ def choose_triton(logits: Tensor, table: ChoiceTable, needs: Needs) -> Tensor:
                 *row, *changes, t.thinned, parts, t.size, words, blocks, BLOCK, _PARTS, padded
             )
         pick_kernel[(n,)](
-            *row, t.uniform, t.raw, *changes, parts, bests, out, t.size, words, blocks, BLOCK, _PARTS, padded,
-            len(Column),
+            *row, t.uniform, t.raw, *changes, parts, bests, preferences, out, t.size, words, blocks, BLOCK, _PARTS,
+            padded, len(Column),
         )  # fmt: skip
         if sorts:
             look, room = needs.first_look, needs.first_look * (chunk + 1)

@@ -1,25 +1,26 @@
-"""Choose tokens by min-p, top-k and top-p, in two Triton kernels.
+"""Chooses tokens by min-p, top-k and top-p, in two Triton kernels.
 
-In: what `scan_kernel` and `rescan_kernel` have stored of each block, and the greatest logit of each chunk of ids. Out:
-the token of each row, and whether top-p needs more than the first look. The result is that of choose_batch.py.
+In: the statistics that `scan_kernel` and `rescan_kernel` have stored for each block, and the greatest logit of each
+chunk of ids. Out: the token of each row, and whether top-p needs more than the first look. The result is the same as
+from choose_batch.py.
 
-`thin_kernel` has a program for each row with min-p and each block. It sums the weights again, of those alone that min-p
-keeps; most blocks have none, and are not read. `few_kernel` has a program for each row with top-k or top-p. Its keys
-are the exponents `(logit - highest) / temperature` as integers in the same order. Its steps:
+`thin_kernel` has a program for each row with min-p and each block. It sums only the weights that min-p keeps; most
+blocks have none, and are not read. `few_kernel` has a program for each row with top-k or top-p. Its keys are the
+exponents `(logit - highest) / temperature` as integers in the same order. Its steps:
 
-1. Bisection finds a key that `look` chunks reach by their greatest. At least `look` tokens reach it, and those above it
-   lie in fewer than `look` chunks.
-2. These chunks are listed, and read. The keys above that one are stored with their ids, and of those equal to it the
-   first `look`, in the order of ids.
-3. If these are too many to sort, bisection among them finds a higher key in the same way.
-4. They are sorted, the greater key and then the lower id first. Top-k and top-p cut the sorted weights, and the uniform
-   number draws among the rest.
+1. Bisection finds a key that the maxima of `look` chunks reach. So at least `look` tokens reach it, and the tokens
+   above it lie in fewer than `look` chunks.
+2. These chunks are listed, and read. The keys above the found key are stored with their ids. Of the keys equal to it,
+   the first `look` are stored, in the order of ids.
+3. If there are too many stored keys to sort, bisection among them finds a higher key in the same way.
+4. The keys are sorted, in descending order; among equals, the lower id first. Top-k and top-p cut the sorted weights,
+   and the uniform number draws among the rest.
 
-The first two steps are those of "Dr. Top-k: Delegate-Centric Top-k on GPUs" (Gaihre et al., SC 2021), whose delegates
-are the greatest of each chunk.
+The first two steps follow "Dr. Top-k: Delegate-Centric Top-k on GPUs" (Gaihre et al., SC 2021), whose delegates are the
+chunk maxima.
 
-Cost: two launches; for each row the maxima of at most 4,096 chunks, and some `look` chunks from the L2 cache. Sums are
-in float64, as are those of blocks.
+Cost: two launches; for each row the maxima of at most 4,096 chunks, and about `look` chunks from the L2 cache. Sums are
+in float64.
 """
 
 from __future__ import annotations
@@ -31,10 +32,10 @@ from guided.kernels.row_triton import changed_logits, sum_of_exponentials
 
 __all__ = ["few_kernel", "thin_kernel"]
 
-_BLOCK = tl.constexpr(2048)  # keys at a time
-_DEAD = tl.constexpr(-(2**31))  # the key of what is never chosen
+_BLOCK = tl.constexpr(2048)  # keys that are read at once
+_DEAD = tl.constexpr(-(2**31))  # the key of tokens that are never chosen
 _LEAST = tl.constexpr(-2139095040)  # the key of the lowest finite number
-_ABOVE = tl.constexpr(1)  # above the key of 0.0, which is the greatest exponent
+_ABOVE = tl.constexpr(1)  # one above the key of 0.0, the greatest exponent
 _LAST_ID = tl.constexpr(2**31 - 1)
 
 
@@ -45,7 +46,7 @@ def thin_kernel(
     thinned: tl.tensor, parts: tl.tensor, size: tl.tensor, words: tl.tensor, blocks: tl.tensor, block: tl.constexpr,
     count: tl.constexpr, padded: tl.constexpr,
 ) -> None:  # fmt: skip
-    """Replace the sum of a block by that of the weights that min-p keeps. Grid: (rows, blocks)."""
+    """Replace the sum of a block with the sum of the weights that min-p keeps. Grid: (rows, blocks)."""
     choice, block_number = tl.load(thinned + tl.program_id(0)), tl.program_id(1)
     number = tl.arange(0, padded)
     part = parts + choice * blocks * count
@@ -66,7 +67,7 @@ def thin_kernel(
 
 @triton.jit
 def _keys(exponents: tl.tensor, floor: tl.tensor) -> tl.tensor:
-    """Integers in the order of exponents; the lowest one for NaN, -inf, and what is below `floor`."""
+    """Integers in the order of exponents; the lowest integer for NaN, -inf, and exponents below `floor`."""
     bits = tl.where(exponents == 0, 0.0, exponents).to(tl.int32, bitcast=True)  # -0.0 becomes 0.0
     alive = (exponents >= floor) & (exponents > -float("inf"))
     return tl.where(alive, bits ^ ((bits >> 31) & 0x7FFFFFFF), _DEAD)
@@ -74,7 +75,7 @@ def _keys(exponents: tl.tensor, floor: tl.tensor) -> tl.tensor:
 
 @triton.jit
 def _list_chunks(keys: tl.tensor, listed: tl.tensor, look: tl.tensor) -> tl.tensor:
-    """List the chunks that reach a key which `look` of them reach; all that have a token if those are fewer.
+    """Find a key that at least `look` chunks reach, and list these. If fewer chunks have a token, list those with one.
 
     Returns:
         The key, and the number of these chunks.
@@ -98,10 +99,10 @@ def _store_some(
     to: tl.tensor, room: tl.tensor, packed: tl.tensor, keys: tl.tensor, inside: tl.tensor, low: tl.tensor,
     most_equal: tl.tensor, stored: tl.tensor, equal: tl.tensor,
 ) -> tl.tensor:  # fmt: skip
-    """Append the keys above `low`, and the first `most_equal` that equal it, to what is stored.
+    """Append the keys above `low`, and the first `most_equal` keys equal to it, to the stored keys.
 
     Returns:
-        How many are stored, and how many that equal `low` were there.
+        The number of stored keys, and the number of keys equal to `low` so far.
     """
     same = (inside & (keys == low)).to(tl.int32)
     taken = inside & ((keys > low) | ((same > 0) & (equal + tl.cumsum(same, 0) <= most_equal)))
@@ -112,10 +113,10 @@ def _store_some(
 
 @triton.jit
 def _raise(found: tl.tensor, number: tl.tensor, low: tl.tensor, look: tl.tensor, most: tl.tensor) -> tl.tensor:
-    """A key that between `look` and `most` of the stored keys reach, as nearly as equal keys allow.
+    """A key that between `look` and `most` of the stored keys reach; equal keys may make it impossible.
 
     Returns:
-        The key, and how many that equal it are needed.
+        The key, and how many of the keys equal to it are needed.
     """
     high, count, above = tl.full((), _ABOVE, tl.int32), number, tl.full((), 0, tl.int32)
     while (count > most) & (high - low > 1):
@@ -139,7 +140,7 @@ def _draw(
     """Draw among sorted keys by top-k and top-p.
 
     Returns:
-        The token, and whether top-p needs more of them.
+        The token, and whether top-p needs more tokens.
     """
     place = tl.arange(0, packed.shape[0])
     ordered = (packed >> 32).to(tl.int32)
@@ -220,10 +221,11 @@ def few_kernel(
         packed, place < tl.minimum(stored, look), tl.load(top_ks + choice), tl.load(top_ps + choice),
         tl.load(uniform + choice), tl.sum(sums, 0), complete,
     )  # fmt: skip
-    token = tl.minimum(tl.maximum(token, 0), size - 1)  # where nothing can be chosen
+    token = tl.minimum(tl.maximum(token, 0), size - 1)  # if no token can be chosen
     logit = tl.load(row + token).to(tl.float32)
     left = changed_logits(row, work, slot, masks, mask, lowered, ramp, words, token, token < size)
     to = out + choice * columns
     tl.store(to + 0, token.to(tl.float64))
     tl.store(to + 5, tl.where(tl.load(raw + choice) > 0, logit, left).to(tl.float64))
     tl.store(to + 8, (short & (look < size)).to(tl.float64))
+    tl.store(to + 9, logit.to(tl.float64))

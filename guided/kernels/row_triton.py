@@ -1,4 +1,4 @@
-"""Functions that several of Triton's kernels for choices call: bitmasks, changed logits, and weights.
+"""Functions that the Triton kernels for choices share: bitmasks, changed logits, and weights.
 
 In: pointers to logits, bitmasks and the columns of a `ChoiceTable`. Out: numbers in registers. They run in the kernels
 of choose_triton.py, change_triton.py and few_triton.py, and launch nothing.
@@ -14,7 +14,7 @@ __all__ = ["allowed_by", "changed_logits", "masked_logits", "sum_of_exponentials
 
 @triton.jit
 def allowed_by(masks: tl.tensor, row: tl.tensor, words: tl.tensor, at: tl.tensor, inside: tl.tensor) -> tl.tensor:
-    """Which ids a row of the bitmasks allows. Row 0 allows everything, and is not read."""
+    """Which ids a row of the bitmasks allows. Row 0 allows everything and is not read."""
     word = tl.load(masks + row * words + (at >> 5), mask=tl.where(inside, row, 0) != 0, other=-1)
     return inside & (((word >> (at & 31)) & 1) != 0)
 
@@ -24,7 +24,7 @@ def masked_logits(
     x: tl.tensor, masks: tl.tensor, allowed: tl.tensor, ramped: tl.tensor, ramp: tl.tensor, words: tl.tensor,
     at: tl.tensor, inside: tl.tensor,
 ) -> tl.tensor:  # fmt: skip
-    """Logits after mask and ramp. Row 1 of the bitmasks allows nothing, and is not read for a ramp."""
+    """Logits after mask and ramp. Row 1 of the bitmasks allows nothing and is not read for a ramp."""
     lowered = tl.where(inside, ramped, 1) != 1
     y = tl.where(allowed_by(masks, ramped, words, at, lowered) & lowered, x - ramp, x)
     return tl.where(allowed_by(masks, allowed, words, at, inside), y, -float("inf"))
@@ -46,7 +46,7 @@ def changed_logits(
 
 @triton.jit
 def weights_of(x: tl.tensor, greatest: tl.tensor, scale: tl.tensor) -> tl.tensor:
-    """e ** ((x - greatest) * scale); -inf counts for nothing, whatever the scale."""
+    """e ** ((x - greatest) * scale); 0 for -inf, for any scale."""
     nothing = x == -float("inf")
     return tl.where(nothing, 0.0, tl.exp((tl.where(nothing, 0.0, x) - tl.where(nothing, 0.0, greatest)) * scale))
 

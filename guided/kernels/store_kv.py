@@ -1,8 +1,8 @@
-"""Store the keys and values of new positions in the slots of a cache.
+"""Stores the keys and values of new positions in the slots of a cache.
 
 In: keys and values of some rows, a slot for each. Out: the cache, changed in place. Rows with slot -1 (padding) are
 skipped. Both versions have static shapes and read nothing back, so a CUDA graph can contain them. On CUDA one Triton
-kernel (store_kv_triton.py) does everything. Torch is as fast without padding, but needs some ten launches to skip rows.
+kernel (store_kv_triton.py) does it all. Torch is as fast without padding, but needs about ten launches to skip rows.
 """
 
 from __future__ import annotations

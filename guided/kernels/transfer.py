@@ -1,6 +1,6 @@
-"""Copies of numbers between Python and a device.
+"""Copies numbers between Python and a device.
 
-Copies to and from CUDA use pinned host memory, so they run beside the kernels. Only `Fetch.wait` waits for a copy.
+Copies to and from CUDA use pinned host memory, so they overlap with kernels. Only `Fetch.wait` waits for a copy.
 """
 
 from __future__ import annotations
@@ -16,34 +16,34 @@ from torch import Tensor
 
 __all__ = ["Fetch", "FixedTensors", "Rows", "send", "send_arrays"]
 
-_ALIGNED: Final = 16  # bytes; Triton compiles a kernel anew for pointers that are less aligned
+_ALIGNED: Final = 16  # bytes; Triton recompiles a kernel for pointers that are less aligned
 _NUMPY = {torch.float64: np.float64, torch.int64: np.int64, torch.float32: np.float32, torch.int32: np.int32}
 _TORCH = {np.dtype(there): here for here, there in _NUMPY.items()}
 
 
 def send(numbers: Sequence[int] | Sequence[Sequence[int]], dtype: torch.dtype, device: torch.device) -> Tensor:
-    """A tensor of numbers on a device: of float64, int64, float32 or int32."""
+    """A tensor on a device, of float64, int64, float32 or int32 numbers."""
     if device.type != "cuda":
         return torch.tensor(numbers, dtype=dtype, device=device)
     return send_arrays({"numbers": np.array(numbers, _NUMPY[dtype])}, device)["numbers"]
 
 
 Rows: TypeAlias = Sequence[npt.NDArray[Any]]
-"""The rows of an array, of equal shapes and types, at least one; they are copied once, not stacked before."""
+"""The rows of an array, at least one, of equal shapes and types. They are copied directly, without stacking."""
 
 
 def send_arrays(arrays: Mapping[str, npt.NDArray[Any] | Rows], device: torch.device) -> dict[str, Tensor]:
-    """Tensors on a device with the values of some arrays, all of them sent in one copy.
+    """Tensors on a device with the values of some arrays, which are sent in one copy.
 
     Args:
-        arrays: of float64, int64, float32 or int32.
+        arrays: arrays of float64, int64, float32 or int32.
     """
     host, spans = _packed(arrays, device)
     return _views(host.to(device, non_blocking=True), spans)
 
 
 class FixedTensors:
-    """Tensors on a device that keep their addresses and are given new values, all of them in one copy."""
+    """Tensors on a device with fixed addresses, whose values can be replaced in one copy."""
 
     def __init__(self, arrays: Mapping[str, npt.NDArray[Any]], device: torch.device) -> None:
         """The first values; see `send_arrays`."""
@@ -55,21 +55,21 @@ class FixedTensors:
         return self._tensors[name]
 
     def send(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        """New values, of the same names, shapes and types."""
+        """Replace the values. Names, shapes and types must be the same."""
         host, _ = _packed(arrays, self._memory.device)
         self._memory.copy_(host, non_blocking=True)
 
 
 class _Span(NamedTuple):
-    """Where an array is in the memory of a copy."""
+    """The location of an array in the memory of a copy."""
 
-    where: slice
+    span: slice
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
 
 
 def _packed(arrays: Mapping[str, npt.NDArray[Any] | Rows], device: torch.device) -> tuple[Tensor, dict[str, _Span]]:
-    """The bytes of some arrays in memory that can be copied to the device, and where each array is."""
+    """The bytes of some arrays in memory that can be copied to the device, and the location of each array."""
     spans, begin = dict[str, _Span](), 0
     for name, array in arrays.items():
         shape = array.shape if isinstance(array, np.ndarray) else (len(array), *array[0].shape)
@@ -77,13 +77,13 @@ def _packed(arrays: Mapping[str, npt.NDArray[Any] | Rows], device: torch.device)
         spans[name] = _Span(slice(begin, begin := begin + prod(shape) * dtype.itemsize), dtype, shape)
     host = _staging(begin, torch.uint8, device)
     data = host.numpy()
-    for name, (where, dtype, shape) in spans.items():
-        into, array = data[where].view(dtype).reshape(shape), arrays[name]
+    for name, (span, dtype, shape) in spans.items():
+        target, array = data[span].view(dtype).reshape(shape), arrays[name]
         if isinstance(array, np.ndarray):
-            into[...] = array
+            target[...] = array
         else:
             for at, row in enumerate(array):
-                into[at] = row
+                target[at] = row
     return host, spans
 
 
@@ -92,11 +92,11 @@ def _dtype(array: npt.NDArray[Any] | Rows) -> np.dtype[Any]:
 
 
 def _views(memory: Tensor, spans: Mapping[str, _Span]) -> dict[str, Tensor]:
-    return {name: memory[where].view(_TORCH[dtype]).view(shape) for name, (where, dtype, shape) in spans.items()}
+    return {name: memory[span].view(_TORCH[dtype]).view(shape) for name, (span, dtype, shape) in spans.items()}
 
 
 class Fetch:
-    """A tensor on its way to the host."""
+    """The copy of a tensor to the host."""
 
     def __init__(self, tensor: Tensor) -> None:
         """Start copying a contiguous tensor of any shape from a device."""
@@ -117,7 +117,7 @@ class Fetch:
 
 
 def _staging(size: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Uninitialised memory of the host, (size,), pinned if the device is CUDA's.
+    """Uninitialised host memory, (size,), pinned if the device is CUDA.
 
     torch caches pinned memory, and reuses it once its copies have ended. So a steady state allocates nothing.
     """

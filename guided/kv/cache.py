@@ -3,7 +3,7 @@
 A cache stores many sequences. `open` gives a sequence a `Lease`; a cached prefix needs no forward pass. A step reserves
 positions (`reserve`), runs the model with the cache's plan (`plan`), and then increases the lengths (`advance`). Caches
 differ in their memory: contiguous tensors (`DenseCache`), blocks (`PagedCache`), single slots under a radix tree
-(`RadixCache`), or the memory of the CPU (`OffloadCache`). Outputs are the same with each of them.
+(`RadixCache`), or CPU memory (`OffloadCache`). Outputs are the same with each of them.
 
 Layout of keys and values everywhere: (positions, kv_heads, head_dim) for each layer, in the order of the sequence.
 """
@@ -41,7 +41,7 @@ class Lease:
     """A sequence's part of a cache.
 
     Attributes:
-        tokens: ids of the stored positions, in order.
+        tokens: the ids of the stored positions, in order.
         salt: only sequences with equal salts share prefixes.
         closed: whether the memory was released.
     """
@@ -52,7 +52,7 @@ class Lease:
 
     @property
     def length(self) -> int:
-        """Number of stored positions."""
+        """The number of stored positions."""
         return len(self.tokens)
 
     def forget(self, length: int) -> None:
@@ -64,12 +64,12 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class KVView:
-    """The location of the keys and values of all positions of a sequence, including new positions.
+    """Where the keys and values of all positions of a sequence are stored, including new positions.
 
     Attributes:
         k: keys in storage format, (layers, slots, kv_heads, head_dim); `read` returns the numbers.
         v: values, the same shape.
-        slots: of the positions in order: a slice if they are consecutive, else int64.
+        slots: the slot of each position, in order: a slice if they are consecutive, otherwise int64.
     """
 
     k: Tensor
@@ -77,7 +77,7 @@ class KVView:
     slots: slice | Tensor
 
     def read(self, layer: int) -> tuple[Tensor, Tensor]:
-        """Keys and values of a layer, (positions, kv_heads, head_dim) each: views of a slice, else copies."""
+        """Keys and values of a layer, (positions, kv_heads, head_dim) each: views of a slice, otherwise copies."""
         return self.k[layer, self.slots], self.v[layer, self.slots]
 
 
@@ -98,9 +98,10 @@ class Segment:
 
     Attributes:
         queries: the new positions of the sequence that read it.
-        stored: the view of the keys and values; it has one layer, that of the segment.
-        where: the positions of the sequence in the segment, in order.
-        causal: the queries are the last of these positions, and read up to themselves; else they read all of them.
+        stored: the view of the keys and values; it has only the segment's layer.
+        where: the positions of the sequence that the segment contains, in order.
+        causal: whether the queries are the last of these positions, and each reads only up to itself. Otherwise, each
+            reads the whole segment.
     """
 
     queries: slice
@@ -123,10 +124,10 @@ class SegmentedPlan(Protocol):
 
     @property
     def lengths(self) -> Sequence[int]:
-        """Positions of each sequence, including new ones."""
+        """The number of positions of each sequence, including new ones."""
 
     def segments(self, layer: int, index: int, k: Tensor, v: Tensor) -> Iterator[Segment]:
-        """Store the new positions of sequence `index`, and yield all that each of them reads, in any order.
+        """Store the new positions of sequence `index`, and yield all keys and values that they read, in any order.
 
         A segment is valid until the next one is requested. The caller must request all segments of each layer and
         sequence, in order.
@@ -142,10 +143,10 @@ class KVCache(Protocol):
 
     @property
     def available(self) -> int:
-        """Positions that can still be stored, after dropping unused contents."""
+        """The number of positions that can still be stored, after dropping unused contents."""
 
     def touch(self) -> None:
-        """Commit the allocated memory now, while the cache is empty, and not page by page on first write.
+        """Commit the allocated memory now, while the cache is empty, instead of page by page on first write.
 
         For servers, whose memory use should be final from the start.
         """
@@ -155,17 +156,17 @@ class KVCache(Protocol):
         tokens, whose logits are needed."""
 
     def reserve(self, lease: Lease, new: int) -> bool:
-        """Reserve `new` more positions. False: the cache is full, nothing has changed, and a sequence must be
+        """Reserve `new` more positions. Returns False, and changes nothing, if the cache is full: a sequence must be
         preempted."""
 
     def fork(self, lease: Lease) -> Lease:
-        """A second sequence with the same past. Later writes of one are invisible to the other."""
+        """A second sequence with the same past. Neither sees later writes of the other."""
 
     def truncate(self, lease: Lease, length: int) -> None:
         """Forget the positions at `length` and after it."""
 
     def plan(self, leases: Sequence[Lease], counts: Sequence[int]) -> Plan | SegmentedPlan:
-        """The plan to write the new positions of each sequence (`counts`), and to read all positions. The new positions
+        """The plan to write `counts[i]` new positions of each sequence, and to read all positions. The new positions
         must have been reserved."""
 
     def advance(self, lease: Lease, tokens: Sequence[int]) -> None:

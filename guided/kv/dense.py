@@ -1,8 +1,8 @@
-"""The dense cache: contiguous tensors for each sequence, which grow by copy.
+"""The dense cache: contiguous tensors for each sequence, which are copied when they grow.
 
-Keys and values are read through a view, so nothing is gathered. Growing copies a sequence to twice the capacity,
-forking copies all of it, and sequences share nothing. Use it for few sequences. It is the simplest cache, and the
-others are tested against it.
+Keys and values are read through a view, so nothing is gathered. Growing copies a sequence into tensors of twice the
+size, forking copies it, and sequences share nothing. Use it for few sequences. It is the simplest cache, and the others
+are tested against it.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ _STEP = 256  # positions; tensors grow to multiples of it
 
 @dataclass(eq=False)
 class _Region(Lease):
-    k: Tensor = field(default_factory=lambda: torch.empty(0))  # (layers, room, kv_heads, head_dim)
+    k: Tensor = field(default_factory=lambda: torch.empty(0))  # (layers, size, kv_heads, head_dim)
     v: Tensor = field(default_factory=lambda: torch.empty(0))
 
     @property
-    def room(self) -> int:
+    def size(self) -> int:
         return int(self.k.shape[1])
 
 
 class DenseCache:
-    """Contiguous keys and values of at most `capacity` positions in all, counted when they are reserved."""
+    """Contiguous keys and values; at most `capacity` positions in total, including reserved ones."""
 
     def __init__(self, shape: CacheShape, capacity: int) -> None:
         self.shape, self._capacity, self._used_positions = shape, capacity, 0
 
     @property
     def capacity(self) -> int:
-        """Positions that fit in all."""
+        """The total number of positions."""
         return self._capacity
 
     @property
     def available(self) -> int:
-        """Positions that can still be reserved."""
+        """The number of positions that can still be reserved."""
         return self._capacity - self._used_positions
 
     def touch(self) -> None:
@@ -55,39 +55,39 @@ class DenseCache:
         return _Region(salt=salt, k=self._empty(0), v=self._empty(0))
 
     def reserve(self, lease: Lease, new: int) -> bool:
-        """Grow by copy if necessary: to twice the capacity, or to all that is available."""
+        """Grow if necessary: to twice the size, or as far as possible."""
         assert isinstance(lease, _Region)
         needed = lease.length + new
-        if needed <= lease.room:
+        if needed <= lease.size:
             return True
-        room = min(-(-max(needed, 2 * lease.room) // _STEP) * _STEP, lease.room + self.available)
-        if room < needed:
+        size = min(-(-max(needed, 2 * lease.size) // _STEP) * _STEP, lease.size + self.available)
+        if size < needed:
             return False
-        self._used_positions += room - lease.room
+        self._used_positions += size - lease.size
         for name in ("k", "v"):
             old: Tensor = getattr(lease, name)
-            new_ = self._empty(room)
-            new_[:, : lease.length] = old[:, : lease.length]
-            setattr(lease, name, new_)
+            grown = self._empty(size)
+            grown[:, : lease.length] = old[:, : lease.length]
+            setattr(lease, name, grown)
         return True
 
     def fork(self, lease: Lease) -> Lease:
-        """A copy. MemoryError: it does not fit."""
+        """A copy. Raises MemoryError if it does not fit."""
         assert isinstance(lease, _Region)
-        twin = _Region(salt=lease.salt, k=self._empty(0), v=self._empty(0))
-        if not self.reserve(twin, lease.length):
-            raise MemoryError(f"the cache has room for {self.available} positions, a copy takes {lease.length}")
-        twin.k[:, : lease.length] = lease.k[:, : lease.length]
-        twin.v[:, : lease.length] = lease.v[:, : lease.length]
-        twin.tokens = list(lease.tokens)
-        return twin
+        copy = _Region(salt=lease.salt, k=self._empty(0), v=self._empty(0))
+        if not self.reserve(copy, lease.length):
+            raise MemoryError(f"the cache has {self.available} free positions, but a copy needs {lease.length}")
+        copy.k[:, : lease.length] = lease.k[:, : lease.length]
+        copy.v[:, : lease.length] = lease.v[:, : lease.length]
+        copy.tokens = list(lease.tokens)
+        return copy
 
     def truncate(self, lease: Lease, length: int) -> None:
-        """Forget the positions at `length` and after it; the room stays."""
+        """Forget the positions at `length` and after it; their memory stays allocated."""
         lease.forget(length)
 
     def plan(self, leases: Sequence[Lease], counts: Sequence[int]) -> Plan:
-        """A plan that reads views only."""
+        """A plan in which all reads are views."""
         return _DensePlan([lease for lease in leases if isinstance(lease, _Region)], counts)
 
     def advance(self, lease: Lease, tokens: Sequence[int]) -> None:
@@ -99,13 +99,13 @@ class DenseCache:
         assert isinstance(lease, _Region)
         if not lease.closed:
             lease.closed = True
-            self._used_positions -= lease.room
+            self._used_positions -= lease.size
             lease.k = lease.v = self._empty(0)
             lease.tokens = []
 
-    def _empty(self, room: int) -> Tensor:
+    def _empty(self, size: int) -> Tensor:
         s = self.shape
-        return torch.empty((s.layers, room, s.kv_heads, s.head_dim), dtype=s.dtype, device=s.device)
+        return torch.empty((s.layers, size, s.kv_heads, s.head_dim), dtype=s.dtype, device=s.device)
 
 
 class _DensePlan:

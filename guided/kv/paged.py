@@ -3,14 +3,14 @@
 Memory is divided into blocks of `block_size` positions, and a sequence has a table of blocks. So nothing is moved when
 a sequence grows, and sequences with the same past share its blocks (reference counts). A full block is found again by
 its tokens and all tokens before it: its key is a chain of xxhash64 over token ids, as in vLLM. A hit is then compared
-with the ids and with the block before it, so that a collision of hashes never yields a wrong past. Blocks without users
-keep their contents until they are needed. The least recently used are taken first, and of one sequence the last ones.
+with the ids and with the block before it, so a hash collision never yields a wrong past. Blocks without users keep
+their contents until they are needed. The least recently used are reused first; within a sequence, the last ones first.
 
 Only one sequence writes a block. A shared block that is not full is copied before it is written (`fork`), and a block
 that others could find is removed from the index before it is overwritten (`truncate`).
 
 Source: "Efficient Memory Management for Large Language Model Serving with PagedAttention", arXiv 2309.06180; the chain
-of hashes as in vLLM's and nano-vllm's block managers. Cost: O(blocks) for a call.
+of hashes as in vLLM's and nano-vllm's block managers. Cost: O(blocks) per call.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from torch import Tensor
 
 from guided.kernels.transfer import send
 from guided.kv.cache import CacheShape, KVView, Lease
-from guided.kv.pool import SlotPool, run_of
+from guided.kv.pool import SlotPool, slice_of
 
 __all__ = ["BlockPool", "PagedCache", "PagedPlan"]
 
@@ -35,8 +35,8 @@ __all__ = ["BlockPool", "PagedCache", "PagedPlan"]
 @dataclass(eq=False, slots=True)
 class _Block:
     number: int
-    users: int = 0
-    page: _Page | None = None  # what can be found in it
+    user_count: int = 0
+    page: _Page | None = None  # the indexed contents
 
 
 @dataclass(eq=False, slots=True)
@@ -53,7 +53,7 @@ class _Page:
 @dataclass(eq=False)
 class _Table(Lease):
     blocks: list[_Block] = field(default_factory=list)
-    pages: list[_Page] = field(default_factory=list)  # of the full blocks; an equal block may be the one that is found
+    pages: list[_Page] = field(default_factory=list)  # of the full blocks; a page may be indexed under another block
 
 
 class BlockPool(SlotPool):
@@ -77,9 +77,9 @@ class PagedPlan:
     Attributes:
         k: keys, (layers, blocks, block_size, kv_heads, head_dim).
         v: values, the same shape.
-        counts: new positions of each sequence.
-        tables: the numbers of each sequence's blocks, as far as there are positions.
-        lengths: positions of each sequence, new ones included.
+        counts: the number of new positions of each sequence.
+        tables: the numbers of each sequence's blocks, up to its last position.
+        lengths: the number of positions of each sequence, including new ones.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class PagedPlan:
 
     @cached_property
     def slots(self) -> list[int]:
-        """Of the new positions, those of the first sequence first."""
+        """The slots of all new positions, sequence by sequence."""
         size = self._pool.block_size
         each = zip(self.counts, self.tables, self.lengths, strict=True)
         return [table[at // size] * size + at % size for n, table, end in each for at in range(end - n, end)]
@@ -111,9 +111,9 @@ class PagedPlan:
         return self._pool.index(self.slots)
 
     def _all(self, table: Sequence[int], length: int) -> slice | Tensor:
-        """The slots of the first `length` positions, computed by blocks: a step over long sequences is cheap."""
+        """The slots of the first `length` positions. Computed per block, so long sequences are cheap."""
         size = self._pool.block_size
-        if (run := run_of(table)) is not None:
+        if (run := slice_of(table)) is not None:
             return slice(run.start * size, run.start * size + length)
         starts = send(table, torch.int64, self._pool.k.device) * size
         return (starts.unsqueeze(1) + torch.arange(size, device=starts.device)).flatten()[:length]
@@ -123,24 +123,24 @@ class PagedCache:
     """`blocks` times `block_size` positions."""
 
     def __init__(self, shape: CacheShape, blocks: int, block_size: int = 256, *, pool: BlockPool | None = None) -> None:
-        """`pool`: the memory, of these sizes."""
+        """`pool`: existing memory of these sizes; None: allocate it."""
         self._pool, self.block_size = pool or BlockPool(shape, blocks, block_size), block_size
         self._blocks = [_Block(number) for number in range(blocks)]
-        self._unused = OrderedDict((block.number, block) for block in self._blocks)  # the next to be taken first
+        self._unused = OrderedDict((block.number, block) for block in self._blocks)  # the next one to reuse comes first
         self._pages: dict[int, _Page] = {}
 
     def touch(self) -> None:
-        """Take the memory of all blocks now."""
+        """See `KVCache`."""
         self._pool.touch()
 
     @property
     def capacity(self) -> int:
-        """Positions that fit in all."""
+        """The total number of positions."""
         return self._pool.slots
 
     @property
     def available(self) -> int:
-        """Positions of the blocks that nobody uses."""
+        """The number of positions in unused blocks."""
         return len(self._unused) * self.block_size
 
     def open(self, tokens: Sequence[int], *, keep: int = 1, salt: str = "") -> Lease:
@@ -157,13 +157,13 @@ class PagedCache:
         return table
 
     def reserve(self, lease: Lease, new: int) -> bool:
-        """Take the missing blocks, and copy the block that is written next if others use it."""
+        """Allocate the missing blocks. Copy the block that is written next if others use it."""
         assert isinstance(lease, _Table)
         if new == 0:
             return True
         missing = -(-(lease.length + new) // self.block_size) - len(lease.blocks)
         at = lease.length // self.block_size
-        shared = at < len(lease.blocks) and lease.blocks[at].users > 1
+        shared = at < len(lease.blocks) and lease.blocks[at].user_count > 1
         if max(missing, 0) + shared > len(self._unused):
             return False
         if shared:
@@ -192,7 +192,7 @@ class PagedCache:
         del lease.pages[length // self.block_size :]
 
     def plan(self, leases: Sequence[Lease], counts: Sequence[int]) -> PagedPlan:
-        """Slots of blocks."""
+        """The plan, with block tables."""
         tables, lengths = list[list[int]](), list[int]()
         for lease, count in zip(leases, counts, strict=True):
             assert isinstance(lease, _Table)
@@ -208,7 +208,7 @@ class PagedCache:
             self._publish(lease, at)
 
     def close(self, lease: Lease) -> None:
-        """Give the blocks back, the last ones to be taken first."""
+        """Release the blocks. The last ones will be reused first."""
         assert isinstance(lease, _Table)
         if not lease.closed:
             lease.closed = True
@@ -220,23 +220,23 @@ class PagedCache:
     def _take(self) -> _Block:
         _, block = self._unused.popitem(last=False)
         self._forget(block)
-        block.users = 1
+        block.user_count = 1
         return block
 
     def _use(self, block: _Block) -> None:
-        if block.users == 0:
+        if block.user_count == 0:
             del self._unused[block.number]
-        block.users += 1
+        block.user_count += 1
 
     def _release(self, block: _Block) -> None:
-        block.users -= 1
-        if block.users == 0:
+        block.user_count -= 1
+        if block.user_count == 0:
             self._unused[block.number] = block
-            if block.page is None:  # nothing to be found: taken before all that hold something
+            if block.page is None:  # not indexed: reuse it before all indexed blocks
                 self._unused.move_to_end(block.number, last=False)
 
     def _own(self, lease: _Table, at: int) -> None:
-        """Replace a block that others also use by a copy of its first positions."""
+        """Replace a shared block with a copy of its first positions."""
         old, new = lease.blocks[at], self._take()
         size, length = self.block_size, lease.length % self.block_size
         source, target = old.number * size, new.number * size
@@ -244,25 +244,25 @@ class PagedCache:
         self._release(old)
         lease.blocks[at] = new
 
-    # ---- what is known
+    # ---- the index
     def _key(self, table: _Table, tokens: tuple[int, ...]) -> int:
         first = table.pages[-1].key.to_bytes(8, "little") if table.pages else table.salt.encode()
         return xxhash.xxh64_intdigest(first + array("q", tokens).tobytes())
 
     def _find(self, table: _Table, tokens: tuple[int, ...]) -> _Page | None:
-        """The page that holds these tokens after those of the table."""
+        """The indexed page with these tokens after the table's pages, or None."""
         page = self._pages.get(self._key(table, tokens))
         before = table.pages[-1] if table.pages else None
-        same = page is not None and (page.tokens, page.salt) == (tokens, table.salt) and page.before is before
-        return page if same else None
+        is_same = page is not None and (page.tokens, page.salt) == (tokens, table.salt) and page.before is before
+        return page if is_same else None
 
     def _publish(self, table: _Table, at: int) -> None:
-        """Index a full block; of equal blocks the first one is found."""
+        """Index a full block, unless an equal block is indexed already."""
         tokens = tuple(table.tokens[at * self.block_size : (at + 1) * self.block_size])
         page = self._find(table, tokens)
         if page is None:
             key, block = self._key(table, tokens), table.blocks[at]
-            if (other := self._pages.get(key)) is not None:  # what stood before it is gone, or the hashes collide
+            if (other := self._pages.get(key)) is not None:  # its previous block is gone, or the hashes collide
                 other.block.page = None
             page = _Page(key, tokens, table.pages[-1] if table.pages else None, table.salt, block)
             block.page = self._pages[key] = page

@@ -1,7 +1,7 @@
 """Slots for keys and values: one tensor each for all sequences, addressed by slot numbers.
 
-In: numbers of slots, keys and values. Out: the keys and values stored in given slots. Consecutive slots are read
-through a view, without a copy. Memory is allocated once, when the pool is made.
+In: slot numbers, keys and values. Out: the keys and values stored in given slots. Consecutive slots are read through a
+view, without a copy. Memory is allocated once, when the pool is created.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from torch import Tensor
 from guided.kernels.transfer import send
 from guided.kv.cache import CacheShape, KVView
 
-__all__ = ["PoolPlan", "SlotPool", "run_of"]
+__all__ = ["PoolPlan", "SlotPool", "slice_of"]
 
 
 class SlotPool:
@@ -27,13 +27,13 @@ class SlotPool:
         self.slots = slots
 
     def touch(self) -> None:
-        """Take the memory now. Else the system gives it page by page, as it is first written."""
+        """Commit the memory now. Otherwise the system commits it page by page, on first write."""
         self.k.zero_()
         self.v.zero_()
 
     def index(self, slots: Sequence[int]) -> slice | Tensor:
-        """The index that addresses these slots, in order: a slice if they are consecutive, else int64."""
-        run = run_of(slots)
+        """The index of these slots, in order: a slice if they are consecutive, otherwise int64."""
+        run = slice_of(slots)
         return run if run is not None else send(slots, torch.int64, self.k.device)
 
     def copy(self, source: slice | Tensor, target: slice | Tensor) -> None:
@@ -43,7 +43,7 @@ class SlotPool:
 
 
 class PoolPlan:
-    """A plan over a pool: `new` has the slots of all new positions, `each` the slots of all positions of a sequence."""
+    """A plan over a pool. `new`: the slots of all new positions. `each`: all slots of each sequence."""
 
     def __init__(self, pool: SlotPool, new: slice | Tensor, each: Sequence[slice | Tensor]) -> None:
         self._pool, self._new = pool, new
@@ -55,8 +55,8 @@ class PoolPlan:
         self._pool.v[layer, self._new] = v
 
 
-def run_of(numbers: Sequence[int]) -> slice | None:
-    """The slice with these numbers if they are consecutive, else None."""
+def slice_of(numbers: Sequence[int]) -> slice | None:
+    """The slice with these numbers if they are consecutive, otherwise None."""
     if not numbers:
         return slice(0, 0)
     first = numbers[0]

@@ -1,18 +1,18 @@
-"""Keys and values of 8 bits in any cache: half the memory of bfloat16, a quarter of float32.
+"""8-bit keys and values in any cache: half the memory of bfloat16, a quarter of float32.
 
 A head's row of numbers is packed into integers from -127 to 127 and one float, their scale: the greatest magnitude /
 127. The float's 4 bytes follow the integers, so a packed row is a row of bytes, and a cache handles it like any other:
 it copies blocks, shares prefixes and offloads blocks without knowing about scales. Only the plan packs and unpacks rows
 (`QuantisedCache.plan`).
 
-Error: half a step (the float) for each number, and float32's rounding. The step is never below the smallest normal
-float32: rows of zeros stay zeros, rows of denormals become zeros or steps of that size. A row with an infinity or NaN
-is NaN as a whole.
+Error: half a step (the scale) per number, and the rounding of float32. The scale is never below the smallest normal
+float32: rows of zeros stay zeros, and denormal numbers become 0 or multiples of this scale. A row with an infinity or
+NaN becomes all NaN.
 
-Every query reads packed rows, including those of its own prompt. So the inner cache, prompt chunking, prefix hits and
-concurrent requests affect outputs only through the order of float additions, which on a CPU is always the same. On
-other devices a difference can grow: if the last bit of a key decides how a number is rounded, the packed number is off
-by a step, and so are the keys of later layers.
+Every query reads packed rows, even of its own prompt. So the inner cache, prompt chunking, prefix hits and concurrent
+requests affect outputs only through the order of float additions, which on a CPU is always the same. On other devices a
+difference can grow: if the last bit of a key decides how a number is rounded, the packed number differs by a whole
+step, and so the keys of later layers differ.
 
 On a CPU packed rows are read directly (attention/slots.py), in float32 and bfloat16. On CUDA, where no kernel reads
 them, and in other types, they are first unpacked to the model's type; bfloat16 rounds them once more.
@@ -29,35 +29,35 @@ from torch import Tensor
 from guided import kernels
 from guided.kv.cache import CacheShape, KVCache, KVView, Lease, Plan, Segment, SegmentedPlan
 
-__all__ = ["PackedKVView", "QuantisedCache", "pack", "quantised", "unpack"]
+__all__ = ["PackedKVView", "QuantisedCache", "pack", "packed_shape", "unpack"]
 
-_TAIL = torch.float32.itemsize  # bytes behind the numbers
-_MOST = 127
+_SCALE_BYTES = torch.float32.itemsize  # bytes of the scale, after the numbers
+_MAX = 127
 
 
 def pack(x: Tensor) -> Tensor:
     """Rows x (n, kv_heads, head_dim) as int8 (n, kv_heads, head_dim + 4)."""
-    return kernels.pack(x) if kernels.takes(x) else _pack(x)
+    return kernels.pack(x) if kernels.is_supported(x) else _pack(x)
 
 
 def _pack(x: Tensor) -> Tensor:
-    """The same in torch, for every device and type."""
+    """`pack` in torch, for every device and type."""
     x = x.float()
-    scale = (x.abs().amax(-1, keepdim=True) / _MOST).clamp_min(torch.finfo(torch.float32).tiny)
-    numbers = (x / scale).nan_to_num(0.0).round()  # where the scale is no number: 0, and 0 times that is NaN
+    scale = (x.abs().amax(-1, keepdim=True) / _MAX).clamp_min(torch.finfo(torch.float32).tiny)
+    numbers = (x / scale).nan_to_num(0.0).round()  # 0 if the scale is infinite or NaN: unpacking gives NaN
     return torch.cat((numbers.to(torch.int8), scale.view(torch.int8)), dim=-1)
 
 
 def unpack(rows: Tensor, dtype: torch.dtype) -> Tensor:
     """The numbers of packed rows (..., head_dim + 4): (..., head_dim)."""
-    size = rows.shape[-1] - _TAIL
+    size = rows.shape[-1] - _SCALE_BYTES
     scale = rows[..., size:].clone(memory_format=torch.contiguous_format).view(torch.float32)
-    return rows[..., :size].float().mul_(scale).to(dtype)  # int8 times float at once takes ten times as long
+    return rows[..., :size].float().mul_(scale).to(dtype)  # converting first is ten times as fast as int8 times float
 
 
-def quantised(shape: CacheShape) -> CacheShape:
-    """The shape of the inner cache with the packed rows."""
-    return replace(shape, head_dim=shape.head_dim + _TAIL, dtype=torch.int8)
+def packed_shape(shape: CacheShape) -> CacheShape:
+    """The shape of the inner cache, which stores packed rows."""
+    return replace(shape, head_dim=shape.head_dim + _SCALE_BYTES, dtype=torch.int8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +72,11 @@ class PackedKVView(KVView):
 
     @property
     def head_dim(self) -> int:
-        """Numbers of a head."""
-        return self.k.shape[3] - _TAIL
+        """The number of unpacked values per head."""
+        return self.k.shape[3] - _SCALE_BYTES
 
     def read(self, layer: int) -> tuple[Tensor, Tensor]:
-        """See `KVView`: copies always."""
+        """See `KVView`. Always returns copies."""
         return unpack(self.k[layer, self.slots], self.dtype), unpack(self.v[layer, self.slots], self.dtype)
 
 

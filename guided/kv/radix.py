@@ -1,13 +1,13 @@
 """The radix cache: a prefix tree over the tokens of all computed keys and values.
 
 A node of the tree has token ids and the slots of their keys and values. A sequence that begins with a path of the tree
-uses these slots and locks the path. Unlike blocks, prefixes are shared to the exact token. A sequence writes to slots
-of its own; they enter the tree when it is closed, or earlier by `publish`. When slots are needed, leaves without locks
-are dropped, the least recently used first. Locks are counted; a `Lease` gives its lock back once, even if it is closed
+uses these slots and locks the path. Unlike with blocks, prefixes are shared to the exact token. A sequence writes to
+its own slots; they enter the tree when it is closed, or earlier by `publish`. When slots are needed, unlocked leaves
+are dropped, the least recently used first. Locks are counted; a `Lease` releases its lock once, even if it is closed
 twice.
 
 Source: RadixAttention, "SGLang: Efficient Execution of Structured Language Model Programs", arXiv 2312.07104.
-Cost: O(length) for a call, and O(nodes) where slots must be freed. Slots that are not consecutive are copied when read.
+Cost: O(length) per call, and O(nodes) if slots must be freed. Slots that are not consecutive are copied when read.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ class _Node:
     parent: _Node | None
     children: dict[int, _Node] = field(default_factory=dict)
     locks: int = 0
-    used: int = 0  # when, by the cache's clock
+    used: int = 0  # last use, by the cache's clock
 
 
 @dataclass(eq=False)
 class _Path(Lease):
     slots: list[int] = field(default_factory=list)
-    owned: int = 0  # the slots from here on are the sequence's own; those before are the tree's, locked at `node`
+    first_own: int = 0  # slots before this index belong to the tree, locked at `node`; later ones to the sequence
     node: _Node | None = None
 
 
@@ -47,11 +47,11 @@ class RadixCache:
         self._free = list(range(slots))[::-1]
         self._roots: dict[str, _Node] = {}
         self._clock = 0
-        self._evictable = 0  # slots of nodes that nobody locks
+        self._evictable = 0  # slots of unlocked nodes
 
     @property
     def capacity(self) -> int:
-        """Positions that fit in all."""
+        """The total number of positions."""
         return self._pool.slots
 
     @property
@@ -60,11 +60,11 @@ class RadixCache:
         return len(self._free) + self._evictable
 
     def touch(self) -> None:
-        """Take the memory of all slots now."""
+        """See `KVCache`."""
         self._pool.touch()
 
     def open(self, tokens: Sequence[int], *, keep: int = 1, salt: str = "") -> Lease:
-        """A new sequence, with its longest prefix in the tree."""
+        """A new sequence, with its longest prefix that is in the tree."""
         node = self._root(salt)
         path = _Path(salt=salt)
         known = tokens[: max(0, len(tokens) - keep)]
@@ -72,12 +72,12 @@ class RadixCache:
             node = step
             path.tokens += node.tokens
             path.slots += node.slots
-        path.owned, path.node = path.length, node
+        path.first_own, path.node = path.length, node
         self._lock(node)
         return path
 
     def reserve(self, lease: Lease, new: int) -> bool:
-        """Take slots, dropping unlocked leaves if necessary."""
+        """Allocate slots. Drop unlocked leaves if necessary."""
         assert isinstance(lease, _Path)
         missing = lease.length + new - len(lease.slots)
         if missing > self.available:
@@ -88,7 +88,7 @@ class RadixCache:
         return True
 
     def publish(self, lease: Lease) -> None:
-        """Insert the stored positions of a running sequence into the tree, where others find them."""
+        """Insert the stored positions of a running sequence into the tree, so that others can use them."""
         assert isinstance(lease, _Path) and lease.node is not None
         node, at = self._root(lease.salt), 0
         while at < lease.length:
@@ -97,14 +97,14 @@ class RadixCache:
                 step = _Node(lease.tokens[at:], lease.slots[at : lease.length], node)
                 node.children[step.tokens[0]] = step
                 self._evictable += len(step.slots)
-            for i, slot in enumerate(step.slots, at):  # what was computed twice is kept once
-                if i >= lease.owned and lease.slots[i] != slot:
+            for i, slot in enumerate(step.slots, at):  # free the slots of positions that are in the tree already
+                if i >= lease.first_own and lease.slots[i] != slot:
                     self._free.append(lease.slots[i])
                 lease.slots[i] = slot
             node, at = step, at + len(step.tokens)
         self._lock(node)
         self._unlock(lease.node)
-        lease.node, lease.owned = node, lease.length
+        lease.node, lease.first_own = node, lease.length
 
     def fork(self, lease: Lease) -> Lease:
         """Insert the stored positions into the tree, and share them."""
@@ -113,18 +113,18 @@ class RadixCache:
         assert lease.node is not None
         self._lock(lease.node)
         stored = lease.slots[: lease.length]
-        return _Path(list(lease.tokens), lease.salt, slots=stored, owned=lease.length, node=lease.node)
+        return _Path(list(lease.tokens), lease.salt, slots=stored, first_own=lease.length, node=lease.node)
 
     def truncate(self, lease: Lease, length: int) -> None:
-        """Forget the positions at `length` and after it. What is in the tree stays there."""
+        """Forget the positions at `length` and after it. Positions in the tree stay there."""
         assert isinstance(lease, _Path)
         lease.forget(length)
-        if length < lease.owned:  # those slots are the tree's
-            del lease.slots[length : lease.owned]
-            lease.owned = length
+        if length < lease.first_own:  # these slots belong to the tree
+            del lease.slots[length : lease.first_own]
+            lease.first_own = length
 
     def plan(self, leases: Sequence[Lease], counts: Sequence[int]) -> Plan:
-        """Slots, one by one."""
+        """A plan over single slots."""
         new, each = list[int](), []
         for lease, count in zip(leases, counts, strict=True):
             assert isinstance(lease, _Path)
@@ -133,7 +133,7 @@ class RadixCache:
         return PoolPlan(self._pool, self._pool.index(new), each)
 
     def advance(self, lease: Lease, tokens: Sequence[int]) -> None:
-        """The new positions hold these tokens."""
+        """Record the tokens of the new positions."""
         lease.tokens += tokens
 
     def close(self, lease: Lease) -> None:
@@ -153,19 +153,19 @@ class RadixCache:
         return self._roots.setdefault(salt, _Node([], [], None))
 
     def _step(self, node: _Node, tokens: Sequence[int], at: int) -> _Node | None:
-        """The child that matches the tokens from `at` on; it is split if only a part of it matches."""
+        """The child that matches the tokens from `at` on, split if only its beginning matches."""
         child = node.children.get(tokens[at]) if at < len(tokens) else None
         if child is None:
             return None
-        same = 0
+        matching = 0
         for ours, theirs in zip(child.tokens, tokens[at : at + len(child.tokens)], strict=False):
             if ours != theirs:
                 break
-            same += 1
-        return child if same == len(child.tokens) else self._split(child, same)
+            matching += 1
+        return child if matching == len(child.tokens) else self._split(child, matching)
 
     def _split(self, node: _Node, length: int) -> _Node:
-        """A node for the first tokens of `node`, which becomes its child."""
+        """Split a node: a new node takes its first `length` tokens, and becomes its parent."""
         assert node.parent is not None
         head = _Node(node.tokens[:length], node.slots[:length], node.parent, locks=node.locks, used=node.used)
         node.parent.children[head.tokens[0]] = head
@@ -188,7 +188,7 @@ class RadixCache:
             node = node.parent
 
     def _evict(self, count: int) -> None:
-        """Drop leaves until so many slots are free."""
+        """Drop leaves until `count` more slots are free."""
         leaves = [(leaf.used, id(leaf), leaf) for root in self._roots.values() for leaf in _leaves(root)]
         heapq.heapify(leaves)
         while count > 0:
@@ -198,18 +198,18 @@ class RadixCache:
             self._evictable -= len(leaf.slots)
             count -= len(leaf.slots)
             del leaf.parent.children[leaf.tokens[0]]
-            if _may_go(leaf.parent):
+            if _is_evictable(leaf.parent):
                 heapq.heappush(leaves, (leaf.parent.used, id(leaf.parent), leaf.parent))
 
 
-def _may_go(node: _Node) -> bool:
+def _is_evictable(node: _Node) -> bool:
     return node.parent is not None and not node.children and node.locks == 0
 
 
 def _leaves(root: _Node) -> Iterator[_Node]:
-    open_ = [root]
-    while open_:
-        node = open_.pop()
-        open_ += node.children.values()
-        if _may_go(node):
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        stack += node.children.values()
+        if _is_evictable(node):
             yield node

@@ -1,9 +1,9 @@
-"""A cache of rows: one tensor for a batch of sequences, one row each, as in nanochat's engine.
+"""A cache for a fixed batch: one tensor with a row for each sequence, as in nanochat's engine.
 
 In: keys and values of some new positions of every row. Out: views of all stored positions, and the length of each row.
-This is the simplest cache for a fixed batch, for reading and for comparison. The engine's caches (cache.py) share
+This is the simplest cache for a fixed batch, for readers and for comparison. The engine's caches (cache.py) share
 memory between changing sequences. Memory is allocated when the first keys are inserted, in their type and on their
-device, and grows by copy to a multiple of 1,024 positions. (`resize_` on a middle axis, as in older versions of
+device. It grows to multiples of 1,024 positions by copying. (`resize_` on a middle axis, as in older versions of
 nanochat, scrambles the heads.)
 """
 
@@ -23,13 +23,13 @@ class RowCache:
     Attributes:
         k_cache: (layers, rows, positions, kv_heads, head_dim); None until something is inserted.
         v_cache: the same.
-        cache_seqlens: int32 (rows,): how much each row holds.
+        cache_seqlens: int32 (rows,), the length of each row.
     """
 
     def __init__(self, layers: int, rows: int, kv_heads: int, head_dim: int, *, positions: int = 0) -> None:
-        """`positions`: how many are taken at first."""
+        """`positions`: how many are allocated at first."""
         self.layers, self.rows, self.kv_heads, self.head_dim = layers, rows, kv_heads, head_dim
-        self._least = positions
+        self._initial_positions = positions
         self.k_cache: Tensor | None = None
         self.v_cache: Tensor | None = None
         self.cache_seqlens = torch.zeros(rows, dtype=torch.int32)
@@ -37,7 +37,7 @@ class RowCache:
     @property
     def positions(self) -> int:
         """The capacity of each row without growing."""
-        return self._least if self.k_cache is None else self.k_cache.shape[2]
+        return self._initial_positions if self.k_cache is None else self.k_cache.shape[2]
 
     def reset(self) -> None:
         """Empty all rows; keep the memory."""
@@ -47,15 +47,15 @@ class RowCache:
         """The length of a row; without `row`, the common length of all rows.
 
         Raises:
-            ValueError: the rows differ.
+            ValueError: the rows have different lengths.
         """
         lengths = sorted(set(self.cache_seqlens.tolist() if row is None else self.cache_seqlens[[row]].tolist()))
         if len(lengths) != 1:
-            raise ValueError(f"the rows hold {lengths} positions: name one of them")
+            raise ValueError(f"the rows have different lengths {lengths}: pass the row")
         return int(lengths[0])
 
     def get_layer_cache(self, layer: int) -> tuple[Tensor, Tensor]:
-        """Keys and values of a layer, views: (rows, positions, kv_heads, head_dim).
+        """Views of the keys and values of a layer: (rows, positions, kv_heads, head_dim).
 
         Raises:
             ValueError: nothing was inserted yet.
@@ -65,15 +65,15 @@ class RowCache:
         return self.k_cache[layer], self.v_cache[layer]
 
     def insert_kv(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """Write (rows, n, kv_heads, head_dim) after what each row holds; views of all up to the longest row's end.
+        """Append (rows, n, kv_heads, head_dim) to each row. Returns views of all rows, up to the end of the longest.
 
-        The rows are not longer until `advance`, which follows the last layer.
+        The lengths change only with `advance`, after the last layer.
         """
         new = k.shape[1]
         if k.shape != v.shape or k.shape != (self.rows, new, self.kv_heads, self.head_dim):
             raise ValueError(f"keys {tuple(k.shape)} and values {tuple(v.shape)} do not fit the cache")
         end = int(self.cache_seqlens.max()) + new
-        self._make_room(end, k)
+        self._grow_to(end, k)
         keys, values = self.get_layer_cache(layer)
         at = self.cache_seqlens.long().unsqueeze(1) + torch.arange(new)
         row = torch.arange(self.rows).unsqueeze(1)
@@ -81,14 +81,14 @@ class RowCache:
         return keys[:, :end], values[:, :end]
 
     def advance(self, new: int | Tensor) -> None:
-        """The rows hold so many positions more, all of them as many or each its own (rows,)."""
+        """Add to the lengths of the rows: one number for all, or one for each, (rows,)."""
         self.cache_seqlens += torch.as_tensor(new, dtype=torch.int32)
 
     def prefill(self, other: RowCache) -> None:
-        """Copy the contents of another cache. A single row of it is copied to all rows.
+        """Copy the contents of another cache. If that has a single row, copy it to all rows.
 
         Raises:
-            ValueError: this one is not empty, shapes differ, or its memory is taken and too small.
+            ValueError: this cache is not empty, the shapes differ, or its allocated memory is too small.
         """
         mine, theirs = ((c.layers, c.kv_heads, c.head_dim) for c in (self, other))
         if mine != theirs or other.rows not in (1, self.rows):
@@ -99,22 +99,22 @@ class RowCache:
         if self.k_cache is not None and self.positions < length:
             raise ValueError(f"{length} positions do not fit into {self.positions}")
         if other.k_cache is not None and other.v_cache is not None:
-            self._make_room(length, other.k_cache)
+            self._grow_to(length, other.k_cache)
             assert self.k_cache is not None and self.v_cache is not None
-            self.k_cache[:, :, :length] = other.k_cache[:, :, :length]  # its slack stays behind
+            self.k_cache[:, :, :length] = other.k_cache[:, :, :length]  # only the used part
             self.v_cache[:, :, :length] = other.v_cache[:, :, :length]
         self.cache_seqlens[:] = other.cache_seqlens
 
-    def _make_room(self, positions: int, like: Tensor) -> None:
+    def _grow_to(self, positions: int, like: Tensor) -> None:
         """Allocate memory for `positions` of each row, and copy the contents."""
         if self.k_cache is not None and positions <= self.positions:
             return
-        room = max(self._least, positions)
-        if room > self._least:
-            room = -(-room // _STEP) * _STEP
-        shape = (self.layers, self.rows, room, self.kv_heads, self.head_dim)
+        size = max(self._initial_positions, positions)
+        if size > self._initial_positions:
+            size = -(-size // _STEP) * _STEP
+        shape = (self.layers, self.rows, size, self.kv_heads, self.head_dim)
         old = self.k_cache, self.v_cache
-        self.k_cache, self.v_cache = like.new_zeros(shape), like.new_zeros(shape)  # what is masked must be a number
+        self.k_cache, self.v_cache = like.new_zeros(shape), like.new_zeros(shape)  # masked values must not be NaN
         for before, after in zip(old, (self.k_cache, self.v_cache), strict=True):
             if before is not None:
                 after[:, :, : before.shape[2]] = before

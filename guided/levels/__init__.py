@@ -1,11 +1,11 @@
-"""Guided decoding of a character model in three levels, each small enough to read at a sitting.
+"""A tutorial on guided decoding of a character model, in three levels that are each short enough for one sitting.
 
-masks.py      the one new step, and level 1: a fixed mask for each position
-fsm.py        level 2: a state machine, by hand, in plain Python
+masks.py      the mask, which is the only new step, and level 1: a fixed mask for each position
+fsm.py        level 2: a finite state machine, written by hand in plain Python
 generate.py   the loop: query, mask, sample, advance
-patterns.py   level 3: a pattern compiles into such a machine, which is the toolkit's own core
-formats.py    what Shakespeare's lines look like: a pattern, and a play as a regular expression
-reader.py     where the logits come from, which is of no concern to any of these
+patterns.py   level 3: the library's own core compiles a pattern to such a machine
+formats.py    formats of Shakespeare's lines: a pattern, and a play as a regular expression
+reader.py     computes the logits; the other modules do not depend on how it does that
 """
 
 from guided.packages import importing

@@ -1,18 +1,18 @@
-r"""What Shakespeare's lines look like: a pattern for level 3, and a play as a regular expression for the engine.
+r"""Formats of Shakespeare's lines: a pattern for level 3, and a play as a regular expression for the engine.
 
-`NAME_LINE` is a name in capitals, a colon and some letters, the format of the first lessons. `PLAY_SCRIPT` is how the
-text that the character model has learned is laid out, somewhat tidied:
+`NAME_LINE` is a name in capitals, a colon, a space, small letters and a newline. `PLAY_SCRIPT` is the layout of the
+text on which the character model was trained, slightly simplified:
 
     KING HENRY:                     a name of one or two words in capitals
-    What says my lord, to-day?      lines of words; what stands between them is a space, or a pause, or the end of a
-    I'll stay; 'tis late.           sentence, after which comes a capital; a speech ends with a sentence
+    What says my lord, to-day?      lines of words. Between words: a space, possibly after a pause such as a comma.
+    I'll stay; 'tis late.           A sentence begins with a capital. A speech ends with the end of a sentence
 
     ANNE:                           an empty line between speeches
     Ay.
 
-It is written from its parts, as any regular expression of some length should be. Lengths are bounded where a model
-might lose its way: letters of a word, words of a line, lines of a speech. How many speeches there are is left to the
-budget (`max_tokens`), in which the engine completes the last one.
+The expression is built from named parts, which is advisable for any long regular expression. Lengths are bounded where
+a model might not stop: letters of a word, words of a line, lines of a speech. Only the budget (`max_tokens`) limits the
+number of speeches, and the engine completes the last speech within it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["NAME_LINE", "PLAY_SCRIPT"]
 NAME_LINE: Final = [("UPPER", "+"), (":", "1"), (" ", "1"), ("LOWER", "+"), ("\n", "1")]
 
 _NAME = r"[A-Z]{2,12}(?: [A-Z]{2,12})?"
-_REST = r"(?:['-][a-z]{1,12}){0,2}"  # of "to-day", "I'll"
+_REST = r"(?:['-][a-z]{1,12}){0,2}"  # the end of "to-day" and "I'll"
 _CAPITALISED = rf"'?(?:[IOA]|[A-Z][a-z]{{1,13}}){_REST}"
 _WORD = rf"'?(?:[IOA]|[A-Z]?[a-z]{{1,13}}){_REST}"
 _PAUSE, _STOP = r"(?:[,;:]|--)", r"[.!?]"

@@ -1,26 +1,26 @@
 r"""Level 2: a finite state machine, written by hand. Plain Python: sets and dictionaries, no tensors.
 
-A state is a place in the format, and an edge from it says which tokens lead where. `UPPER+: LOWER+\n` has six states:
+A state is a position in the format, and its edges say which token leads to which state. `UPPER+: LOWER+\n` has six
+states:
 
-    0 --[A-Z]--> 1     "+" is one or more: an edge that must be taken,
-    1 --[A-Z]--> 1     and a loop that may be
+    0 --[A-Z]--> 1     "+" means one or more: an edge that must be taken,
+    1 --[A-Z]--> 1     and a loop that may be taken
     1 --[:]----> 2
     2 --[ ]----> 3
     3 --[a-z]--> 4
     4 --[a-z]--> 4
     4 --[\n]---> 5     5 accepts
 
-What may come next is what is on the edges of the current state. Three things are easy to get wrong:
+The tokens on the edges of the current state are allowed next. Three things are easy to get wrong:
 
-* Two edges of a state with a token in common, as `UPPER+` and then an 'A' by hand would have it. Which is taken? If
-  always the first, the machine stays in its loop and never ends. So such an edge is refused here; level 3 computes the
-  machine in which each token leads to one state.
-* A state that accepts and can still go on, as after `LOWER+` at the end. To stop where it first accepts would mean one
-  letter, always. It may end there: an end token (`end_tokens`) is allowed besides the letters.
-* Running out of tokens on the way. With `max_tokens=n` only those tokens are allowed after which n - 1 more can
-  still reach an accepting state.
+* Two edges of a state share a token, as for `UPPER+` followed by 'A'. If the machine always took the first edge, it
+  would stay in the loop and never end. So such an edge is refused here. Level 3 computes a machine in which each token
+  leads to one state.
+* A state accepts, but the output may also continue, as after `LOWER+` at the end. If the output always ended at the
+  first accepting state, it would have one letter. So an end token (`end_tokens`) is allowed in addition to the letters.
+* The tokens run out too early. With `max_tokens=n`, a token is allowed only if n - 1 more tokens can complete the text.
 
-A finite state machine counts nothing: brackets that must close again need a stack, which level 3's core has.
+A finite state machine cannot count: nested brackets need a stack, which the core of level 3 has.
 """
 
 from __future__ import annotations
@@ -34,36 +34,38 @@ __all__ = ["FSM", "GuidedFSM"]
 
 
 class FSM(Protocol):
-    """What the loop (generate.py) asks of a machine."""
+    """The interface of a machine for the loop (generate.py)."""
 
     @property
     def end_tokens(self) -> Collection[int]:
-        """Ids that end the output where it is complete, and are no part of it."""
+        """Ids that end a complete output, and are not a part of it."""
 
     def allowed_tokens(self, max_tokens: int | None = None) -> set[int]:
-        """What may come next; with a budget (of text, the end token is free): what leaves a way to the end.
+        """The ids that may come next. With a budget: those after which the output can be completed within it.
+
+        The budget does not include the end token.
 
         Raises:
-            BudgetError: nothing does.
+            BudgetError: no output fits into the budget.
         """
 
     def advance(self, token: int) -> bool:
-        """Take a token. False: it is not allowed, nothing has changed."""
+        """Accept a token. Returns False if it is not allowed; the state is then unchanged."""
 
     def is_complete(self) -> bool:
-        """The output may end here."""
+        """Whether the output may end here."""
 
     def reset(self) -> None:
-        """Back to the start."""
+        """Return to the start."""
 
 
 class GuidedFSM:
-    """See the module.
+    """See the module docstring.
 
     Attributes:
         transitions: state -> {token: next state}.
-        accept_states: where the output is complete.
-        current_state: None once an end token was taken.
+        accept_states: the states in which the output is complete.
+        current_state: None after an end token.
     """
 
     def __init__(self, end_tokens: Collection[int] = ()) -> None:
@@ -73,16 +75,16 @@ class GuidedFSM:
         self.current_state: int | None = 0
 
     def add_transition(self, from_state: int, token_set: Collection[int], to_state: int) -> None:
-        """An edge for each token. ValueError: a token leads elsewhere already, or ends the output."""
+        """Add an edge for each token. ValueError: a token already leads elsewhere, or ends the output."""
         edges = self.transitions.setdefault(from_state, {})
         for token in sorted(token_set):
             if edges.get(token, to_state) != to_state or token in self.end_tokens:
                 other = "the end" if token in self.end_tokens else f"state {edges[token]}"
-                raise ValueError(f"token {token} would lead from state {from_state} to {to_state} and to {other}")
+                raise ValueError(f"token {token} would lead from state {from_state} to both {to_state} and {other}")
         edges |= dict.fromkeys(token_set, to_state)
 
     def allowed_tokens(self, max_tokens: int | None = None) -> set[int]:
-        """The tokens on the edges of this state, and the end tokens where it accepts."""
+        """The tokens on the edges of the current state, and the end tokens if it accepts."""
         if self.current_state is None:
             return set()
         edges = self.transitions.get(self.current_state, {})
@@ -97,7 +99,7 @@ class GuidedFSM:
         return {*edges, *(self.end_tokens if self.is_complete() else ())}
 
     def advance(self, token: int) -> bool:
-        """Take a token. False: it is not allowed, nothing has changed."""
+        """Accept a token. Returns False if it is not allowed; the state is then unchanged."""
         if token not in self.allowed_tokens():
             return False
         assert self.current_state is not None
@@ -105,15 +107,15 @@ class GuidedFSM:
         return True
 
     def is_complete(self) -> bool:
-        """In an accepting state, or ended."""
+        """Whether the state accepts, or an end token has been read."""
         return self.current_state is None or self.current_state in self.accept_states
 
     def reset(self) -> None:
-        """Back to state 0."""
+        """Return to state 0."""
         self.current_state = 0
 
     def _distances(self) -> dict[int, int]:
-        """The fewest tokens from each state to an accepting one: breadth first, backwards."""
+        """The least number of tokens from each state to an accepting one: a backward breadth-first search."""
         least = dict.fromkeys(self.accept_states, 0)
         front, steps = self.accept_states, 0
         while front:

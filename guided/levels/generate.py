@@ -1,13 +1,13 @@
-"""The loop of levels 2 and 3: query the machine, mask, sample, advance; stop where nothing more can come.
+"""The loop of levels 2 and 3: query the machine, mask, sample, advance. It stops when nothing more can follow.
 
-The machine is asked what may come next and told what came. It runs beside the model and neither knows of the other: the
-model's next logits are the same whether a mask was laid on the last ones or not. What a constraint costs follows from
-that. Where one token is allowed, the model has no say; the fewer are allowed, the more of its probability is cut away,
-and the stranger is, to the model, the text it goes on from.
+The machine runs beside the model, and neither knows the other: the model's logits depend only on the tokens so far, and
+not on any mask. This explains the cost of a constraint. If only one token is allowed, the model has no choice. The
+fewer tokens are allowed, the more of the model's probability is removed, and the less likely is the text that it then
+has to continue.
 
-A loop that ends after n tokens may end in the middle of a line, and then the format does not hold. So either the budget
-is the machine's business, too (`within_budget`, the default: complete after n tokens, or refused before the first one),
-or the result says that it is not complete.
+A loop that ends after n tokens may end in the middle of a line, and then the output violates the format. So there are
+two options: the machine respects the budget (`within_budget`, the default: the output is complete after n tokens, or
+refused before the first one), or the result says that the output is incomplete.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ __all__ = ["Generated", "generate_guided"]
 
 
 class Generated(NamedTuple):
-    """What came out.
+    """The result.
 
     Attributes:
-        idx: the prompt and the output, (1, T). An end token is no part of it.
-        complete: the output is one of the format; False: the budget ended in the middle of it.
-        ending: what ended it: the format (nothing could follow), an end token, or the budget.
+        idx: the prompt and the output, (1, T), without an end token.
+        complete: whether the output satisfies the format; False if the budget ended in the middle of it.
+        ending: what ended the output: the format (nothing could follow), an end token, or the budget.
     """
 
     idx: Tensor
@@ -46,23 +46,23 @@ def generate_guided(
     within_budget: bool = True,
     choose: Choose = sample,
 ) -> Generated:
-    """Go on from `idx`, (1, T), as the machine allows.
+    """Continue `idx`, (1, T), as the machine allows.
 
     Args:
         model: see masks.py.
-        fsm: is put back to its start first.
-        max_new_tokens: of the output at most.
-        within_budget: allow only what can still be completed in time. False: whatever the format allows, and the
-            result says whether it was completed.
+        fsm: the machine, which is reset first.
+        max_new_tokens: the maximum number of tokens of the output.
+        within_budget: allow only tokens after which the output can be completed in time. False: allow all tokens that
+            the format allows; the result says whether the output is complete.
         choose: `sample` or `greedy`.
 
     Raises:
-        BudgetError: with `within_budget`, where not even the shortest output fits.
-        ValueError: more than one sequence (a machine follows one; `Engine.generate_batch` runs many), or a state from
-            which nothing is allowed.
+        BudgetError: with `within_budget`, if not even the shortest output fits.
+        ValueError: there is more than one sequence (a machine follows one; `Engine.generate_batch` runs many), or a
+            state allows nothing.
     """
     if idx.ndim != 2 or idx.shape[0] != 1:
-        raise ValueError(f"idx is (1, T), not {tuple(idx.shape)}: one machine follows one sequence")
+        raise ValueError(f"idx must have the shape (1, T), not {tuple(idx.shape)}: a machine follows one sequence")
     fsm.reset()
     for left in range(max_new_tokens, -1, -1):
         allowed = fsm.allowed_tokens(left if within_budget else None)  # query

@@ -1,18 +1,18 @@
-"""The one step that makes decoding guided, and level 1: a mask for each position, fixed before the first token.
+"""The one step that makes decoding guided, and level 1: a mask for each position, fixed in advance.
 
-Ordinary decoding is: logits, softmax, sample. Guided decoding puts one step between the first two. The logit of each
-token that the output may not go on with becomes -inf, and softmax makes a probability of 0 of it:
+Ordinary decoding computes logits, applies softmax, and samples. Guided decoding inserts one step after the first: the
+logit of each token that may not come next becomes -inf, so softmax gives it the probability 0:
 
-    logits = model(idx)                          # (B, V): the model knows of no constraint
+    logits = model(idx)                          # (B, V): the model does not know the constraint
     logits = apply_token_mask(logits, allowed)   # the only new line
     idx = torch.cat((idx, sample(logits)), dim=1)
 
-The odds among the tokens that are left stay as they were: if 'e' was three times as likely as 't', it still is. What is
-gone is the probability of the others, all of it. Forward pass, cache and attention are not touched, so it does not
-matter where the logits come from (reader.py).
+The odds among the remaining tokens stay the same: if 'e' was three times as likely as 't', it still is. Only the
+probability of the other tokens is lost. The forward pass, the cache and attention do not change, so it does not matter
+how the logits are computed (reader.py).
 
-`idx` is (B, T), int64: the ids read so far, a row for each sequence. A model is anything that makes of it the logits of
-the next token, (B, V).
+`idx` is (B, T), int64: the ids read so far, with a row for each sequence. A model is any function that returns the
+logits of the next token, (B, V), for `idx`.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ Choose: TypeAlias = Callable[[Tensor], Tensor]
 def build_char_classes(stoi: Mapping[str, int]) -> dict[str, set[int]]:
     """The ids of each class of characters, for a vocabulary {character: id}.
 
-    A newline ends a line and a space parts two words, so each is a class of its own, not white space, nor PUNCT. For
-    the 65 characters of Tiny Shakespeare: UPPER 26, LOWER 26, DIGIT 1 (the 3), NEWLINE 1, SPACE 1, PUNCT 10, LETTER 52,
+    A newline ends a line and a space separates words, so each is a separate class, and not in PUNCT. For the 65
+    characters of Tiny Shakespeare: UPPER 26, LOWER 26, DIGIT 1 (the 3), NEWLINE 1, SPACE 1, PUNCT 10, LETTER 52,
     ANY 65. A class without characters is empty.
     """
     classes: dict[str, set[int]] = {name: set() for name in ("UPPER", "LOWER", "DIGIT", "NEWLINE", "SPACE", "PUNCT")}
@@ -59,13 +59,13 @@ def _class_of(char: str) -> str:
 
 
 def apply_token_mask(logits: Tensor, allowed: Collection[int]) -> Tensor:
-    """The logits (..., V) with -inf at each id that is not allowed.
+    """The logits (..., V) with -inf for each id that is not allowed.
 
     Raises:
-        ValueError: nothing is allowed (softmax would make NaN of it), or an id is none of the logits.
+        ValueError: nothing is allowed (softmax would return NaN), or an id is out of range.
     """
     if not allowed:
-        raise ValueError("no token is allowed: the constraint has no way on from here")
+        raise ValueError("no token is allowed: the constraint cannot continue from here")
     size = logits.shape[-1]
     if wrong := [token for token in allowed if not 0 <= token < size]:
         raise ValueError(f"the id {wrong[0]} is allowed, but there are {size} logits")
@@ -75,7 +75,7 @@ def apply_token_mask(logits: Tensor, allowed: Collection[int]) -> Tensor:
 
 
 def sample(logits: Tensor) -> Tensor:
-    """A token for each row, drawn by its probability: (B, V) -> (B, 1). `torch.manual_seed` makes it repeatable."""
+    """A token for each row, drawn from its distribution: (B, V) -> (B, 1). `torch.manual_seed` makes it repeatable."""
     return torch.multinomial(torch.softmax(logits, dim=-1), num_samples=1)
 
 
@@ -89,8 +89,8 @@ def generate_guided_static(
 ) -> Tensor:
     """Level 1: token i of the output is one of masks[i]. (B, T) -> (B, T + len(masks)).
 
-    Five lower-case letters and a newline are `[classes["LOWER"]] * 5 + [classes["NEWLINE"]]`. What this cannot say is
-    "one or more letters": which mask comes next would depend on what was written. That takes a state (fsm.py).
+    Five lower-case letters and a newline are `[classes["LOWER"]] * 5 + [classes["NEWLINE"]]`. Fixed masks cannot
+    express "one or more letters": the next mask would depend on the output so far, which requires a state (fsm.py).
     """
     for allowed in masks:
         logits = apply_token_mask(model(idx), allowed)

@@ -2,20 +2,21 @@ r"""Level 3: the machine is compiled from a pattern, a list of (class or charact
 
     [("UPPER", "+"), (":", "1"), (" ", "1"), ("LOWER", "+"), ("\n", "1")]
 
-To walk the list and to emit an edge for "1", an edge and a loop for "+", is a compiler of ten lines, and wrong where
-neighbours overlap: in [("UPPER", "+"), ("A", "1")] an 'A' may be one more of the first or the last, and only what
-follows will tell. A machine that is in one state at a time must be in "either of both", which is a state of its own:
+A simple compiler of ten lines could create an edge for each "1", and an edge and a loop for each "+". It would be wrong
+if adjacent elements overlap: in [("UPPER", "+"), ("A", "1")], an 'A' may belong to the first element or be the last
+letter, and only the following text decides. A machine that is in one state at a time needs a separate state for "either
+of the two":
 
-    0 --[A-Z]--> 1                  one letter or more, the last is no 'A' that could be the end
-    1 --[A]----> 2                  2 accepts, and goes on like 1
+    0 --[A-Z]--> 1                  one or more letters; the last one is not an 'A' that could be the end
+    1 --[A]----> 2                  2 accepts, and continues like 1
     1 --[B-Z]--> 1
     2 --[A]----> 2
     2 --[B-Z]--> 1
 
-That is the subset construction, and the toolkit's compiler does it: a pattern is a regular language, and this is the
-whole way down which a JSON Schema goes, too. `CompiledFSM` shows it as a machine with level 2's methods; ids go in
-and sets of ids come out, while inside there are bytes, a bitmask of 32 tokens a word, and distances to the end for
-the budget (`GrammarMatcher`). Any compiled grammar can be looked at in this way, recursive ones among them.
+This is the subset construction, which the library's compiler does. A pattern is a regular language, and is compiled in
+the same way as a JSON Schema. `CompiledFSM` wraps the result as a machine with the methods of level 2. Its methods take
+ids and return sets of ids. Internally, there are bytes, a bitmask with 32 tokens per word, and distances to the end for
+the budget (`GrammarMatcher`). Any compiled grammar can be wrapped in this way, including recursive ones.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ __all__ = ["CompiledFSM", "compile_pattern"]
 
 
 class CompiledFSM:
-    """A compiled grammar as a machine, see `fsm.FSM`."""
+    """A compiled grammar as a machine; see `fsm.FSM`."""
 
     def __init__(self, grammar: CompiledGrammar) -> None:
         self.grammar, self.end_tokens = grammar, grammar.vocabulary.eos_token_ids
@@ -41,29 +42,29 @@ class CompiledFSM:
         self._bitmask = allocate_token_bitmask(1, grammar.vocabulary.size)
 
     def allowed_tokens(self, max_tokens: int | None = None) -> set[int]:
-        """What may come next; with a budget: what leaves a way to the end.
+        """The ids that may come next. With a budget: those after which the output can be completed within it.
 
         Raises:
-            BudgetError: nothing does.
+            BudgetError: no output fits into the budget.
         """
         if self._matcher.is_terminated():
             return set()
-        budget = None if max_tokens is None else max_tokens + 1  # the core counts the end token, here it is free
+        budget = None if max_tokens is None else max_tokens + 1  # the core counts the end token, `max_tokens` does not
         if budget is not None and (needed := self._matcher.min_tokens_to_finish()) > budget:
             raise BudgetError(needed - 1, budget - 1)
         self._matcher.fill_next_token_bitmask(self._bitmask, max_tokens=budget)
         return {token for token in allowed_tokens(self._bitmask) if token < self.grammar.vocabulary.size}
 
     def advance(self, token: int) -> bool:
-        """Take a token. False: it is not allowed, nothing has changed. After an end nothing is, not even another."""
+        """Accept a token. Returns False if it is not allowed; the state is then unchanged. Nothing follows an end."""
         return not self._matcher.is_terminated() and self._matcher.accept_token(token)
 
     def is_complete(self) -> bool:
-        """The output may end here, or has ended."""
+        """Whether the output may end here, or has ended."""
         return self._matcher.is_accepting() or self._matcher.is_terminated()
 
     def reset(self) -> None:
-        """Back to the start."""
+        """Return to the start."""
         self._matcher.reset()
 
 
@@ -77,13 +78,13 @@ def compile_pattern(
     """The machine of a pattern over a vocabulary of characters.
 
     Args:
-        pattern_elements: pairs of a class's name or a character, and "1" or "+".
-        char_classes: name -> ids, see `build_char_classes`; empty ones are not known.
+        pattern_elements: pairs of a class name or a character, and "1" or "+".
+        char_classes: name -> ids, as from `build_char_classes`; a pattern cannot name empty classes.
         stoi: character -> id.
-        end_tokens: ids that may end the output where it is complete.
+        end_tokens: ids that may end a complete output.
 
     Raises:
-        SpecError: an element is no such pair, or a character that the vocabulary lacks, with its place.
+        SpecError: an element is not such a pair, or the vocabulary lacks a character. The error has a JSON Pointer.
     """
     itos = {token: char for char, token in stoi.items()}
     classes = {name: [itos[token] for token in sorted(ids)] for name, ids in char_classes.items() if ids}

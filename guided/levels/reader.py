@@ -1,9 +1,10 @@
-"""Where the logits come from: a model of the toolkit, its cache, and how much it reads at once.
+"""Computes the logits: with a model of the library, its cache, and a choice of how much to read at once.
 
-Guided decoding does not look behind the logits. A `Reader` makes them in any of these ways, and none of the other
-files here would notice: all is computed anew for each token (`remember=False`), or keys and values are kept and only
-what is new is read (the default); they are kept in contiguous tensors or in blocks (`cache`); a long prompt passes in
-one forward pass or in several (`chunk`); the weights are floats or integers of 4 bits (`model`).
+Guided decoding does not depend on how the logits are computed. A `Reader` can compute them in several ways, and the
+other modules here work with all of them. It computes everything again for each token (`remember=False`), or keeps keys
+and values and reads only new tokens (the default). The keys and values are in contiguous tensors or in blocks
+(`cache`). A long prompt is read in one forward pass or in several (`chunk`). The weights are floats or 4-bit integers
+(`model`).
 """
 
 from __future__ import annotations
@@ -32,16 +33,16 @@ class Reader:
         c = model.config
         self.model, self.chunk, self.remember = model, chunk or c.context, remember
         shape = CacheShape(c.layers, c.kv_heads, c.head_dim, model.dtype, model.device)
-        self.cache = DenseCache(shape, 1 << 20) if cache is None else cache  # it grows as it is used
-        self.read = 0  # tokens in all, for measurements
+        self.cache = DenseCache(shape, 1 << 20) if cache is None else cache  # it grows on demand
+        self.read = 0  # the total number of tokens read, for measurements
         self._leases: list[Lease] = []
 
     @torch.inference_mode()
     def __call__(self, idx: Tensor) -> Tensor:
-        """Read what is new of each row, and score what may come next."""
+        """Read the new tokens of each row, and return the logits of the next token."""
         rows: list[list[int]] = idx.tolist()
         if idx.shape[1] > self.model.config.context:
-            raise ValueError(f"{idx.shape[1]} tokens, but the model reads {self.model.config.context}")
+            raise ValueError(f"{idx.shape[1]} tokens, but the model's context is {self.model.config.context}")
         while len(self._leases) > len(rows):
             self.cache.close(self._leases.pop())
         while len(self._leases) < len(rows):
@@ -55,16 +56,16 @@ class Reader:
         return self.model.logits(hidden)
 
     def _count_reusable(self, lease: Lease, row: Sequence[int]) -> int:
-        """How many of the first tokens need not be read again; the last one always is."""
+        """The number of leading tokens that need not be read again. The last token is always read."""
         same = takewhile(lambda pair: pair[0] == pair[1], zip(lease.tokens, row[:-1], strict=False))
         return sum(1 for _ in same) if self.remember else 0
 
     def _step(self, chunks: list[list[int]]) -> Tensor:
-        """One forward pass over the next chunk of each row, all as long: hidden states at their ends, (B, dim)."""
+        """One forward pass over chunks of equal length, one per row. Returns their last hidden states, (B, dim)."""
         count, start, device = len(chunks[0]), self._leases[0].length, self.model.device
         counts = [count] * len(chunks)
         if not all(self.cache.reserve(lease, count) for lease in self._leases):
-            raise MemoryError(f"no room for {len(chunks)} x {count} more tokens in the cache")
+            raise MemoryError(f"the cache has no space for {len(chunks)} x {count} more tokens")
         plan = self.cache.plan(self._leases, counts)
         attend = step_attention(plan, counts, capped=caps_scores(self.model.config))
         tokens = torch.tensor(chunks, device=device).flatten()

@@ -1,4 +1,4 @@
-"""Changes to logits before sampling."""
+"""Masks logits before sampling."""
 
 from guided.logits.apply import apply_token_bitmask_inplace
 

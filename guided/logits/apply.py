@@ -1,15 +1,15 @@
-"""Apply a token bitmask to logits: the logit of each token that is not allowed becomes -inf, in place.
+"""Applies a token bitmask to logits: the logit of each forbidden token becomes -inf, in place.
 
 In: logits, (vocab,) or (batch, vocab), of a floating type, in numpy or torch, on any device; a bitmask, int32, (words,)
 or (batch, words), numpy or torch, bit `id % 32` of word `id // 32` (least significant first), 1 = allowed. Logits at
-ids past the bitmask's last word (padded heads) are masked too, never left open.
+ids beyond the bitmask's last word (padded heads) are masked, too.
 
-On a CPU a table widens the bits (one octet -> eight words), which are then blended into the bit patterns of the logits.
-This has no branches and is the same code for every width of float: 49,152 logits take 40 us, where `masked_fill` takes
-230 on a mixed mask. On CUDA one Triton kernel masks all rows (apply_triton.py). On other devices, and without Triton,
-the packed words are expanded on the device.
+On a CPU a table widens the bits (one octet -> eight integers), which are then blended into the bit patterns of the
+logits. This has no branches and is the same code for every width of float: 49,152 logits take 40 us, compared with 230
+us for `masked_fill` on a mixed mask. On CUDA one Triton kernel masks all rows (apply_triton.py). On other devices, and
+without Triton, the packed words are expanded on the device.
 
-A row without any allowed token, such as a finished row of a batch, becomes all -inf. Its caller must not sample from it
+A row without any allowed token, such as a finished row of a batch, becomes all -inf. The caller must not sample from it
 (guided.sampling refuses). This module does not import torch; it uses torch only if the caller passes a tensor.
 """
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["apply_token_bitmask_inplace"]
 
-_CHUNK: Final = 1 << 14  # logits at a time, so that intermediate arrays stay in the cache and need no new pages
+_CHUNK: Final = 1 << 14  # logits at a time, so intermediate arrays stay in the cache and need no new pages
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -44,13 +44,13 @@ def apply_token_bitmask_inplace(
     Args:
         logits: changed in place.
         bitmask: one row for each row of the logits; an array with one dimension is one row.
-        indices: the rows to mask, with the same index in both arrays; other rows are not changed. None: all rows, of
-            which both arrays must then have the same number.
+        indices: the rows to mask, with the same index in both arrays; other rows do not change. None: all rows; both
+            arrays must then have the same number of rows.
 
     Raises:
-        TypeError: logits or bitmask are no arrays, or of the wrong dtype.
-        ValueError: the shapes do not fit, or the bitmask has more ids than there are logits.
-        IndexError: an index is outside of the rows.
+        TypeError: logits or bitmask are not arrays, or have the wrong dtype.
+        ValueError: the shapes do not match, or the bitmask has more ids than there are logits.
+        IndexError: an index is out of range.
     """
     logits_torch, bitmask_torch = _is_torch(logits), _is_torch(bitmask)
     if not (logits_torch or isinstance(logits, np.ndarray)) or not (bitmask_torch or isinstance(bitmask, np.ndarray)):
@@ -59,7 +59,7 @@ def apply_token_bitmask_inplace(
         )
     rows, mask_rows = _rows(logits), _rows(bitmask)
     indices = None if indices is None else read_items("indices", indices)
-    _check(rows, mask_rows, indices)
+    _check_arguments(rows, mask_rows, indices)
     kernel = _kernel(logits)
     if kernel is not None and rows.stride(1) == 1:
         masks, named = _copy_to_device(mask_rows, rows.device), None
@@ -74,7 +74,7 @@ def apply_token_bitmask_inplace(
 
 
 def _kernel(logits: Any) -> Callable[[Any, Any, Any], None] | None:
-    """Triton's kernel, for tensors on CUDA; None without it."""
+    """The Triton kernel, if the tensor is on CUDA and Triton is installed; otherwise None."""
     if not (_is_torch(logits) and logits.device.type == "cuda"):
         return None
     kernel: Callable[[Any, Any, Any], None] | None = triton_function("guided.logits.apply_triton", "mask_triton")
@@ -82,7 +82,7 @@ def _kernel(logits: Any) -> Callable[[Any, Any, Any], None] | None:
 
 
 def _copy_to_device(array: Any, device: torch.device) -> Any:
-    """An array or tensor on a device. To CUDA from pinned memory of our own, so that nothing waits for the copy."""
+    """An array or tensor on a device. For CUDA, from newly allocated pinned memory, so nothing waits for the copy."""
     import torch
 
     tensor = array if _is_torch(array) else torch.from_numpy(np.ascontiguousarray(array))
@@ -103,7 +103,7 @@ def _rows(x: Any) -> Any:
     return x[None] if x.ndim == 1 else x
 
 
-def _check(logits: Any, bitmask: Any, indices: Sequence[int] | None) -> None:
+def _check_arguments(logits: Any, bitmask: Any, indices: Sequence[int] | None) -> None:
     floating = logits.dtype.is_floating_point if _is_torch(logits) else logits.dtype.kind == "f"
     if not floating:
         raise TypeError(f"logits must be of a floating type, not {logits.dtype}")
@@ -111,9 +111,9 @@ def _check(logits: Any, bitmask: Any, indices: Sequence[int] | None) -> None:
         raise TypeError(f"a token bitmask is int32, not {bitmask.dtype}")
     width, words = logits.shape[1], bitmask.shape[1]
     if words > (width + 31) // 32:
-        raise ValueError(f"a bitmask of {words} words speaks of ids that {width} logits do not have")
+        raise ValueError(f"a bitmask of {words} words has more ids than {width} logits")
     if indices is None and logits.shape[0] != bitmask.shape[0]:
-        raise ValueError(f"{logits.shape[0]} rows of logits, {bitmask.shape[0]} of bitmask: name the rows in indices")
+        raise ValueError(f"logits have {logits.shape[0]} rows, the bitmask {bitmask.shape[0]}: pass indices")
     for i in indices or ():
         if not 0 <= i < min(logits.shape[0], bitmask.shape[0]):
             raise IndexError(f"row {i} is not in both logits and bitmask")
@@ -133,10 +133,10 @@ def _mask(logits: Any, bitmask: Any) -> None:
         for row, row_octets in zip(bits, octets, strict=True) if bits.ndim == 2 else ((bits, octets),):
             for start in range(0, covered, _CHUNK):
                 part = row[start : start + _CHUNK]
-                banned = np.take(_widened(bits.itemsize), row_octets[start // 8 : (start + _CHUNK) // 8], axis=0)
+                banned = np.take(_octet_masks(bits.itemsize), row_octets[start // 8 : (start + _CHUNK) // 8], axis=0)
                 change = part ^ minus_infinity
                 change &= banned.reshape(-1)[: len(part)]
-                part ^= change  # where banned: the pattern of -inf, else unchanged
+                part ^= change  # -inf where banned, otherwise unchanged
 
 
 def _bit_patterns(logits: Any) -> tuple[Array, Any]:
@@ -164,14 +164,14 @@ def _torch_pattern(dtype: torch.dtype) -> tuple[torch.dtype, Any]:
 
 
 @cache
-def _widened(size: int) -> Array:
-    """For each octet eight integers of `size` bytes: all ones where its bit is 0 (banned), else zero."""
+def _octet_masks(size: int) -> Array:
+    """For each octet, eight integers of `size` bytes: all bits set if the octet's bit is 0 (banned), otherwise 0."""
     bits = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little")
     return bits.astype(f"i{size}") - 1
 
 
 def _banned(bitmask: Any, covered: int, device: torch.device) -> torch.Tensor:
-    """One bool for each of the first `covered` ids: not allowed."""
+    """For each of the first `covered` ids, whether it is forbidden: bool (..., covered)."""
     import torch
 
     packed = _copy_to_device(bitmask, device)

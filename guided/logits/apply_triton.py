@@ -1,14 +1,14 @@
-"""Apply token bitmasks to logits on CUDA: one launch for all rows.
+"""Applies token bitmasks to logits on CUDA, with one launch for all rows.
 
 In: logits, the bitmask rows, and which rows to mask (apply.py describes all three). Out: the logits, changed in place.
-A program reads the bits of a block of ids, one byte for eight of them. Eight logits that are all allowed are neither
-read nor written. Eight that are all forbidden are written. If only some are allowed, the eight are read, and written
-with -inf for the others: memory is written in sectors of 32 bytes, and a sector that is written in part must be read by
-the memory controller anyway. So each thread loads and stores 16 bytes at once, under conditions that hold for eight ids
-together. The last block of a row, which may end anywhere, stores -inf one by one.
+A program reads the bits of a block of ids, one byte for eight ids. Eight logits that are all allowed are neither read
+nor written. Eight that are all forbidden are only written. Otherwise all eight are read and written, since memory is
+written in sectors of 32 bytes, and the memory controller has to read a sector that is written in part. So a condition
+holds for eight ids together, and each thread loads and stores 16 bytes at once. The last block of a row, which may end
+anywhere, stores -inf one by one.
 
-Cost: one launch; 1/8 byte read per token, and what is written and read of the logits. Half of the tokens allowed at
-random is the worst case: all logits are read and written.
+Cost: one launch; one bit read per token, and the logits that are read and written. The worst case is a random half of
+the tokens allowed: all logits are read and written.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from torch import Tensor
 __all__ = ["BLOCK", "mask_kernel", "mask_triton"]
 
 BLOCK: Final = 4096
-_SMALL_BLOCK: Final = 1024  # for a few rows, which would leave most of the GPU idle
+_SMALL_BLOCK: Final = 1024  # for few rows, where larger blocks would leave most of the GPU idle
 _FEW: Final = 1 << 20  # logits
 
 
 @triton.jit
 def mask_kernel(
     logits: tl.tensor, stride: tl.tensor, masks: tl.tensor, mask_stride: tl.tensor, rows: tl.tensor, width: tl.tensor,
-    words: tl.tensor, named: tl.constexpr, block: tl.constexpr,
+    words: tl.tensor, has_rows: tl.constexpr, block: tl.constexpr,
 ) -> None:  # fmt: skip
-    """Mask a block of ids of a row; the row's number is in `rows` if it is `named`. Grid: (rows, blocks)."""
+    """Mask a block of ids of a row. With `has_rows`, `rows` has the row's number. Grid: (rows, blocks)."""
     row = tl.program_id(0).to(tl.int64)
-    if named:
+    if has_rows:
         row = tl.load(rows + row).to(tl.int64)
     begin = tl.program_id(1) * block
     at = begin + tl.arange(0, block)
     line = logits + row * stride
     if (begin + block <= width) & ((begin + block) // 32 <= words):
         byte = tl.arange(0, block // 8)
-        # Bytes of little-endian words, as on all GPUs.
+        # The words as bytes: all GPUs are little-endian.
         bits = tl.load((masks + row * mask_stride).to(tl.pointer_type(tl.uint8)) + begin // 8 + byte).to(tl.int32)
         bits = bits[:, None]
         eight = line + begin + byte[:, None] * 8 + tl.arange(0, 8)[None, :]

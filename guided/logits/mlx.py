@@ -1,7 +1,7 @@
-"""Mask logits of MLX. In: logits and a bitmask, both with one or two dimensions. Out: new logits.
+"""Masks MLX logits. In: logits and a bitmask, both with one or two dimensions. Out: new logits.
 
 MLX arrays cannot be changed in place, so this is not part of `apply_token_bitmask_inplace`. MLX is imported on first
-use. Cost: a bool for each logit goes to MLX.
+use. Cost: one bool per logit is copied to MLX.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import numpy.typing as npt
 
 from guided.matching.bitmask import bits_of
 
-__all__ = ["masked", "mlx"]
+__all__ = ["import_mlx", "mask_logits"]
 
 
-def mlx() -> Any:
+def import_mlx() -> Any:
     """The module `mlx.core`.
 
     Raises:
@@ -27,19 +27,19 @@ def mlx() -> Any:
         return import_module("mlx.core")
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
-            "logits of MLX need the package mlx: pip install 'guided-decoding[mlx-lm]' (on Linux also 'mlx[cpu]')",
+            "MLX logits need the package mlx: pip install 'guided-decoding[mlx-lm]' (on Linux also 'mlx[cpu]')",
             name="mlx",
         ) from error
 
 
-def masked(logits: Any, bitmask: npt.NDArray[np.int32]) -> Any:
+def mask_logits(logits: Any, bitmask: npt.NDArray[np.int32]) -> Any:
     """The logits, (vocab,) or (rows, vocab), with -inf for each token that the bitmask does not allow.
 
     Args:
-        logits: of MLX. Those at ids past the bitmask's last word are masked, too.
-        bitmask: int32, (words,) or (rows, words), of as many rows.
+        logits: an MLX array. Logits at ids beyond the bitmask's last word are masked, too.
+        bitmask: int32, (words,) or (rows, words), with the same number of rows.
     """
-    core, width = mlx(), logits.shape[-1]
+    core, width = import_mlx(), logits.shape[-1]
     bits = bits_of(bitmask)[..., :width]
     allowed = np.zeros((*bits.shape[:-1], width), np.bool_)
     allowed[..., : bits.shape[-1]] = bits

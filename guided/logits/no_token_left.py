@@ -1,4 +1,4 @@
-"""Rows in which no token is left. In: a bitmask, and logits under it. Out: the rows where all logits are -inf.
+"""Finds rows in which no token is allowed. In: a bitmask, and masked logits. Out: the rows whose logits are all -inf.
 
 Other processors forbid tokens as well, and may forbid all tokens that a mask allows. Cost: reads one logit of each row,
 and all logits of a row only if that one is forbidden. It does not import torch.
@@ -30,6 +30,6 @@ def rows_without_tokens(rows: Sequence[int], bitmask: npt.NDArray[np.int32], log
         logits: float (rows, vocabulary), masked.
     """
     last = logits.shape[-1] - 1
-    some = logits[list(rows), [min(first_allowed(bitmask[row]), last) for row in rows]].tolist()
-    doubtful = [row for row, logit in zip(rows, some, strict=True) if logit == -inf]
-    return [row for row in doubtful if logits[row].max() == -inf]
+    samples = logits[list(rows), [min(first_allowed(bitmask[row]), last) for row in rows]].tolist()
+    candidates = [row for row, logit in zip(rows, samples, strict=True) if logit == -inf]
+    return [row for row in candidates if logits[row].max() == -inf]

@@ -18,13 +18,13 @@ __all__ = ["allocate_token_bitmask", "allowed_tokens", "bits_of", "fill_batch", 
 
 
 def allocate_token_bitmask(batch_size: int, vocab_size: int) -> npt.NDArray[np.int32]:
-    """A bitmask in which everything is allowed.
+    """A bitmask that allows all tokens.
 
     Returns:
         int32 (batch_size, ceil(vocab_size / 32)), C-contiguous.
     """
     if not (isinstance(batch_size, int | np.integer) and isinstance(vocab_size, int | np.integer)):
-        raise TypeError(f"batch_size and vocab_size are integers, got {brief(batch_size)} and {brief(vocab_size)}")
+        raise TypeError(f"batch_size and vocab_size must be integers, not {brief(batch_size)} and {brief(vocab_size)}")
     if batch_size < 1 or vocab_size < 1:
         raise ValueError(f"batch_size and vocab_size must be positive, got {batch_size} and {vocab_size}")
     return np.full((batch_size, (vocab_size + 31) // 32), -1, dtype=np.int32)
@@ -44,7 +44,7 @@ def allowed_tokens(bitmask: Any, row: int = 0) -> list[int]:
 
 
 def bits_of(row: npt.NDArray[np.int32]) -> npt.NDArray[np.uint8]:
-    """The bits of a row, 1 for each allowed id, else 0: uint8 (32 * words,). Several rows give several."""
+    """The bits of a row, uint8 (32 * words,): 1 for each allowed id, otherwise 0. Also takes (n, words)."""
     return np.unpackbits(row.astype("<i4", copy=False).view(np.uint8), axis=-1, bitorder="little")
 
 
@@ -75,12 +75,12 @@ def fill_batch(
     max_tokens: int | None = None,
     threads: int | None = None,
 ) -> None:
-    """Fill a row for each matcher, on threads, without the GIL.
+    """Fill a row for each matcher, on several threads and without the GIL.
 
     Args:
         matchers: one per row; grammars may differ, the vocabulary may not.
         bitmask: int32 (batch, ceil(size / 32)), numpy or a CPU tensor.
-        rows: the row of each matcher; None: 0, 1, 2, ... Rows not named stay as they are.
+        rows: the row of each matcher; None: 0, 1, 2, ... Other rows do not change.
         max_tokens: the budget of every row, see `GrammarMatcher.fill_next_token_bitmask`.
         threads: the most threads, including the caller's, which works alone for the first 0.1 ms; None: one per core,
             but at most one per 4 rows.
@@ -94,13 +94,13 @@ def fill_batch(
     if threads is not None and threads < 1:
         raise ValueError(f"threads must be at least 1, not {threads}")
     matchers = read_items("matchers", matchers)
-    where = list(range(len(matchers))) if rows is None else read_items("rows", rows)
+    row_numbers = list(range(len(matchers))) if rows is None else read_items("rows", rows)
     if len({id(m) for m in matchers}) != len(matchers):
         raise ValueError("matchers: the same matcher is named twice; fork() it")
-    count = threads if threads is not None else min(_cores(), max(1, len(matchers) // 4))
-    _core.fill_batch(matchers, bitmask, where, max_tokens, count)
+    thread_count = threads if threads is not None else min(_cores(), max(1, len(matchers) // 4))
+    _core.fill_batch(matchers, bitmask, row_numbers, max_tokens, thread_count)
 
 
 @cache
 def _cores() -> int:
-    return os.cpu_count() or 1  # the call takes longer than filling some rows
+    return os.cpu_count() or 1  # cached: the call takes longer than filling a few rows

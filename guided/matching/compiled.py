@@ -1,4 +1,4 @@
-"""A specification compiled for one vocabulary. Compilers make it; matchers and threads share it."""
+"""A specification compiled for one vocabulary. A compiler creates it; matchers and threads share it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _natives_lock = threading.Lock()
 
 
 def native_vocabulary(vocabulary: Vocabulary) -> _core.TokenVocabulary:
-    """The core's view of a vocabulary (its trie), made at the first call."""
+    """The core's view of a vocabulary (its trie), built on the first call."""
     with _natives_lock:
         native = _natives.get(vocabulary)
         if native is None:
@@ -51,10 +51,10 @@ class CompiledGrammar:
             "grammar".
         source: the specification as given.
         origins: rule of the grammar -> the part of the specification that it represents, for explanations. The rules
-            themselves are not kept.
+            themselves are not stored.
         grammar: the IR, computed again on each access.
         native: the core's compiled grammar, with `positions`, `states`, `bytes` for measurements.
-        findings: parts of the specification that are not enforced. Each compilation warns of them, cached or not.
+        findings: parts of the specification that are not enforced. Each compilation warns about them, cached or not.
         regions: rule -> the captures and temperatures of its texts.
     """
 
@@ -96,7 +96,7 @@ class CompiledGrammar:
 
     @property
     def annotated(self) -> AnnotatedGrammar:
-        """The grammar with marks around its regions, made on the first call.
+        """The grammar with marks around its regions, compiled on the first call.
 
         Raises:
             LimitExceeded: the grammar with marks is too large.

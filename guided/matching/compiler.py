@@ -1,8 +1,8 @@
 """`GrammarCompiler` compiles specifications to `CompiledGrammar`s for one vocabulary.
 
 In: a specification of any kind. Out: an immutable grammar that any number of matchers share, on any threads.
-A compiler caches compiled grammars by content, up to `cache_bytes` (least recently used first out). All compilers of a
-vocabulary share its token tables.
+A compiler caches compiled grammars by content, up to `cache_bytes`; the least recently used are evicted first. All
+compilers of a vocabulary share its token tables.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from guided.errors import Finding, LimitExceeded, SpecError, VocabularyError, br
 from guided.frontends.choice import choice_to_grammar, read_choices
 from guided.frontends.combinators import Expr
 from guided.frontends.common.left_recursion import check_regions
-from guided.frontends.common.named_tokens import place_of_token
+from guided.frontends.common.named_tokens import find_token
 from guided.frontends.composition import expr_to_grammar
 from guided.frontends.gbnf import gbnf_to_grammar
 from guided.frontends.json_schema import json_schema_to_grammar
 from guided.frontends.json_schema.options import JsonSchemaKeywords, JsonSchemaOptions, checked_registry
-from guided.frontends.lark import LarkOptions, check_not_empty, checked_folders, checked_grammars, read_lark
+from guided.frontends.lark import LarkOptions, check_folders, check_grammars, check_not_empty, read_lark
 from guided.frontends.pattern import pattern_to_grammar, read_characters, read_elements
 from guided.frontends.python_types.type_schema import type_to_schema
 from guided.frontends.regex import Classes, parse_regex
@@ -32,7 +32,7 @@ from guided.ir.release import free_entries
 from guided.keywords import keywords_checked
 from guided.limits import Limits
 from guided.matching.compiled import CompiledGrammar, native_vocabulary, text_ids
-from guided.matching.fallback_options import fallback_options
+from guided.matching.fallback_options import compile_with_fallback
 from guided.matching.gc_pause import gc_paused
 from guided.matching.grammar_cache import GrammarCache, content_of
 from guided.meter import compiling
@@ -41,14 +41,14 @@ from guided.vocabulary import Vocabulary
 __all__ = ["GrammarCompiler"]
 
 _WHY_EMPTY: Final = {
-    "regex": "its parts contradict each other: look at lookarounds, empty sets and lone surrogates",
-    "json_schema": "its keywords exclude each other",
-    "choice": "give a string that text can hold",
+    "regex": "its parts contradict each other: check lookarounds, empty sets and lone surrogates",
+    "json_schema": "its keywords contradict each other",
+    "choice": "give at least one string without lone surrogates",
     "pattern": "give a class with characters",
     "lark": "look for rules that can never end, and for terminals that others shadow",
-    "gbnf": "look for a rule that always needs itself, and for classes that are empty",
-    "structural_tag": "look for a part that excludes itself: an end that is excluded, a schema that allows nothing",
-    "expr": "look for a part that excludes itself, and for recursion without an end",
+    "gbnf": "look for rules that can never end, and for empty character classes",
+    "structural_tag": "look for contradictions: an end that is excluded, a schema that allows nothing",
+    "expr": "look for parts that contradict each other, and for rules that can never end",
 }
 
 
@@ -59,7 +59,7 @@ class GrammarCompiler:
         vocabulary: the model's tokens.
         limits: bounds on each compilation and on the memory of each grammar's states.
         cache_bytes: the most memory of cached grammars; 0 disables the cache.
-        warn: whether to warn of parts that are not enforced. `CompiledGrammar.findings` lists them in any case.
+        warn: whether to warn about parts that are not enforced. `CompiledGrammar.findings` lists them in any case.
     """
 
     def __init__(
@@ -114,13 +114,13 @@ class GrammarCompiler:
         def compiled(own: JsonSchemaOptions) -> CompiledGrammar:
             def read(found: list[Finding], ask: bool = False) -> Grammar:
                 return json_schema_to_grammar(
-                    schema, own, registry=known, limits=self.limits, found=found, ask_for_values=ask
+                    schema, own, registry=known, limits=self.limits, findings=found, require_values=ask
                 )
 
             key = ("json_schema", text, isinstance(schema, str), own, content_of(known))
             return self._compile(key, schema, read, why_empty=lambda: read([], True))
 
-        return fallback_options(compiled, JsonSchemaOptions(**options), self.limits)
+        return compile_with_fallback(compiled, JsonSchemaOptions(**options), self.limits)
 
     @keywords_checked()
     def compile_regex(
@@ -135,9 +135,9 @@ class GrammarCompiler:
 
         Args:
             dialect: "python" (what `re` matches) or "ecma" (what `new RegExp(pattern, "u")` matches).
-            search: a match somewhere is enough.
-            classes: "full", or "plain", the default of generation: \d and \s are ASCII, and \w has the letters of all
-                scripts and ASCII's digits (see `parse_regex`). If "plain" allows no text, "full" is used.
+            search: the output need only contain a match.
+            classes: "full", or "plain", the default for generation: \d and \s are ASCII, and \w has the letters of all
+                scripts and the ASCII digits (see `parse_regex`). If "plain" allows no text, "full" is used.
 
         Raises:
             SpecError: a syntax error, with its span.
@@ -160,7 +160,7 @@ class GrammarCompiler:
                 ),
             )
 
-        return fallback_options(compiled, JsonSchemaOptions(classes=classes), self.limits)
+        return compile_with_fallback(compiled, JsonSchemaOptions(classes=classes), self.limits)
 
     @keywords_checked()
     def compile_gbnf(self, text: str, *, root: str = "root", allow_special_tokens: bool = False) -> CompiledGrammar:
@@ -209,12 +209,12 @@ class GrammarCompiler:
         Args:
             start: the start rule.
             semantics: "lexer": as Lark's LALR parser, on any context-free grammar: each terminal takes its longest
-                match. "scannerless": every way to cut a text into terminals counts, as in Lark's Earley parser with
-                `lexer="dynamic_complete"`. None: "lexer", unless the text has extensions that a lexer cannot have.
-            lexer: "contextual": only terminals that some rule can take here are tried, so `intx` may be two. "basic":
-                all terminals are tried, as in Lark and in most programming languages, so `intx` is a name.
+                match. "scannerless": a text may be split into terminals in any way, as in Lark's Earley parser with
+                `lexer="dynamic_complete"`. None: "lexer", unless the text has extensions that need "scannerless".
+            lexer: "contextual": only terminals that a rule allows here are tried, so `intx` may be two. "basic": all
+                terminals are tried, as in Lark and in most programming languages, so `intx` is a name.
             grammars: the targets of `@name`: name -> a Lark text, a JSON Schema as a dict, or a specification.
-            allow_special_tokens: whether the text may name control tokens such as `<|call|>`; not if it is untrusted.
+            allow_special_tokens: whether the text may name control tokens such as `<|call|>`. Off for untrusted texts.
             import_paths: folders in which `%import` finds files; by default only Lark's own grammars.
             postlex: with "lexer": an instance of `lark.indenter.Indenter`, or "python" for Lark's `PythonIndenter`.
             options: the fields of `JsonSchemaOptions`, for schemas in the text.
@@ -223,7 +223,7 @@ class GrammarCompiler:
             SpecError: the text is malformed or generates nothing. UnsupportedError: a terminal is not regular, or a
                 part is not supported. VocabularyError: a token that the vocabulary lacks.
         """
-        folders, given = checked_folders(import_paths), checked_grammars(grammars)
+        folders, given = check_folders(import_paths), check_grammars(grammars)
         read_options = LarkOptions(start, semantics, lexer, folders, postlex, given, allow_special_tokens)
         known = tuple((name, content_of(it) if isinstance(it, Mapping) else it) for name, it in given.items())
         own = (start, semantics, lexer, folders, postlex, known, allow_special_tokens)
@@ -235,7 +235,7 @@ class GrammarCompiler:
             why_empty = partial(check_not_empty, text, read_options, self.limits, schemas)
             return self._compile(("lark", text, own, schemas), text, read, why_empty)
 
-        return fallback_options(compiled, JsonSchemaOptions(**options), self.limits)
+        return compile_with_fallback(compiled, JsonSchemaOptions(**options), self.limits)
 
     @keywords_checked(JsonSchemaKeywords.__annotations__)
     def compile_structural_tag(
@@ -264,14 +264,14 @@ class GrammarCompiler:
             def read(found: list[Finding], ask: bool = False, later: bool = False) -> Grammar:
                 return structural_tag_to_grammar(
                     spec, own, allow_special_tokens=allow_special_tokens, special_tokens=self._special_ids,
-                    limits=self.limits, found=found, ask_for_values=ask, later=later,
+                    limits=self.limits, found=found, require_values=ask, later=later,
                 )  # fmt: skip
 
             key = ("structural_tag", content, isinstance(spec, str), own, allow_special_tokens)
             parts_later = partial(read, later=True) if self._native.byte_complete else read
             return self._compile(key, spec, read, why_empty=lambda: read([], True), read_first=parts_later)
 
-        return fallback_options(compiled, JsonSchemaOptions(**options), self.limits)
+        return compile_with_fallback(compiled, JsonSchemaOptions(**options), self.limits)
 
     def compile_choice(self, choices: Sequence[str]) -> CompiledGrammar:
         """Compile a set of strings; the output is one of them."""
@@ -302,8 +302,8 @@ class GrammarCompiler:
     ) -> CompiledGrammar:
         """Compile a Python type to the JSON of its values: int, Literal["a"], list[int], dataclasses, ...
 
-        A function means its arguments, as an object. `guided.frontends.python_types.type_schema` lists the supported
-        types. `guided.frontends.python_types.value_readers.value_of(tp, json.loads(text))` is the inverse.
+        For a function, the output is an object of its arguments. `guided.frontends.python_types.type_schema` lists the
+        supported types. `guided.frontends.python_types.value_readers.value_of(tp, json.loads(text))` is the inverse.
         """
         with compiling(self.limits, work=False):
             compiled = self.compile_json_schema(type_to_schema(tp), registry=registry, **options)
@@ -332,7 +332,7 @@ class GrammarCompiler:
             read = partial(expr_to_grammar, expr, self.limits, options=own)
             return self._compile(("expr", expr, own), expr, read)
 
-        return fallback_options(compiled, JsonSchemaOptions(**options), self.limits)
+        return compile_with_fallback(compiled, JsonSchemaOptions(**options), self.limits)
 
     def compile_grammar(self, grammar: Grammar) -> CompiledGrammar:
         """Compile a grammar given as IR."""
@@ -360,10 +360,10 @@ class GrammarCompiler:
         why_empty: Callable[[], object] = lambda: None,
         read_first: Callable[[list[Finding]], Grammar] | None = None,
     ) -> CompiledGrammar:
-        """The cached grammar, or one compiled from the result of `read`. Warns of the findings in both cases.
+        """The cached grammar, or one compiled from the result of `read`. Warns about the findings in both cases.
 
-        `why_empty` raises a more precise error for a specification that allows nothing, if there is one. `read_first`
-        returns the grammar to compile if some of its parts are compiled later.
+        `why_empty` may raise a more precise error for a specification that allows nothing. `read_first` replaces `read`
+        if some parts of the grammar are compiled later.
         """
         compiled = self._find_cached(key)
         if compiled is None:
@@ -391,28 +391,28 @@ class GrammarCompiler:
         kind, grammar = str(key[0]), read_first(findings)
         try:
             native = self._to_native(grammar)
-        except SpecError as error:  # the core found that nothing is generated
+        except SpecError as error:  # the grammar generates nothing
             why_empty()
             shown = source if isinstance(source, str) else ""
             raise SpecError(error.message, text=shown, span=(0, len(shown)), hint=_WHY_EMPTY[kind]) from None
         except VocabularyError as error:
-            if isinstance(source, str) and error.token is not None and (at := place_of_token(source, error.token)):
+            if isinstance(source, str) and error.token is not None and (at := find_token(source, error.token)):
                 error.located(source, at)
             raise
         finally:
             if kind == "json_schema":
                 free_entries(grammar.rules)
 
-        def again() -> Grammar:
+        def read_again() -> Grammar:
             is_json = kind in ("json_schema", "structural_tag") and not isinstance(source, str)
             if is_json and content_of(source) != key[1]:
-                raise SpecError("the schema was changed since it was compiled", hint="compile it again")
+                raise SpecError("the schema has changed since it was compiled", hint="compile it again")
             return read([])
 
         compiled = CompiledGrammar(
-            native, self.vocabulary, grammar.origins, kind, source, again, findings, grammar.regions, self.limits
+            native, self.vocabulary, grammar.origins, kind, source, read_again, findings, grammar.regions, self.limits
         )
-        self.cache.keep(key, compiled)
+        self.cache.store(key, compiled)
         return compiled
 
 

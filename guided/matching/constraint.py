@@ -2,7 +2,7 @@
 
 In: None, a compiled grammar, a composed specification, a JSON Schema, a regular expression, a choice, a type, or a
 function. Out: the compiled grammar, and a parser of its text. The Python type of a constraint alone determines its
-meaning. Defaults are those of generation (`JsonSchemaOptions.for_generation`).
+meaning. The defaults are the ones for generation (`JsonSchemaOptions.for_generation`).
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ class CompiledBy:
     """A constraint that compiles itself.
 
     Attributes:
-        compile: makes the grammar. It runs on a thread of the engine; its error is the outcome of the request.
-        free: whether it has free text, which may end anywhere. If the budget ends the text, it was cut ("length").
+        compile: makes the grammar. It runs on a thread of the engine. If it raises, the request fails with this error.
+        free: whether it has free text, which may end anywhere. If the budget ends it, the finish reason is "length".
     """
 
     compile: Callable[[GrammarCompiler], CompiledGrammar]
     free: bool = False
 
 
-# `Any` covers typing's constructs: list[int], int | None, Literal["a"].
+# `Any` covers the constructs of `typing`: list[int], int | None, Literal["a"].
 Constraint: TypeAlias = CompiledGrammar | Expr | Mapping[str, Any] | bool | str | Sequence[str] | type | Any | None
 
 
@@ -47,8 +47,8 @@ class ConstraintOptions(JsonSchemaKeywords, total=False):
 
     Attributes:
         registry: URI -> schema, for the references of a JSON Schema to other documents.
-        dialect, search: of a regular expression, see `GrammarCompiler.compile_regex`.
-        classes: of a regular expression, and of the patterns of a schema.
+        dialect, search: for a regular expression, see `GrammarCompiler.compile_regex`.
+        classes: for a regular expression, and for the patterns of a schema.
         whitespace, ...: the fields of `JsonSchemaOptions`, with the defaults of `for_generation()`.
     """
 
@@ -58,10 +58,10 @@ class ConstraintOptions(JsonSchemaKeywords, total=False):
 
 
 _NO_OPTIONS: Final = ConstraintOptions()
-_JSON: Final = frozenset(JsonSchemaKeywords.__annotations__)
-_OF_SCHEMAS: Final = _JSON | {"registry"}
-_OF_REGEXES: Final = frozenset(("dialect", "search", "classes"))
-_OF_ALL: Final = _OF_SCHEMAS | _OF_REGEXES
+_JSON_OPTIONS: Final = frozenset(JsonSchemaKeywords.__annotations__)
+_SCHEMA_OPTIONS: Final = _JSON_OPTIONS | {"registry"}
+_REGEX_OPTIONS: Final = frozenset(("dialect", "search", "classes"))
+_ALL_OPTIONS: Final = _SCHEMA_OPTIONS | _REGEX_OPTIONS
 _OPENAI: Final = "pass guided.from_response_format(format)"
 _OTHER_FORMATS: Final = {
     "structural_tag": "pass guided.structural_tag(tag)",
@@ -73,69 +73,69 @@ _OTHER_FORMATS: Final = {
 def compile_constraint(
     compiler: GrammarCompiler, constraint: Constraint, options: ConstraintOptions = _NO_OPTIONS
 ) -> CompiledGrammar | None:
-    """The grammar that the constraint means: see `Engine.generate`.
+    """Compile a constraint. `Engine.generate` describes what each type of constraint means.
 
     Raises:
-        SpecError, UnsupportedError, LimitExceeded: the specification.
-        GuidedError: a grammar was compiled for another vocabulary, or the constraint does not take an option.
+        SpecError, UnsupportedError, LimitExceeded: the specification is invalid, unsupported or too large.
+        GuidedError: a grammar was compiled for another vocabulary, or an option does not apply to the constraint.
     """
     _check_options(constraint, options)
-    json_options: JsonSchemaKeywords = {name: value for name, value in options.items() if name in _JSON}  # type: ignore[assignment]
-    writing = JsonSchemaOptions.for_generation(**json_options)
+    json_options: JsonSchemaKeywords = {name: value for name, value in options.items() if name in _JSON_OPTIONS}  # type: ignore[assignment]
+    generation = JsonSchemaOptions.for_generation(**json_options)
     match constraint:
         case None:
             return None
         case CompiledGrammar():
-            if not _same(constraint.vocabulary, compiler.vocabulary):
+            if not _is_same_vocabulary(constraint.vocabulary, compiler.vocabulary):
                 raise GuidedError("the grammar was compiled for another vocabulary: compile it with engine.compiler")
             return constraint
         case CompiledBy():
             return constraint.compile(compiler)
         case Expr():
-            return compiler.compile(constraint, **writing.given())
+            return compiler.compile(constraint, **generation.given())
         case str():
             if _is_json_object(constraint):
                 hint = "pass json.loads(text) for a JSON Schema"
                 raise SpecError("a string is a regular expression, but this is a JSON object", hint=hint)
             dialect, search = options.get("dialect", "python"), options.get("search", False)
-            return compiler.compile_regex(constraint, dialect=dialect, search=search, classes=writing.classes)
+            return compiler.compile_regex(constraint, dialect=dialect, search=search, classes=generation.classes)
         case list() | tuple():
             if not all(isinstance(choice, str) for choice in constraint):
-                raise SpecError("a list means one of its strings; this one holds other things")
+                raise SpecError("a list is a choice of strings, but this one contains other values")
             return compiler.compile_choice(constraint)
         case bool() | Mapping():
             _check_is_schema(constraint)
-            return compiler.compile_json_schema(constraint, registry=options.get("registry"), **writing.given())
+            return compiler.compile_json_schema(constraint, registry=options.get("registry"), **generation.given())
         case _:
-            return compiler.compile_type(constraint, registry=options.get("registry"), **writing.given())
+            return compiler.compile_type(constraint, registry=options.get("registry"), **generation.given())
 
 
 def _check_options(constraint: Constraint, options: Mapping[str, Any]) -> None:
     """Raise if an option would have no effect."""
-    known, why = frozenset[str](), "texts to choose from are written as they are"
+    known, why = frozenset[str](), "the strings of a choice are written literally"
     match constraint:
         case None:
-            why = "there is none"
+            why = "there is no constraint"
         case CompiledGrammar() | CompiledBy():
-            why = "this one is compiled already, or says itself how"
+            why = "the constraint is already compiled, or compiles itself"
         case list() | tuple():
             pass
         case str():
-            known, why = _OF_REGEXES, "this is a regular expression"
+            known, why = _REGEX_OPTIONS, "the constraint is a regular expression"
         case Expr():
             kinds = kinds_of(constraint)
             has_schemas = kinds & {"json_schema", "type", "structural_tag"}
-            known = _JSON if has_schemas else _OF_REGEXES & _JSON if kinds else known
-            why = "this is composed of parts: give it to guided.json_schema(...) or guided.regex(...)"
+            known = _JSON_OPTIONS if has_schemas else _REGEX_OPTIONS & _JSON_OPTIONS if kinds else known
+            why = "the constraint is composed: pass the option to guided.json_schema(...) or guided.regex(...)"
         case _:
-            known, why = _OF_SCHEMAS, "this is a schema or a type"
+            known, why = _SCHEMA_OPTIONS, "the constraint is a schema or a type"
     for name in options:
-        if name not in _OF_ALL:
-            meant = close_name(name, _OF_ALL)
+        if name not in _ALL_OPTIONS:
+            meant = close_name(name, _ALL_OPTIONS)
             hint = f": did you mean {meant!r}?" if meant else ""
-            raise OptionError(f"{brief(name)} is no option of a constraint{hint}")
+            raise OptionError(f"{brief(name)} is not an option of a constraint{hint}")
         if name not in known:
-            raise GuidedError(f"{name} says how a constraint is compiled, and {why}")
+            raise GuidedError(f"the option {name} has no effect here: {why}")
 
 
 def _check_is_schema(value: bool | Mapping[str, Any]) -> None:
@@ -143,11 +143,11 @@ def _check_is_schema(value: bool | Mapping[str, Any]) -> None:
     kind = value.get("type") if isinstance(value, Mapping) else None
     meant = _OTHER_FORMATS.get(kind) if isinstance(kind, str) else None
     if meant is not None:
-        raise SpecError(f"an object means a JSON Schema, but this is a {kind}", pointer="/type", hint=meant)
+        raise SpecError(f"an object is read as a JSON Schema, but this is a {kind}", pointer="/type", hint=meant)
 
 
 def value_parser(grammar: CompiledGrammar | None) -> Callable[[str], Any] | None:
-    """A function from a complete text to its value: of JSON or a type, else the text itself. None: no constraint."""
+    """A function that parses a complete text to its JSON or Python value, or returns it as it is. None: no grammar."""
     if grammar is None:
         return None
     kind, source = grammar.kind, grammar.source
@@ -158,7 +158,7 @@ def value_parser(grammar: CompiledGrammar | None) -> Callable[[str], Any] | None
     return json.loads if kind == "json_schema" else str
 
 
-def _same(a: Vocabulary, b: Vocabulary) -> bool:
+def _is_same_vocabulary(a: Vocabulary, b: Vocabulary) -> bool:
     return a is b or (a.size == b.size and a.tokens == b.tokens and a.eos_token_ids == b.eos_token_ids)
 
 

@@ -1,4 +1,4 @@
-"""Narrows the open choices of a specification for generation, as long as it still allows some text."""
+"""Narrows a specification for generation as far as the options say, unless it would then allow no text."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from guided.limits import Limits
 from guided.matching.compiled import CompiledGrammar
 from guided.meter import compiling
 
-__all__ = ["fallback_options"]
+__all__ = ["compile_with_fallback"]
 
 
-def fallback_options(
-    compiled: Callable[[JsonSchemaOptions], CompiledGrammar], options: JsonSchemaOptions, limits: Limits
+def compile_with_fallback(
+    compile_with: Callable[[JsonSchemaOptions], CompiledGrammar], options: JsonSchemaOptions, limits: Limits
 ) -> CompiledGrammar:
-    """The grammar with the characters and members of `options`, or with all of them if it would otherwise be empty.
+    """Compile with `options`. If the grammar is then empty, allow all members, or all characters of `\\w` and its kin.
 
     If the specification itself is wrong, the last attempt raises the error.
     """
@@ -31,7 +31,7 @@ def fallback_options(
     with compiling(limits, work=False):  # all attempts together
         for attempt in first:
             try:
-                return compiled(attempt)
+                return compile_with(attempt)
             except (SpecError, UnsupportedError):
                 pass
-        return compiled(last)
+        return compile_with(last)

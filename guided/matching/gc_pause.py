@@ -1,7 +1,7 @@
-"""Pauses Python's cyclic garbage collector, for work that makes many objects and soon drops them.
+"""Pauses Python's cyclic garbage collector during work that creates many short-lived objects.
 
 Each full collection traverses all objects of the process. While a large schema is read, that takes a third of the time
-and finds nothing. Reference counting frees objects as usual, and cycles are found after the pause.
+and finds nothing. Reference counting frees objects as usual, and cycles are collected after the pause.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _was_on = False
 
 @contextmanager
 def gc_paused() -> Iterator[None]:
-    """Pauses may overlap, in any threads. A collector that was off before the first stays off after the last.
+    """Pause the collector. Pauses may overlap, on any threads. A collector that was off before stays off afterwards.
 
-    If they overlap without end, as in a server that is never idle, the end of a pause sometimes collects.
+    If pauses overlap for more than `_LONGEST` seconds, as in a busy server, the end of a pause runs a collection.
     """
     global _pauses, _since, _was_on
     with _lock:

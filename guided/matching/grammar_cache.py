@@ -1,8 +1,8 @@
-"""The compiled grammars that a compiler keeps, by content; the least recently used are dropped first.
+"""A compiler's cache of compiled grammars, by content; the least recently used are evicted first.
 
-A grammar is small when it is stored, and grows with each state that matching makes. So each insertion measures some
-other entries again, in turns. The cost does not depend on the number of entries, and each entry is measured again after
-at most n / `_WEIGHED` insertions, for n entries.
+A grammar is small when it is stored, and grows with each state that matching creates. So each insertion measures some
+other entries again, in turn. The cost does not depend on the number of entries n, and each entry is measured again
+after at most n / `_WEIGHED` insertions.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _WEIGHED: Final = 16  # entries measured per insertion
 
 
 class _Weights(NamedTuple):
-    """The memory of entries of a kind, as measured in a process with hundreds of them.
+    """The memory of one kind of entry, as measured in a process with hundreds of them.
 
     Attributes:
-        least: fixed bytes of an entry.
-        position: bytes of each position.
-        memory: bytes for each byte of states that the core reports.
+        least: bytes per entry.
+        position: bytes per position.
+        memory: bytes per byte of states that the core reports.
     """
 
     least: int
@@ -44,8 +44,8 @@ class GrammarCache:
     """At most `bytes` of compiled grammars. Unhashable keys are never found and not stored. Thread-safe.
 
     Attributes:
-        bytes: see above.
-        hits: number of successful lookups.
+        bytes: the limit.
+        hits: the number of successful lookups.
     """
 
     def __init__(self, bytes: int) -> None:
@@ -71,23 +71,23 @@ class GrammarCache:
             self.hits += 1
             return found.compiled
 
-    def keep(self, key: object, compiled: CompiledGrammar) -> None:
-        """Store a grammar, and drop others if there are then too many bytes."""
+    def store(self, key: object, compiled: CompiledGrammar) -> None:
+        """Store a grammar, and evict others if the total is then too large."""
         with self._lock:
             try:
-                before = self._entries.pop(key, None)  # stored by another thread that compiled the same
-            except TypeError:  # it holds what has no hash
+                previous = self._entries.pop(key, None)  # another thread compiled the same
+            except TypeError:  # not hashable
                 return
-            if before is not None:
-                before.is_dropped = True
-                self._weight -= before.weight
+            if previous is not None:
+                previous.is_dropped = True
+                self._weight -= previous.weight
             entry = self._entries[key] = _Entry(compiled)
             self._weigh(entry)
             self._weigh_others()
             self._shrink()
 
     def _shrink(self) -> None:
-        """Drop the least recently used entries until the total fits; matchers can still use dropped grammars."""
+        """Evict the least recently used entries until the total fits. Matchers can still use evicted grammars."""
         while self._entries and self._weight > self.bytes:
             _, dropped = self._entries.popitem(last=False)
             self._weight -= dropped.weight
@@ -104,7 +104,7 @@ class GrammarCache:
                 self._weigh(entry)
 
     def _weigh(self, entry: _Entry) -> None:
-        """Measure an entry again: its automaton, and the states that matching has made."""
+        """Measure an entry again: its automaton, and the states that matching has created."""
         native = entry.compiled.native
         each = _OF_LEXERS if isinstance(native, _core.CompiledLexer) else _OF_RULES
         weight = each.least + each.position * native.positions + round(each.memory * native.memory_bytes)

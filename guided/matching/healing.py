@@ -6,11 +6,11 @@ In: the matcher of an output, and bytes that must precede it. Out: a `ForkingMat
     output  "://example.org"         begins with one token "://"; after ":" the model would have to write "//"
 
 Tokens may end within these bytes, at their end, or extend beyond it. The rest of such a token is text of the inner
-matcher. `unstable` computes how many tokens of a prompt are removed: the longest sequence of last tokens that is a
-proper prefix of a token. Earlier text cannot be part of a token that extends beyond the prompt's end.
+matcher. `count_unstable_tokens` computes how many tokens of a prompt are removed: the longest sequence of last tokens
+that is a proper prefix of a token. Earlier text cannot be part of a token that extends beyond the prompt's end.
 
-Cost: while the bytes are written, a mask queries the inner matcher for each token that extends beyond their end, unless
-the rest is a token, which the inner mask answers. Later masks are the inner ones.
+Cost: while the bytes are written, a mask queries the inner matcher for each token that extends beyond their end. If the
+rest of this token is a token itself, its bit in the inner mask suffices. Later masks are the inner ones.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from guided.matching.compiled import native_vocabulary
 from guided.matching.protocol import ForkingMatcher
 from guided.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["HealingMatcher", "TextMatcher", "unstable"]
+__all__ = ["HealingMatcher", "TextMatcher", "count_unstable_tokens"]
 
 MOST_TOKENS: Final = 8
 
@@ -37,19 +37,19 @@ Row = npt.NDArray[np.int32]
 
 
 class TextMatcher(ForkingMatcher, Protocol):
-    """A matcher that can step over text."""
+    """A matcher that can accept text."""
 
     def accept_string(self, text: bytes) -> bool:
-        """Step over text as one step. False: refused, state unchanged."""
+        """Accept text as one step. False, with the state unchanged, if it is not allowed."""
 
     def fork(self) -> Self:
         """A copy in the same state."""
 
 
-def unstable(vocabulary: Vocabulary, prompt: Sequence[int]) -> int:
-    """How many tokens to remove from the end of a prompt: at most `MOST_TOKENS`. At least one token stays, and control
+def count_unstable_tokens(vocabulary: Vocabulary, prompt: Sequence[int]) -> int:
+    """How many tokens to remove from the end of a prompt, at most `MOST_TOKENS`.
 
-    tokens always stay.
+    At least one token stays. Control tokens, and all tokens before them, stay.
     """
     native, data, found = native_vocabulary(vocabulary), b"", 0
     for count in range(1, min(MOST_TOKENS, len(prompt) - 1) + 1):
@@ -63,7 +63,7 @@ def unstable(vocabulary: Vocabulary, prompt: Sequence[int]) -> int:
 
 
 class _Step(NamedTuple):
-    """The effect of a token: bytes of the prompt, and steps of the inner matcher."""
+    """The effect of a token: the bytes of the prompt that it writes, and the steps of the inner matcher."""
 
     prompt: int
     inner: int
@@ -74,14 +74,14 @@ class HealingMatcher:
 
     Attributes:
         inner: the matcher of the text after the prefix.
-        prefix: the bytes that come first.
+        prefix: the bytes of the prompt, which come first.
     """
 
     def __init__(self, inner: TextMatcher, prefix: bytes, vocabulary: Vocabulary) -> None:
         self.inner, self.prefix, self._vocabulary = inner, prefix, vocabulary
         self._tokens = _sorted_tokens(vocabulary)
-        self._fewest = _fewest(self._tokens, prefix)
-        if self._fewest[0] is None:
+        self._fewest_tokens = _fewest_tokens(self._tokens, prefix)
+        if self._fewest_tokens[0] is None:
             raise GuidedError(f"no tokens spell the end of the prompt, {prefix!r}")
         self._at = 0
         self._steps: list[_Step] = []
@@ -89,7 +89,7 @@ class HealingMatcher:
 
     @property
     def written(self) -> int:
-        """How many of the bytes are written."""
+        """How many bytes of the prefix are written."""
         return self._at
 
     @property
@@ -98,29 +98,30 @@ class HealingMatcher:
         return self._budget_bound if self._at < len(self.prefix) else self.inner.budget_bound
 
     def fill_next_token_bitmask(self, bitmask: Row, row: int = 0, *, max_tokens: int | None = None) -> bool:
-        """The tokens that continue the bytes of the prompt, extend beyond their end, or follow them."""
+        """The tokens that continue the prefix or extend beyond its end; after the prefix, the inner mask."""
         if self._at == len(self.prefix):
             return self.inner.fill_next_token_bitmask(bitmask, row, max_tokens=max_tokens)
         needed = self.inner.min_tokens_to_finish()
         within = [
             token
-            for token, end in self._within()
-            if (fewest := self._fewest[end]) is not None and (max_tokens is None or 1 + fewest + needed <= max_tokens)
+            for token, end in self._tokens_within()
+            if (fewest := self._fewest_tokens[end]) is not None
+            and (max_tokens is None or 1 + fewest + needed <= max_tokens)
         ]
-        allowed = [*within, *self._over(max_tokens)]
+        allowed = [*within, *self._tokens_beyond(max_tokens)]
         if not allowed and max_tokens is not None:
             raise BudgetError(self.min_tokens_to_finish(), max_tokens)
         bitmask[row] = row_of(self._vocabulary.size, allowed)
         self._budget_bound = max_tokens is not None
         return True
 
-    def _within(self) -> list[tuple[int, int]]:
-        """The tokens that end within the bytes or at their end, each with its end."""
+    def _tokens_within(self) -> list[tuple[int, int]]:
+        """The tokens that end within the prefix or at its end, each with the offset of its end."""
         ends = range(self._at + 1, len(self.prefix) + 1)
-        return [(id, end) for end in ends for id in self._tokens.spelling(self.prefix[self._at : end])]
+        return [(id, end) for end in ends for id in self._tokens.tokens_of(self.prefix[self._at : end])]
 
-    def _over(self, max_tokens: int | None) -> list[int]:
-        """The tokens that extend beyond the end of the bytes."""
+    def _tokens_beyond(self, max_tokens: int | None) -> list[int]:
+        """The allowed tokens that extend beyond the end of the prefix."""
         begin = self.prefix[self._at :]
         mask = np.zeros((1, (self._vocabulary.size + 31) // 32), np.int32)
         if max_tokens is not None and max_tokens < self.inner.min_tokens_to_finish():
@@ -130,9 +131,9 @@ class HealingMatcher:
         out: list[int] = []
         for data, id in self._tokens.longer(begin):
             rest = data[len(begin) :]
-            same = self._tokens.spelling(rest)
-            if same:
-                allowed = is_allowed(mask[0], same[0])
+            exact = self._tokens.tokens_of(rest)
+            if exact:
+                allowed = is_allowed(mask[0], exact[0])
             elif allowed := self.inner.accept_string(rest):
                 allowed = max_tokens is None or self.inner.min_tokens_to_finish() <= max_tokens - 1
                 self.inner.rollback(1)
@@ -141,7 +142,7 @@ class HealingMatcher:
         return out
 
     def accept_token(self, token: int, /) -> bool:
-        """Move on by a token."""
+        """Accept a token. False, with the state unchanged, if it is not allowed."""
         if self._at == len(self.prefix):
             accepted = self.inner.accept_token(token)
             if accepted:
@@ -149,7 +150,7 @@ class HealingMatcher:
             return accepted
         begin = self.prefix[self._at :]
         data = (self._vocabulary.token_bytes(token) if 0 <= token < self._vocabulary.size else None) or b""
-        if data and begin.startswith(data) and self._fewest[self._at + len(data)] is not None:
+        if data and begin.startswith(data) and self._fewest_tokens[self._at + len(data)] is not None:
             step = _Step(len(data), 0)
         elif len(data) > len(begin) and data.startswith(begin) and self.inner.accept_string(data[len(begin) :]):
             step = _Step(len(begin), 1)
@@ -169,13 +170,13 @@ class HealingMatcher:
         del self._steps[len(self._steps) - n :]
 
     def fork(self) -> HealingMatcher:
-        """A copy in the same state, which moves independently."""
-        twin = HealingMatcher(self.inner.fork(), self.prefix, self._vocabulary)
-        twin._at, twin._steps = self._at, list(self._steps)
-        return twin
+        """An independent copy in the same state."""
+        copy = HealingMatcher(self.inner.fork(), self.prefix, self._vocabulary)
+        copy._at, copy._steps = self._at, list(self._steps)
+        return copy
 
     def forced_tokens(self) -> list[int]:
-        """The inner matcher's forced tokens; none before the bytes are written: the model chooses their tokens."""
+        """The inner matcher's forced tokens; none within the prefix, whose tokens the model chooses."""
         return self.inner.forced_tokens() if self._at == len(self.prefix) else []
 
     def is_accepting(self) -> bool:
@@ -187,17 +188,17 @@ class HealingMatcher:
         return self.inner.is_terminated()
 
     def min_tokens_to_finish(self) -> int:
-        """The fewest tokens of the remaining bytes, plus those of the inner matcher."""
-        return (self._fewest[self._at] or 0) + self.inner.min_tokens_to_finish()
+        """The fewest tokens for the rest of the prefix, plus the inner matcher's number."""
+        return (self._fewest_tokens[self._at] or 0) + self.inner.min_tokens_to_finish()
 
 
 class _SortedTokens:
-    """The tokens with text, in the order of their bytes."""
+    """The tokens with text, sorted by their bytes."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._pairs = sorted((data, id) for id, data in enumerate(vocabulary.tokens) if data)
 
-    def spelling(self, data: bytes) -> list[int]:
+    def tokens_of(self, data: bytes) -> list[int]:
         """The tokens with exactly these bytes."""
         at, out = bisect_left(self._pairs, (data, -1)), list[int]()
         while at < len(self._pairs) and self._pairs[at][0] == data:
@@ -217,14 +218,14 @@ def _sorted_tokens(vocabulary: Vocabulary) -> _SortedTokens:
     return _SortedTokens(vocabulary)
 
 
-def _fewest(tokens: _SortedTokens, prefix: bytes) -> list[int | None]:
+def _fewest_tokens(tokens: _SortedTokens, prefix: bytes) -> list[int | None]:
     """For each offset in the prefix, the fewest tokens that spell the rest, or None if no tokens do."""
     out: list[int | None] = [None] * len(prefix) + [0]
     for at in reversed(range(len(prefix))):
         counts = [
-            left + 1
+            rest_count + 1
             for end in range(at + 1, len(prefix) + 1)
-            if (left := out[end]) is not None and tokens.spelling(prefix[at:end])
+            if (rest_count := out[end]) is not None and tokens.tokens_of(prefix[at:end])
         ]
         out[at] = min(counts, default=None)
     return out

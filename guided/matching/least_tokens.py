@@ -1,13 +1,13 @@
-"""The fewest tokens that complete an output. In: a matcher. Out: a number, and whether it is exact.
+"""Finds the fewest tokens that complete an output. In: a matcher. Out: a number, and whether it is exact.
 
 `min_tokens_to_finish` is the length of a known completion, which budgets use. A shorter one may exist:
 
     root ::= ("a" | "b") ("a" | "b") | root      with a token `ab`: at most 3, including the end token; 2 are enough
 
-A bounded breadth-first search over the states after tokens looks for one. If no state accepts earlier, the known
-completion is a shortest one.
+A bounded breadth-first search looks for a shorter one. If no state accepts earlier, the known completion is a shortest
+one.
 
-Cost: a step of the core for each allowed token of each state, at most `MOST_STEPS`.
+Cost: one step of the core for each allowed token of each state, at most `MOST_STEPS`.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ def least_tokens(matcher: GrammarMatcher, most_steps: int = MOST_STEPS) -> Least
     bound, grammar = matcher.min_tokens_to_finish(), matcher.grammar
     bitmask = allocate_token_bitmask(1, grammar.vocabulary.size)
     ends, rebuilds = grammar.vocabulary.eos_token_ids, grammar.native.rebuilds
-    level, met, steps = [matcher.fork()], {matcher.state}, 0
+    level, seen, steps = [matcher.fork()], {matcher.state}, 0
     for count in range(1, bound):
         if any(each.is_accepting() for each in level):
             return LeastTokens(bound, False)
         if count == bound - 1:
             break
-        following: list[GrammarMatcher] = []
+        next_level: list[GrammarMatcher] = []
         for each in level:
             each.fill_next_token_bitmask(bitmask)
             tokens = [token for token in allowed_tokens(bitmask) if token not in ends]
@@ -57,8 +57,8 @@ def least_tokens(matcher: GrammarMatcher, most_steps: int = MOST_STEPS) -> Least
                 return LeastTokens(bound, False)
             for token in tokens:
                 after = each.fork()
-                if after.accept_token(token) and after.state not in met:
-                    met.add(after.state)
-                    following.append(after)
-        level = following
+                if after.accept_token(token) and after.state not in seen:
+                    seen.add(after.state)
+                    next_level.append(after)
+        level = next_level
     return LeastTokens(bound, True)

@@ -1,7 +1,7 @@
 """`GrammarMatcher`: the state of one sequence under a compiled grammar.
 
-The core's matcher does the work (see guided/automaton/native/matcher.hpp). This module adds the operations that need
-text: strings, forced tokens in the tokenizer's own spelling, explanations. One matcher belongs to one thread at a time.
+The core's matcher does the work (guided/automaton/native/matching/matcher.hpp). This module adds operations that need
+text: strings, forced tokens as the tokenizer produces them, explanations. A matcher belongs to one thread at a time.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ class GrammarMatcher(_core.Matcher):
     whether anything is masked; with `max_tokens=n` it keeps only tokens after which the output can be completed in
     n - 1 more (including the end token), and raises BudgetError if not even the shortest completion fits.
     `budget_bound`: whether the budget may have removed tokens from the last mask.
-    `accept_token(id)` steps and returns whether the token was allowed; if not, the state does not change.
+    `accept_token(id)` returns whether the token was allowed; if not, the state does not change.
     `validate_tokens(ids)`, `rollback(n)`, `reset()`, `is_accepting()`, `is_terminated()`, `min_tokens_to_finish()`:
-    as their names say; `rollback` counts the calls of `accept_token` and `accept_string` that were accepted.
-    After an end token the mask allows the end tokens and nothing else; one more of them is a step that changes nothing.
+    as their names say. `rollback(n)` undoes the last n accepted calls of `accept_token` and `accept_string`.
+    After an end token the mask allows only the end tokens; accepting one more is a step that changes nothing.
     """
 
     names_in_captures = False
-    """Whether the control tokens of a captured text stand in it by their names."""
+    """Whether captured texts include the names of control tokens."""
 
     def __init__(self, grammar: CompiledGrammar | GrammarMatcher) -> None:
         if isinstance(grammar, GrammarMatcher):
@@ -53,19 +53,19 @@ class GrammarMatcher(_core.Matcher):
         return f"GrammarMatcher({self.grammar!r}, steps={self.steps})"
 
     def fork(self) -> GrammarMatcher:
-        """A matcher in the same state, with the same past. O(1)."""
+        """An independent copy in the same state, with the same past. O(1)."""
         return GrammarMatcher(self)
 
     def accept_string(self, text: str | bytes) -> bool:
-        """Step over text as one step, independent of its tokens. False: refused, state unchanged.
+        """Accept text as one step, whatever its tokens. False, with the state unchanged, if it is not allowed.
 
-        Where a grammar counts tokens (`any_tokens` with `max_tokens`, `!<[5]>{3}`) text is refused, since its number of
-        tokens is undefined; use `accept_token`.
+        Where a grammar counts tokens (`any_tokens` with `max_tokens`, `!<[5]>{3}`), text is refused, since its number
+        of tokens is undefined; use `accept_token`.
         """
         return self._accept_bytes(bytes_of(text))
 
     def forced_tokens(self) -> list[int]:
-        """The tokens that must come next, as the tokenizer itself would write them.
+        """The tokens that must come next, as the tokenizer itself would produce them.
 
         The longest common prefix of all continuations is encoded. Tokens at its end that may become part of a longer
         token are left out, and so are end tokens. Empty if nothing is forced.
@@ -92,7 +92,7 @@ class GrammarMatcher(_core.Matcher):
         """The stable tokens of forced bytes. `closed`: a control token follows, so all tokens are stable."""
         vocabulary = self.grammar.vocabulary
         native = native_vocabulary(vocabulary)
-        if not is_text(data[:1]) and not is_cut(data[:1]):  # the rest of a character, which no text begins with
+        if not is_text(data[:1]) and not is_cut(data[:1]):  # the rest of a character: no text begins with it
             return [], False
         whole = len(data)
         while is_cut(data[:whole]):
@@ -102,11 +102,11 @@ class GrammarMatcher(_core.Matcher):
             return [], False
         try:
             ids = vocabulary.encode(text, continued=True)
-        except VocabularyError:  # a tokenizer whose encoding is unknown: nothing is forced, but the masks still apply
+        except VocabularyError:  # no known encoding: nothing is forced, but the masks still apply
             return [], False
         if closed:
             return ids, True
-        # A token is stable if no longer token starts where it, or one before it, starts and runs past the forced end.
+        # A token is stable if no token that starts at its beginning, or earlier, extends beyond the forced bytes.
         at, kept = 0, 0
         for number in ids:
             if native.extends(data[at:]):
@@ -119,13 +119,13 @@ class GrammarMatcher(_core.Matcher):
         """The captures so far: name -> its texts, in the order in which they begin. Control tokens have no text.
 
         If the output may end here, these are the captures of the complete output. Otherwise they are those of the
-        currently preferred reading (`parse_paths.py`), which later text may change.
+        currently preferred parse (`parse_paths.py`), which later text may change.
 
         Args:
-            partial: include unfinished captures, last under their names.
+            partial: also include unfinished captures, up to the end of the output so far.
 
         Raises:
-            LimitExceeded: the grammar allows too many readings.
+            LimitExceeded: the grammar allows too many parses.
         """
         return {}
 
@@ -144,22 +144,22 @@ class GrammarMatcher(_core.Matcher):
         return None
 
     def explain(self, token: int | str | bytes | None = None) -> Explanation:
-        """Why a token (an id) or text is or is not allowed here; with None, only what is expected."""
+        """Explain why a token (an id) or text is or is not allowed here; with None, only what is expected."""
         return explain(self, token)
 
 
 class _CapturingMatcher(GrammarMatcher):
-    """A matcher that records the output, and reads it on the first request for captures."""
+    """A matcher that records the output, and parses it for captures when they are requested."""
 
     def _begin(self, source: object) -> None:
         self._text = bytearray()
-        self._steps: list[tuple[int, int]] = []  # the token of each step, -1 for a string, and where its text ends
-        self._readings: ParsePaths | None = None
+        self._steps: list[tuple[int, int]] = []  # of each step: its token (-1 for a string), the end of its text
+        self._parses: ParsePaths | None = None
         self._snapshots: list[Snapshot] = []  # before the first step and after each, computed on demand
         if isinstance(source, _CapturingMatcher):
             self._text[:], self._steps[:] = source._text, source._steps
             self.names_in_captures = source.names_in_captures
-            self._readings, self._snapshots[:] = source._readings, source._snapshots
+            self._parses, self._snapshots[:] = source._parses, source._snapshots
 
     def accept_token(self, token: int, /) -> bool:
         is_over = self.is_terminated()
@@ -186,8 +186,8 @@ class _CapturingMatcher(GrammarMatcher):
 
     def rollback(self, n: int, /) -> None:
         super().rollback(n)
-        left = len(self._steps) - n
-        del self._steps[left:], self._snapshots[left + 1 :]
+        remaining = len(self._steps) - n
+        del self._steps[remaining:], self._snapshots[remaining + 1 :]
         del self._text[self._steps[-1][1] if self._steps else 0 :]
 
     def reset(self) -> None:
@@ -214,28 +214,28 @@ class _CapturingMatcher(GrammarMatcher):
     def _current_captures(self) -> Sequence[Capture]:
         marked = self.grammar.annotated
         with marked.lock:
-            readings, now = self._read()
-            return readings.complete(now, self._text) if self.is_accepting() else readings.under_way(now, self._text)
+            parses, now = self._read()
+            return parses.complete(now, self._text) if self.is_accepting() else parses.partial(now, self._text)
 
     def temperature(self) -> float | None:
         marked = self.grammar.annotated
         with marked.lock:
-            readings, now = self._read()
-            return readings.temperature(now, len(self._text))
+            parses, now = self._read()
+            return parses.temperature(now, len(self._text))
 
     def _read(self) -> tuple[ParsePaths, Snapshot]:
-        if self._readings is None:
-            self._readings = ParsePaths(self.grammar.annotated)
-        readings, snapshots = self._readings, self._snapshots
+        if self._parses is None:
+            self._parses = ParsePaths(self.grammar.annotated)
+        parses, snapshots = self._parses, self._snapshots
         if not snapshots:
-            snapshots.append(readings.first)
+            snapshots.append(parses.first)
         for at in range(len(snapshots) - 1, len(self._steps)):
             token, end = self._steps[at]
             start = self._steps[at - 1][1] if at else 0
             if token < 0:
-                after = readings.after_bytes(snapshots[-1], self._text, start, end)
+                after = parses.after_bytes(snapshots[-1], self._text, start, end)
             else:
                 is_control = self.grammar.vocabulary.token_bytes(token) is None
-                after = readings.after_token(snapshots[-1], token, self._text, start, end, is_control=is_control)
+                after = parses.after_token(snapshots[-1], token, self._text, start, end, is_control=is_control)
             snapshots.append(after)
-        return readings, snapshots[-1]
+        return parses, snapshots[-1]

@@ -1,7 +1,7 @@
-"""The protocols of grammars and matchers for an engine, with the contract of each method.
+"""The protocols of grammars and matchers that an engine uses, with the contract of each method.
 
 `CompiledGrammar` and `GrammarMatcher` are guided's own. An engine works with any other class that keeps these
-contracts: a gate in front of a matcher (`engine/reasoning.py`), a test matcher, a matcher of another kind of grammar.
+contracts: a wrapper of a matcher (`engine/reasoning.py`), a test matcher, a matcher of another kind of grammar.
 
 A token is an id below the vocabulary's size. An output is *complete* if `is_accepting()`. Only then is an end token
 accepted, and it is the last step that changes anything.
@@ -25,47 +25,47 @@ class Grammar(Protocol):
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """The vocabulary that it was compiled for. An engine refuses a grammar for another vocabulary."""
+        """The vocabulary that the grammar was compiled for. An engine refuses a grammar for another vocabulary."""
 
     @property
     def kind(self) -> str:
-        """The kind of the specification: "json_schema" and "type" have values besides their texts."""
+        """The kind of the specification. Outputs of "json_schema" and "type" are parsed to values."""
 
     @property
     def source(self) -> Any:
-        """The specification as given, from which the value parser is made."""
+        """The specification as given. The value parser is derived from it."""
 
 
 @runtime_checkable
 class Matcher(Protocol):
     """The state of one output under a grammar. It belongs to one thread at a time.
 
-    The loop relies on this guarantee: `accept_token` accepts every token that `fill_next_token_bitmask` allows, and
+    The engine relies on this guarantee: `accept_token` accepts every token that `fill_next_token_bitmask` allows, and
     with `max_tokens=n` the output can be completed within n - 1 more tokens, including the end token.
     """
 
     @property
     def budget_bound(self) -> bool:
-        """Whether the last mask may lack tokens because of its `max_tokens`; False: it equals the unbudgeted mask."""
+        """Whether the last mask may lack tokens because of its `max_tokens`. If not, it equals the mask without one."""
 
     def fill_next_token_bitmask(
         self, bitmask: npt.NDArray[np.int32], row: int = 0, *, max_tokens: int | None = None
     ) -> bool:
         """Write the tokens that may come next into a row: int32, bit `id % 32` of word `id // 32`, 1 is allowed.
 
-        Returns False, with the row unspecified, if all tokens are allowed. The state does not change. With `max_tokens`
-        only tokens remain after which the output can be completed in that budget. BudgetError: not even the shortest
-        completion fits.
+        Returns False, with the row unspecified, if all tokens are allowed. The state does not change. With
+        `max_tokens`, only tokens remain after which the output can be completed within the budget. Raises BudgetError
+        if not even the shortest completion fits.
         """
 
     def accept_token(self, token: int, /) -> bool:
-        """Step by a token. False, with the state unchanged, if it is not allowed."""
+        """Accept a token. False, with the state unchanged, if it is not allowed."""
 
     def rollback(self, n: int, /) -> None:
-        """Take back the last n accepted tokens. ValueError, with the state unchanged, if there are fewer."""
+        """Take back the last n accepted tokens. Raises ValueError, with the state unchanged, if there are fewer."""
 
     def forced_tokens(self) -> list[int]:
-        """The tokens with which every output continues, as the tokenizer would write them; empty if there is a choice.
+        """The tokens with which every output continues, as the tokenizer produces them; empty if there is a choice.
 
         All of them would be accepted in order. An end token is never among them.
         """
@@ -77,9 +77,9 @@ class Matcher(Protocol):
         """Whether an end token was accepted. Only end tokens are allowed from then on, and they change nothing."""
 
     def min_tokens_to_finish(self) -> int:
-        """A number of tokens within which the output can be completed, including the end token.
+        """A number of tokens that suffices to complete the output, including the end token.
 
-        The length of the shortest completion or an upper bound. Masks under a budget use the same number.
+        It is the length of the shortest completion, or an upper bound. Masks under a budget use the same number.
         """
 
 
@@ -88,4 +88,4 @@ class ForkingMatcher(Matcher, Protocol):
     """A matcher that can look ahead on a copy, without changing itself."""
 
     def fork(self) -> Self:
-        """A copy in the same state with the same past, which moves independently."""
+        """An independent copy in the same state, with the same past."""

@@ -1,8 +1,8 @@
 """Random sentences of a language, without a model. In: a grammar for the byte vocabulary. Out: a text.
 
 A sentence is a random walk through the masks under a budget, so it is complete and no longer than requested. Letters
-are likelier than braces, so the sentences look like text. With `any_character` every sentence that is short enough can
-occur. The distribution over sentences is not uniform. Each byte is a step of the surrounding meter.
+are more likely than braces, so the sentences look like text. With `any_character`, every sentence that is short enough
+can occur. The distribution over sentences is not uniform. Each byte counts as one step of the caller's meter.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from guided.vocabulary import Vocabulary
 __all__ = ["byte_vocabulary", "sentence"]
 
 _END: Final = 256
-# (weight, bytes): the allowed bytes of a group share its weight. The end is a group, too.
+# (weight, bytes): the allowed bytes of a group share its weight. The end token is a group, too.
 _KINDS: Final = (
     (3.0, frozenset([_END])),
     (8.0, frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")),
@@ -54,12 +54,12 @@ def sentence(grammar: CompiledGrammar, generator: random.Random, max_length: int
 
 def _draw(allowed: list[int], generator: random.Random, any_character: bool) -> int:
     kinds: list[tuple[float, list[int]]] = []
-    left = set(allowed)
+    remaining = set(allowed)
     for weight, kind in _KINDS:
-        if common := sorted(left & kind):
+        if common := sorted(remaining & kind):
             kinds.append((weight, common))
-            left -= kind
-    if left and (any_character or not kinds):
-        kinds.append((_OTHERS, sorted(left)))
+            remaining -= kind
+    if remaining and (any_character or not kinds):
+        kinds.append((_OTHERS, sorted(remaining)))
     _, chosen = generator.choices(kinds, [weight for weight, _ in kinds])[0]
     return generator.choice(chosen)

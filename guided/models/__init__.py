@@ -1,1 +1,1 @@
-"""Models: weights in, logits out. They depend neither on caches nor on attention kernels: `Attend` is an argument."""
+"""Models: token ids in, logits out. They depend on no cache or attention kernel: `Attend` is an argument."""

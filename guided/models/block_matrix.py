@@ -1,12 +1,12 @@
-"""A matrix whose weights stay as a GGUF file has them, and its products.
+"""A matrix whose weights stay in the format of a GGUF file, and its products.
 
-In: `Blocks` (dequantise.py), one below the other, maybe of several formats. Out: products with activations. With
-quantised weights, activations are rounded to 8 bits in groups of 32, products of whole numbers are added up exactly,
-scales in float32 (kernels/native/block_product.hpp). Weights in float16 and float32 are multiplied by the activations
-as they are; for bfloat16 the processor may round activations to that, too (native/product.hpp). In each case a row has
-the same bits whatever rows are beside it. As an embedding, `matrix[tokens]` is rows of it. Memory: the bytes of the
-file, rearranged for the kernel (native/block_format.hpp), 1 to 4 percent more for some K formats. A product reads each
-of them once.
+In: `Blocks` (dequantise.py), concatenated by rows, possibly of several formats. Out: products with activations. With
+quantised weights, activations are rounded to 8 bits in groups of 32; products of integers are summed exactly, and
+scales applied in float32 (kernels/native/block_product.hpp). Float16 and float32 weights are multiplied by unrounded
+activations; for bfloat16 weights the kernel may round activations to bfloat16, too (native/product.hpp). In each case
+the bits of a row do not depend on other rows. As an embedding, `matrix[tokens]` returns rows. Memory: the bytes of the
+file, rearranged for the kernel (native/block_format.hpp), plus 1 to 4 percent for some K formats. A product reads each
+byte once.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from guided.kernels import BlockTiles
 
 __all__ = ["ROWS", "BlockMatrix"]
 
-ROWS = 16  # of a tile: ranks share whole ones
+ROWS = 16  # rows of a tile; a split between ranks never cuts a tile
 
 
 class BlockMatrix:
-    """(out, in), see the module. `dtype`: of the activations. `is_quantised`: some weights are."""
+    """A matrix (out, in). `dtype`: the dtype of activations. `is_quantised`: whether some weights are quantised."""
 
     device = torch.device("cpu")
 
     def __init__(self, parts: Sequence[Blocks], dtype: torch.dtype) -> None:
-        """Parts that `fits` accepts; nothing of them is needed later."""
+        """`parts`: blocks that `fits` accepts; they are copied."""
         self.shape, self.dtype = (sum(map(len, parts)), parts[0].columns), dtype
         self.is_quantised = any(part.is_quantised for part in parts)
         self._tiles = BlockTiles([(part.ggml_type, part.raw, part.order) for part in parts], parts[0].columns)
 
     @staticmethod
     def fits(parts: Sequence[object]) -> TypeGuard[Sequence[Blocks]]:
-        """Whether these matrices, one below the other, can be one of this kind."""
+        """Whether these matrices, concatenated by rows, can be a `BlockMatrix`."""
         return all(isinstance(part, Blocks) for part in parts)
 
     @property
@@ -47,7 +47,7 @@ class BlockMatrix:
         return self._tiles.nbytes
 
     def __len__(self) -> int:
-        """Its rows."""
+        """The number of rows."""
         return self.shape[0]
 
     def __call__(self, x: Tensor, bias: Tensor | None = None) -> Tensor:

@@ -2,9 +2,9 @@
 
 RMSNorm, rotary positions, grouped-query attention and a gated MLP, as in "LLaMA" (arXiv 2302.13971) and "GQA"
 (2305.13245). `DecoderConfig` has the variations: positions of norms, biases, norms of queries and keys, windows, caps
-and rotary positions of each layer, scales. An architecture (llama.py, gemma2.py, ...) is such a config, read from a
-file, and the names of its tensors. Q, K and V are one matrix, and so are gate and up. Weights are plain tensors in
-one dtype; norms and softmax are computed in float32 inside, logits are returned as float32. Inference only.
+and rotary positions of each layer, scales. An architecture (llama.py, gemma2.py, ...) consists of such a config, read
+from a file, and its tensor names. Q, K and V are one matrix, and so are gate and up. Weights are tensors in one dtype,
+or matrices in the format of a GGUF file. Norms and softmax are computed in float32; logits are float32. Inference only.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Norms: TypeAlias = Literal["before", "after", "both"]
 
 @dataclass(frozen=True, slots=True)
 class LayerKind:
-    """The properties that differ between layers; `rope` None: the layer ignores positions."""
+    """The properties that may differ between layers. `rope` None: the layer ignores positions."""
 
     attention: AttentionKind = PLAIN
     rope: Rope | None = Rope()  # noqa: RUF009 - immutable
@@ -40,20 +40,20 @@ class LayerKind:
 
 @dataclass(frozen=True, slots=True)
 class DecoderConfig:
-    """The configuration of a decoder; the defaults are those of a plain Llama.
+    """The configuration of a decoder; the defaults are a plain Llama.
 
     Attributes:
         kinds: one for each layer, or a single one for all.
-        norms: whether norms precede attention and MLP, or follow them, or both.
+        norms: whether norms come before attention and MLP, after them, or both.
         norm_offset: gains are offset + weight (Gemma: 1).
-        qk_norm: queries and keys pass an RMSNorm before they are turned: each head, or the whole projection.
-        qkv_bias, output_bias: projections of attention that add a bias.
+        qk_norm: queries and keys pass an RMSNorm before the rotation, over each head or the whole projection.
+        qkv_bias, output_bias: whether these projections of attention add a bias.
         fused: checkpoints of transformers have Q, K and V as one matrix, and gate and up as one.
-        activation: of the gate.
-        embedding_scale: embeddings are multiplied by it, rounded to their dtype.
-        residual_scale: the outputs of attention and MLP are multiplied by it.
-        logit_divisor: logits are divided by it.
-        logit_softcap: c: logits become c * tanh(logit / c).
+        activation: the activation of the gate.
+        embedding_scale: embeddings are multiplied by this scale, rounded to their dtype.
+        residual_scale: the outputs of attention and MLP are multiplied by this scale.
+        logit_divisor: logits are divided by this number.
+        logit_softcap: if not None, logits become logit_softcap * tanh(logit / logit_softcap).
     """
 
     layers: int
@@ -102,15 +102,15 @@ class Layer:
 
 
 def caps_scores(config: ModelConfig) -> bool:
-    """Whether some layer has a soft cap of its scores."""
+    """Whether some layer soft-caps its scores."""
     return isinstance(config, DecoderConfig) and any(kind.attention.softcap is not None for kind in config.kinds)
 
 
 def layer_shapes(c: DecoderConfig) -> dict[str, tuple[int, ...]]:
-    """The shape of each weight that a `Layer` of this config has, by its name."""
+    """The shapes of the weights that a `Layer` of this config has, by name."""
     q, kv = c.heads * c.head_dim, c.kv_heads * c.head_dim
     before, after, each_head = c.norms != "after", c.norms != "before", c.qk_norm == "head"
-    there: dict[str, tuple[bool, tuple[int, ...]]] = {
+    shapes: dict[str, tuple[bool, tuple[int, ...]]] = {
         "attention_norm": (before, (c.dim,)),
         "qkv": (True, (q + 2 * kv, c.dim)),
         "output": (True, (c.dim, q)),
@@ -124,7 +124,7 @@ def layer_shapes(c: DecoderConfig) -> dict[str, tuple[int, ...]]:
         "attention_norm_after": (after, (c.dim,)),
         "ffn_norm_after": (after, (c.dim,)),
     }
-    return {name: shape for name, (is_there, shape) in there.items() if is_there}
+    return {name: shape for name, (is_present, shape) in shapes.items() if is_present}
 
 
 class Decoder(Embedded):
@@ -139,7 +139,7 @@ class Decoder(Embedded):
         head: Matrix,
         parallel: Parallel = WHOLE,
     ) -> None:
-        """`config`: of the part of the model that these weights are; its vocabulary is whole."""
+        """`config`: the configuration of this process's part of the model, but with the whole vocabulary."""
         self.config, self.embedding, self.layers, self.norm, self.head = config, embedding, layers, norm, head
         self.parallel = parallel
         c, kinds = config, [config.kind(index) for index in range(config.layers)]
@@ -178,21 +178,21 @@ class Decoder(Embedded):
     def forward(self, tokens: Tensor, positions: Tensor, attend: Attend) -> Tensor:
         """Hidden states after the last norm, (n, dim), of tokens (n,) at positions (n,)."""
         parallel = self.parallel
-        turns = [(cos[positions], sin[positions]) for cos, sin in self._tables]  # (n, 1, turned)
+        tables = [(cos[positions], sin[positions]) for cos, sin in self._tables]  # (n, 1, rotary_dim)
         x, stored = parallel.enter(self._embed(tokens)), self.kv_dtype
         for index, (layer, (kind, rope)) in enumerate(zip(self.layers, self._kinds, strict=True)):
-            q, k, v = self._before(layer, x, *((None, None) if rope is None else turns[rope]))
+            q, k, v = self._before(layer, x, *((None, None) if rope is None else tables[rope]))
             x = self._after(layer, x, attend(index, q, k.to(stored), v.to(stored), kind))
         return self._norm(parallel.leave(x), self.norm)
 
     @property
     def kv_dtype(self) -> torch.dtype:
-        """The dtype of activations, or bfloat16 if weights are quantised, with a negligible loss of accuracy."""
+        """The dtype of keys and values: as activations, or bfloat16 if weights are quantised (a negligible loss)."""
         first = base_of(self.layers[0].qkv) if self.layers else None
         return torch.bfloat16 if isinstance(first, BlockMatrix) and first.is_quantised else self.dtype
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """See `Embedded`. Only the first stage of a pipeline computes them; elsewhere they are arbitrary."""
+        """See `Embedded`. Only the first stage of a pipeline computes logits; other stages return arbitrary values."""
         c = self.config
         if not self.parallel.is_first:
             return hidden.new_empty((len(hidden), c.vocab_size), dtype=torch.float32)
@@ -202,26 +202,26 @@ class Decoder(Embedded):
         return out if c.logit_softcap is None else softcap(out, c.logit_softcap)
 
     def compiled(self, **options: Any) -> Decoder:
-        """The same model; `torch.compile(**options)` fuses the operations between two attentions."""
+        """The same model, with the operations between attentions compiled by `torch.compile(**options)`."""
         other = copy.copy(self)
         other._before = torch.compile(self._before, **options)  # type: ignore[method-assign]
         other._after = torch.compile(self._after, **options)  # type: ignore[method-assign]
         return other
 
     def _embed(self, tokens: Tensor) -> Tensor:
-        """The embeddings of tokens, (n, dim); only the first stage has them."""
+        """The embeddings of tokens, (n, dim). Stages other than the first return arbitrary values."""
         if not self.parallel.is_first:
             return self.norm.new_empty(len(tokens), self.config.dim)
         x = self.embedding[tokens]
         return x if self._embedding_scale == 1 else x * self._embedding_scale
 
     def _before(self, layer: Layer, x: Tensor, cos: Tensor | None, sin: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries (n, heads, head_dim), keys and values (n, kv_heads, head_dim); queries and keys are turned."""
+        """Queries (n, heads, head_dim), keys and values (n, kv_heads, head_dim); queries and keys are rotated."""
         c = self.config
-        turning = c.heads + c.kv_heads
+        rotated_heads = c.heads + c.kv_heads
         h = x if layer.attention_norm is None else self._norm(x, layer.attention_norm)
-        qkv = linear(h, layer.qkv, layer.qkv_bias).reshape(-1, turning + c.kv_heads, c.head_dim)
-        qk, v = qkv[:, :turning], qkv[:, turning:]
+        qkv = linear(h, layer.qkv, layer.qkv_bias).reshape(-1, rotated_heads + c.kv_heads, c.head_dim)
+        qk, v = qkv[:, :rotated_heads], qkv[:, rotated_heads:]
         if layer.q_norm is not None and layer.k_norm is not None:
             q, k = self._norm_heads(qk[:, : c.heads], layer.q_norm), self._norm_heads(qk[:, c.heads :], layer.k_norm)
             return (q, k, v) if cos is None or sin is None else (rotate(q, cos, sin), rotate(k, cos, sin), v)
@@ -230,7 +230,7 @@ class Decoder(Embedded):
         return qk[:, : c.heads], qk[:, c.heads :], v
 
     def _after(self, layer: Layer, x: Tensor, read: Tensor) -> Tensor:
-        """Hidden states after the block, (n, dim), from those before it and the output of its attention."""
+        """Hidden states after the block, (n, dim). `x`: those before the block; `read`: the output of its attention."""
         out = linear(read.flatten(1), layer.output, layer.output_bias)
         x = self._add(x, out, layer.attention_norm_after)
         h = x if layer.ffn_norm is None else self._norm(x, layer.ffn_norm)
@@ -247,5 +247,5 @@ class Decoder(Embedded):
         return rms_norm(x, weight, self.config.norm_eps, self.config.norm_offset)
 
     def _norm_heads(self, x: Tensor, weight: Tensor) -> Tensor:
-        """Heads x (n, heads, head_dim), each or all of a position together, by the size of the weight."""
+        """Norm x (n, heads, head_dim) over each head or over all heads, depending on the size of the weight."""
         return self._norm(x, weight) if len(weight) == x.shape[-1] else self._norm(x.flatten(1), weight).view(x.shape)

@@ -1,4 +1,4 @@
-"""The common part of all architectures: an embedding, whose dtype and device are those of all weights, and a head."""
+"""The common part of all architectures: an embedding and a head."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Embedded"]
 
 
 class Embedded:
-    """The part of `guided.models.model.Model` that is the same for all."""
+    """The part of `guided.models.model.Model` that all architectures share."""
 
     embedding: Embedding
     head: Matrix

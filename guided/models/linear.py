@@ -1,4 +1,4 @@
-"""A product with a matrix of weights in any form."""
+"""The product of activations with a weight matrix in any form."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from guided.kernels import each_row, multiply, takes
+from guided.kernels import each_row, is_supported, multiply
 from guided.models.block_matrix import BlockMatrix
 
 __all__ = ["AdaptedMatrix", "Embedding", "Matrix", "base_of", "linear"]
@@ -17,13 +17,13 @@ __all__ = ["AdaptedMatrix", "Embedding", "Matrix", "base_of", "linear"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AdaptedMatrix:
-    """A matrix plus low-rank products, never merged: several may share a base, which may be quantised.
+    """A matrix plus unmerged low-rank products. Several may share a base, which may be quantised.
 
     Attributes:
         base: (out, in).
-        down: (r, in), in the dtype of the activations or a finer one.
-        ups: which rows of down's product go to which rows of the matrix, and by what: (part of out, part of r). Q, K
-            and V have one each: a matrix for all three would be zeros for the most part.
+        down: (r, in), in the dtype of activations or a more precise one.
+        ups: (rows of `down`, rows of `base`, matrix (rows of `base`, rows of `down`)) of each part. Q, K and V have one
+            each, since a matrix for all three would be mostly zeros.
     """
 
     base: Matrix
@@ -36,7 +36,7 @@ Embedding: TypeAlias = Tensor | BlockMatrix  # rows by token
 
 
 def base_of(matrix: Matrix) -> Matrix:
-    """The matrix below adapters."""
+    """The matrix without adapters."""
     while isinstance(matrix, AdaptedMatrix):
         matrix = matrix.base
     return matrix
@@ -45,8 +45,8 @@ def base_of(matrix: Matrix) -> Matrix:
 def linear(x: Tensor, weight: Matrix, bias: Tensor | None = None) -> Tensor:
     """`x @ weight.T + bias` for x of shape (n, in), weight (out, in).
 
-    On a CPU the bits of a row do not depend on other rows: a kernel computes float32 and bfloat16, and other types are
-    computed one row at a time, since torch's order of additions depends on the shape of x.
+    On a CPU the bits of a row do not depend on other rows: a kernel computes float32 and bfloat16; other types are
+    computed row by row, since torch's order of additions depends on the shape of x.
     """
     if isinstance(weight, AdaptedMatrix):
         out = linear(x, weight.base, bias)
@@ -59,6 +59,6 @@ def linear(x: Tensor, weight: Matrix, bias: Tensor | None = None) -> Tensor:
     trained = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in (x, weight, bias))
     if x.device.type != "cpu" or trained or torch.compiler.is_compiling():
         return F.linear(x, weight, bias)
-    if takes(x):
+    if is_supported(x):
         return multiply(x, weight, bias)
     return each_row(lambda row: F.linear(row, weight, bias), x)

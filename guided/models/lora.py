@@ -1,13 +1,13 @@
 """LoRA adapters: a model's matrices plus products of two small ones, as PEFT saves them.
 
-In: a decoder (decoder.py), whatever the form of its weights, and a directory with adapter_config.json and
-adapter_model.safetensors. Out: another model over the same weights, which are never changed: several adapters and the
-plain model may live side by side. Cost: the adapter's bytes are read once; a pass computes two more small products for
-each matrix that is adapted; the stacked ones (Q, K and V; gate and up) have their downs stacked, too. "LoRA:
-Low-Rank Adaptation of Large Language Models" (arXiv 2106.09685).
+In: a decoder (decoder.py), with weights in any form, and a directory with adapter_config.json and
+adapter_model.safetensors. Out: another model over the same weights, which never change: several adapters and the plain
+model can share them. Cost: the adapter's bytes are read once; a pass computes two more small products for each adapted
+matrix; Q, K and V share one product with the stacked lora_A matrices, and so do gate and up. Source: "LoRA: Low-Rank
+Adaptation of Large Language Models" (arXiv 2106.09685).
 
-Everything in the directory is used or refused; its tensors must be those that its config (lora_config.py) asks for.
-PEFT puts copies of the base's head or embedding beside adapters of them: these must be the model's own.
+Missing or unused tensors are errors: the config (lora_config.py) determines which tensors there must be. If the head or
+the embedding is adapted, PEFT also saves copies of the base's; these must be equal to the model's.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from guided.models.model import Model
 __all__ = ["with_adapter"]
 
 _WEIGHTS: Final = "adapter_model.safetensors"
-_PREFIX: Final = "base_model.model."  # PEFT's, before each name
+_PREFIX: Final = "base_model.model."  # PEFT's prefix of each name
 
 Part = tuple[str, int]  # a module, and the rows of its matrix
 
@@ -46,25 +46,25 @@ def with_adapter(model: Model, directory: str | os.PathLike[str], config: LoraCo
 
     Raises:
         GuidedError: a file or the package `safetensors` is missing.
-        UnsupportedError: the model takes no adapters, or the config asks for what is not computed, or a tensor has no
-            place.
+        UnsupportedError: the model does not support adapters, the config requires an unsupported feature, or a tensor
+            is unused.
         ModelFileError: a file is corrupt; a tensor is missing or has the wrong shape.
     """
     config = config or read_lora_config(directory)
     if not isinstance(model, Decoder):
-        reason = f"adapters of models of the type {type(model).__name__} are not computed"
+        reason = f"adapters of {type(model).__name__} models are not supported"
         raise UnsupportedError(reason, pointer=str(directory), hint=MERGE)
-    if model.parallel.is_cut:
-        raise UnsupportedError("a part of a model takes no adapters", pointer=str(directory), hint=MERGE)
+    if model.parallel.is_split:
+        raise UnsupportedError("a split model does not support adapters", pointer=str(directory), hint=MERGE)
     path = Path(directory) / _WEIGHTS
     with SafetensorFiles([path]) as tensors:
-        # A small product in bfloat16 takes a CPU several times as long as one in float32, and is less exact.
+        # On a CPU, small products in bfloat16 are several times slower than in float32, and less exact.
         dtype = torch.float32 if model.device.type == "cpu" else model.dtype
         return _Adapter(model, config, Weights(tensors, str(path), dtype, model.device)).model()
 
 
 class _Adapter:
-    """Puts the tensors of an adapter beside the matrices of a model."""
+    """Combines the tensors of an adapter with the matrices of a model."""
 
     def __init__(self, model: Decoder, config: LoraConfig, weights: Weights) -> None:
         self._base, self._config, self._weights = model, config, weights
@@ -73,15 +73,15 @@ class _Adapter:
     def model(self) -> Decoder:
         """A new model that shares everything else, including the tables of positions."""
         if self._config.targets(NAMES.embedding):
-            raise UnsupportedError("adapters of the embedding are not computed", pointer=NAMES.embedding, hint=MERGE)
+            raise UnsupportedError("adapters of the embedding are not supported", pointer=NAMES.embedding, hint=MERGE)
         self._check_copies()
         adapted, c = copy(self._base), self._base.config
         adapted.layers = [self._layer(index, layer) for index, layer in enumerate(self._base.layers)]
         adapted.head = self._matrix(self._base.head, c.dim, (NAMES.head, c.vocab_size))
-        hint = f"{CONFIG} (target_modules, layers_to_transform) leaves it out, or it is another model's"
+        hint = f"{CONFIG} (target_modules, layers_to_transform) excludes it, or the adapter belongs to another model"
         self._weights.finish(hint)
         if self._adapted == 0:
-            raise ModelFileError(f"{self._config.where}: it adapts none of this model's matrices")
+            raise ModelFileError(f"{self._config.where}: the adapter adapts none of this model's matrices")
         return adapted
 
     def _layer(self, index: int, layer: Layer) -> Layer:
@@ -104,7 +104,7 @@ class _Adapter:
         )
 
     def _matrix(self, base: Matrix, columns: int, *parts: Part) -> Matrix:
-        """A matrix, whose parts lie one below the other, with what is adapted of it."""
+        """A matrix of parts, concatenated by rows, with the adapters of these parts."""
         if not any(self._config.targets(module) for module, _ in parts):
             return base
         self._adapted += 1
@@ -119,24 +119,24 @@ class _Adapter:
         return AdaptedMatrix(base, self._weights.put(*downs), tuple(ups))
 
     def _pair(self, module: str, rows: int, columns: int) -> tuple[Tensor, Tensor]:
-        """(rank, columns) and, times the scale, (rows, rank)."""
+        """lora_A (rank, columns), and lora_B (rows, rank) times the scale."""
         down, up = (f"{_PREFIX}{module}.lora_{side}.weight" for side in "AB")
         rank = self._config.rank(module)
         if (found := self._weights.rows(down)) != rank:
             where = self._weights.where
-            raise ModelFileError(f"{where}: {down!r} is of rank {found}, {CONFIG} (r, rank_pattern) says {rank}")
+            raise ModelFileError(f"{where}: {down!r} has rank {found}, but {CONFIG} (r, rank_pattern) says {rank}")
         scale = self._config.scale(module)
         return self._weights.take(down, rank, columns), self._weights.take(up, rows, rank).float() * scale
 
     def _check_copies(self) -> None:
-        """Weights of the base that PEFT saved beside the adapter say nothing new."""
+        """Check that weights of the base that PEFT saved with the adapter are equal to the model's."""
         c, embedding, head = self._base.config, self._base.embedding, self._base.head
-        own = ((NAMES.embedding, "", embedding), (NAMES.head, "", head), (NAMES.head, ".base_layer", head))
-        for module, inner, matrix in own:
+        saved_copies = ((NAMES.embedding, "", embedding), (NAMES.head, "", head), (NAMES.head, ".base_layer", head))
+        for module, inner, matrix in saved_copies:
             if (name := f"{_PREFIX}{module}{inner}.weight") not in self._weights:
                 continue
             saved = self._weights.take(name, c.vocab_size, c.dim)
             if not isinstance(matrix, Tensor) or not torch.equal(saved.to(matrix), matrix):
-                reason = "weights of the base beside the adapter are not this model's, or this model's are quantised"
+                reason = "the adapter's copies of base weights differ from this model's weights, or those are quantised"
                 hint = f"save it with save_embedding_layers=False, or {MERGE}"
                 raise UnsupportedError(reason, pointer=name, hint=hint)

@@ -2,8 +2,8 @@
 
 Everything is *flat*: the n tokens of all sequences of a step are concatenated, without a batch dimension. The model
 does not know which tokens belong to which sequence, where keys and values are stored, or which kernel reads them: its
-`Attend` argument does. So a full recomputation, a dense, paged or offloaded cache, prompts and single new tokens side
-by side all run through the same code.
+`Attend` argument does. So the same code serves a full recomputation, dense, paged and offloaded caches, and batches
+that mix prompts and single new tokens.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ __all__ = ["PLAIN", "Attend", "AttentionKind", "Model", "ModelConfig"]
 
 @dataclass(frozen=True, slots=True)
 class AttentionKind:
-    """What the attention of a layer computes.
+    """The properties of a layer's attention.
 
     Attributes:
-        window: the most positions that a query reads, including its own; None: all. Caches keep the others, too.
+        window: the number of positions that a query reads, including its own; None: all. Caches store all positions.
         softcap: scores become softcap * tanh(score / softcap) before the softmax; None: no cap.
         scale: the factor of the products of queries and keys; None: 1 / sqrt(head_dim).
     """
@@ -49,16 +49,16 @@ class Attend(Protocol):
     def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor, kind: AttentionKind = PLAIN) -> Tensor:
         """q: (n, heads, head_dim); k, v: (n, kv_heads, head_dim). Returns (n, heads, head_dim).
 
-        `heads` is a multiple of `kv_heads`, query head h reads KV head h // (heads / kv_heads).
+        `heads` is a multiple of `kv_heads`; query head h reads KV head h // (heads / kv_heads).
         """
 
 
 class ModelConfig(Protocol):
-    """The numbers of a model of any architecture, which determine the size of a cache."""
+    """The sizes of a model of any architecture, which determine the size of a cache."""
 
     @property
     def layers(self) -> int:
-        """Calls of `Attend` in a forward pass, numbered from 0."""
+        """The number of layers: `Attend` is called once for each, with numbers from 0."""
 
     @property
     def dim(self) -> int:
@@ -66,11 +66,11 @@ class ModelConfig(Protocol):
 
     @property
     def heads(self) -> int:
-        """Query heads."""
+        """The number of query heads."""
 
     @property
     def kv_heads(self) -> int:
-        """Heads of keys and values."""
+        """The number of heads of keys and values."""
 
     @property
     def head_dim(self) -> int:
@@ -78,34 +78,34 @@ class ModelConfig(Protocol):
 
     @property
     def vocab_size(self) -> int:
-        """Logits for each position; token ids are below it."""
+        """The number of logits per position. Token ids are smaller."""
 
     @property
     def context(self) -> int:
-        """Positions are below it."""
+        """The maximum length of a sequence. Positions are smaller."""
 
 
 class Model(Protocol):
-    """An architecture with its weights. Inference only; no call changes it, so threads may share one."""
+    """An architecture with its weights. Inference only. No call changes a model, so threads may share it."""
 
     @property
     def config(self) -> ModelConfig:
-        """Its numbers."""
+        """The sizes of the model."""
 
     @property
     def dtype(self) -> torch.dtype:
-        """Of weights, activations, keys and values."""
+        """The dtype of weights, activations, keys and values."""
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """The device of the weights."""
 
     def forward(self, tokens: Tensor, positions: Tensor, attend: Attend) -> Tensor:
         """Hidden states after the last norm, (n, dim).
 
         Args:
-            tokens: ids, int64 (n,).
-            positions: of these tokens in their sequences, int64 (n,).
+            tokens: token ids, int64 (n,).
+            positions: the positions of these tokens in their sequences, int64 (n,).
             attend: see `Attend`.
         """
 

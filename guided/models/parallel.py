@@ -1,9 +1,9 @@
-"""A model split into parts, one for each process: the parts, and their communication.
+"""A model split across processes: the part of each process, and the communication.
 
 Tensor parallelism splits every matrix of a block ("Megatron-LM", arXiv 1909.08053): a rank has some heads and some
 hidden units, and the results of the ranks are summed twice per block. Pipeline parallelism splits the model between
 blocks: a stage has some layers. Hidden states go from stage to stage, and from the last back to the first, which has
-embedding and head. Both together: each stage is split into ranks. The stages work one after the other, so they save
+the embedding and the head. With both, each stage is split into ranks. The stages work one after the other, so they save
 memory, not time.
 
 A sum adds the ranks in order, so all ranks get the same bits, and the bits of a row do not depend on other rows. (A
@@ -43,13 +43,13 @@ class Group(Protocol):
         """The number of processes."""
 
     def gather(self, x: Tensor) -> Sequence[Tensor]:
-        """The tensors of all ranks in their order; they are of one shape."""
+        """The tensors of all ranks, in rank order. All have the same shape."""
 
     def send(self, x: Tensor, rank: int) -> None:
-        """Pass a tensor to another rank."""
+        """Send a tensor to another rank."""
 
     def receive(self, out: Tensor, rank: int) -> Tensor:
-        """Fill `out` with what the other rank sends."""
+        """Receive a tensor from another rank into `out`."""
 
 
 class _Alone:
@@ -61,10 +61,10 @@ class _Alone:
         return [x]
 
     def send(self, x: Tensor, rank: int) -> None:
-        raise AssertionError("there is nobody else")
+        raise AssertionError("there is no other rank")
 
     def receive(self, out: Tensor, rank: int) -> Tensor:
-        raise AssertionError("there is nobody else")
+        raise AssertionError("there is no other rank")
 
 
 ALONE: Final[Group] = _Alone()
@@ -88,28 +88,29 @@ class Parallel:
         return self.pipeline.rank == 0
 
     @property
-    def is_cut(self) -> bool:
+    def is_split(self) -> bool:
         """Whether other processes have parts of the model."""
         return self.tensor.size * self.pipeline.size > 1
 
-    def refuse_cuts(self, where: str) -> None:
-        """Raise UnsupportedError if there are other processes, for a model that cannot be cut."""
-        if self.is_cut:
+    def refuse_splitting(self, where: str) -> None:
+        """Raise UnsupportedError if there are other processes, for a model that cannot be split."""
+        if self.is_split:
             hint = "load it without tensor_parallel and pipeline_parallel"
-            raise UnsupportedError("models of this architecture are not cut into parts", pointer=where, hint=hint)
+            reason = "models of this architecture cannot be split across processes"
+            raise UnsupportedError(reason, pointer=where, hint=hint)
 
     # ---- the part of this process
-    def check(self, things: Mapping[str, int], where: str) -> None:
-        """Check that the ranks of the stage can share each of these things evenly.
+    def check(self, sizes: Mapping[str, int], where: str) -> None:
+        """Check that the ranks of the stage can share each of these numbers evenly.
 
         Raises:
             UnsupportedError: a number is not divisible.
         """
-        ranks, common = self.tensor.size, gcd(*things.values())
-        for of, count in things.items():
+        ranks, common = self.tensor.size, gcd(*sizes.values())
+        for name, count in sizes.items():
             if count % ranks:
                 fits = ", ".join(str(n) for n in range(1, common + 1) if common % n == 0)
-                reason, hint = f"{count} {of} cannot be shared by {ranks} ranks", f"tensor_parallel: one of {fits}"
+                reason, hint = f"{count} {name} cannot be shared by {ranks} ranks", f"tensor_parallel: one of {fits}"
                 raise UnsupportedError(reason, pointer=where, hint=hint)
 
     def layers(self, count: int, where: str) -> range:
@@ -140,15 +141,15 @@ class Parallel:
         if self.tensor.size == 1:
             return matrix
         count = _shape(matrix)[0]
-        first = min(self.tensor.rank * self._most(count), count)
-        return in_order(matrix, np.arange(first, min(first + self._most(count), count)))
+        first = min(self.tensor.rank * self._max_tokens(count), count)
+        return in_order(matrix, np.arange(first, min(first + self._max_tokens(count), count)))
 
-    def _most(self, tokens: int) -> int:
-        """The most tokens that a rank scores: a multiple of the row groups of a quantised matrix."""
+    def _max_tokens(self, tokens: int) -> int:
+        """The most tokens that a rank scores: a multiple of the tile size of a quantised matrix."""
         return -(-tokens // (self.tensor.size * ROWS)) * ROWS
 
     def _span(self, count: int) -> tuple[int, int]:
-        """This rank's range of `count` things that are shared evenly."""
+        """This rank's range of `count` rows or columns, which are shared evenly."""
         width = count // self.tensor.size
         return self.tensor.rank * width, (self.tensor.rank + 1) * width
 
@@ -158,10 +159,10 @@ class Parallel:
         return x if self.tensor.size == 1 else reduce(torch.add, self.tensor.gather(x.contiguous()))
 
     def join(self, x: Tensor, width: int) -> Tensor:
-        """The scores of all ranks side by side: (n, width)."""
+        """The scores of all ranks, concatenated: (n, width)."""
         if self.tensor.size == 1:
             return x
-        each = self._most(width)
+        each = self._max_tokens(width)
         parts = self.tensor.gather(F.pad(x, (0, each - x.shape[1])).contiguous())
         return torch.cat(list(parts), dim=1)[:, :width].contiguous()
 
@@ -170,7 +171,7 @@ class Parallel:
         return x if self.is_first else self.pipeline.receive(x, self.pipeline.rank - 1)
 
     def leave(self, x: Tensor) -> Tensor:
-        """Send hidden states to the next stage. The first stage receives those of the last."""
+        """Send hidden states to the next stage. The first stage receives them from the last."""
         ring = self.pipeline
         if ring.size == 1:
             return x

@@ -1,6 +1,6 @@
-"""Rotary positions, half-split form: pair i of a head is (x[i], x[i + turned / 2]), turned by position * frequency i.
+"""Rotary positions, half-split form: the pair (x[i], x[i + rotary_dim / 2]) is rotated by position * frequency i.
 
-`turned` is at most the size of a head; the other numbers do not change. Sources: "RoFormer" (arXiv 2104.09864);
+`rotary_dim` is at most the size of a head; the other numbers do not change. Sources: "RoFormer" (arXiv 2104.09864);
 linear scaling ("Extending Context Window ... via Positional Interpolation", 2306.15595); the scaling of Llama 3.1 ("The
 Llama 3 Herd of Models", 2407.21783). A scaling is stored as the divisor of each frequency.
 """
@@ -22,13 +22,13 @@ class Rope:
 
     Attributes:
         factors: the divisor of each frequency; None: 1.
-        turned: how many numbers of a head are rotated; None: all.
-        gain: the factor of rotated numbers (longrope).
+        rotary_dim: the number of rotated dimensions of a head; None: all.
+        gain: a factor for the rotated dimensions (longrope).
     """
 
     base: float = 10000.0
     factors: tuple[float, ...] | None = None
-    turned: int | None = None
+    rotary_dim: int | None = None
     gain: float = 1.0
 
 
@@ -39,25 +39,25 @@ def rotary_frequencies(base: float, head_dim: int) -> Tensor:
 
 
 def linear_factors(factor: float, head_dim: int) -> tuple[float, ...]:
-    """The divisors that compress all positions by the factor."""
+    """The divisors that divide all positions by the factor."""
     return (factor,) * (head_dim // 2)
 
 
 def llama3_factors(
     base: float, head_dim: int, *, factor: float, low: float, high: float, original_context: float
 ) -> tuple[float, ...]:
-    """Waves longer than original_context / low are stretched by the factor; those shorter than / high are not."""
+    """The divisors that stretch waves longer than original_context / low by `factor`, and none shorter than / high."""
     frequency = rotary_frequencies(base, head_dim)
-    turns = original_context * frequency / (2 * pi)
-    kept = ((turns - low) / (high - low)).clamp(0, 1)  # the part that is not stretched
-    return tuple((1 / (kept + (1 - kept) / factor)).tolist())
+    rotations = original_context * frequency / (2 * pi)
+    unstretched = ((rotations - low) / (high - low)).clamp(0, 1)  # between 0 (stretched) and 1 (not stretched)
+    return tuple((1 / (unstretched + (1 - unstretched) / factor)).tolist())
 
 
 def rotary_tables(
     rope: Rope, head_dim: int, context: int, dtype: torch.dtype, device: torch.device
 ) -> tuple[Tensor, Tensor]:
-    """cos and signed sin for every position, (context, 1, turned): the halves hold the same angles."""
-    frequency = rotary_frequencies(rope.base, rope.turned or head_dim)
+    """cos and signed sin for every position, (context, 1, rotary_dim): both halves have the same angles."""
+    frequency = rotary_frequencies(rope.base, rope.rotary_dim or head_dim)
     if rope.factors is not None:
         frequency = frequency / torch.tensor(rope.factors, dtype=torch.float64)
     angle = torch.outer(torch.arange(context, dtype=torch.float64), frequency)

@@ -1,7 +1,7 @@
 """The input and the result of choosing one token.
 
-`Choose` is the request of a sequence: rows of logits, and a `Choice` for each. The answer has a `Chosen` for each, or
-the error that leaves no choice. guided/kernels/choose.py answers the requests of a whole batch in one call.
+`Choose` is the request of a sequence: rows of logits, and a `Choice` for each. The answer has a `Chosen` for each row,
+or an error if no token can be chosen. guided/kernels/choose.py answers the requests of a whole batch in one call.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ class Ramp(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """The changes of a request to a row of logits besides the mask: bans, then bias, then penalties.
+    """A request's changes to a row of logits besides the mask: bans, then bias, then penalties.
 
     Attributes:
         permitted: the only tokens that are allowed; None: all.
-        banned: ids that are not allowed.
+        banned: forbidden ids.
         ends: ids that are allowed only if nothing else is.
         biased, bias: int32 and float32 (n,): ids, and the bias of their logits.
         seen, counts: int32 and float32 (n,): ids in prompt or output, and how often each is in the output.
@@ -61,20 +61,21 @@ class Changes:
     frequency: float = 0.0
 
 
-@dataclass(slots=True)  # not frozen: one is made for each token, which takes a frozen class five times as long
+@dataclass(slots=True)  # not frozen: one is created for each token, and frozen classes are five times as slow
 class Choice:
     """How to choose a token from a row of logits.
 
     Attributes:
         params: temperature, top-k, top-p, min-p and seed.
-        position: tokens of the output before it.
-        size: of the vocabulary; larger ids are never chosen.
-        allowed: the mask; None: everything is allowed.
+        position: the number of output tokens before it.
+        size: the size of the vocabulary; larger ids are never chosen.
+        allowed: the mask; None: all tokens are allowed.
         unbudgeted: the mask without its budget, if the budget removed tokens.
-        ramp: the budget ramp, if there is one here.
+        ramp: the budget ramp, if there is one for this row.
         changes: bans, bias and penalties, if any.
-        logprobs: return the log probabilities of the token and of this many of the most likely ones; None: none.
-        raw: whether log probabilities are by the model's own logits, not by the changed ones.
+        logprobs: return the log probability of the token, and of this many most likely tokens; None: no log
+            probabilities.
+        raw: whether log probabilities are computed from the model's own logits, not from the changed ones.
     """
 
     params: SamplingParams
@@ -89,13 +90,13 @@ class Choice:
 
     @property
     def top_k(self) -> int:
-        """How many of the most likely tokens it is drawn from; 0: all. A request may have any number."""
+        """The effective top-k: 0 if all tokens are candidates, as for a k of at least `size`."""
         top_k = self.params.top_k or 0
         return top_k if 0 < top_k < self.size else 0
 
     @property
     def sorts(self) -> bool:
-        """Whether it is drawn from the most likely tokens, by top-k or top-p."""
+        """Whether top-k or top-p restricts the choice, so that tokens must be sorted."""
         top_p = self.params.top_p
         return self.params.temperature > 0 and (self.top_k > 0 or (top_p is not None and top_p < 1))
 
@@ -106,16 +107,20 @@ class Chosen:
 
     Attributes:
         token: its id.
-        removed: -log of the probability of the tokens that the mask and the ramp left, by the model's logits.
-        by_budget: the probability that the budget or its ramp removed from the tokens of the specification; None if
+        removed: -log of the model's probability of all tokens that remain after the mask and the ramp.
+        by_budget: the probability of tokens that the specification allows, but the budget or its ramp removed; None if
             they removed nothing.
         scores: log probabilities, if requested.
+        logprob: log of the model's probability of the token (temperature 1, without the mask); 0 without a mask.
+        preferred: the model's most likely token, if the mask forbids it.
     """
 
     token: int
     removed: float = 0.0
     by_budget: float | None = None
     scores: TokenLogprobs | None = None
+    logprob: float = 0.0
+    preferred: int | None = None
 
 
 class Choose(NamedTuple):
@@ -123,7 +128,7 @@ class Choose(NamedTuple):
 
     Attributes:
         logits: float32 (rows, width), not changed.
-        choices: for consecutive rows. A token is chosen from every one, as if the drafts before it were right.
+        choices: for consecutive rows. A token is chosen for each, as if the drafts before it were accepted.
         first: the row of the first choice; None: there is one choice for each row.
     """
 
@@ -136,7 +141,7 @@ class Answer(NamedTuple):
     """The answer to a request.
 
     Attributes:
-        rows: for each row a token, or the error. There are no rows if a model drafts nothing.
+        rows: a token or an error for each row. There are no rows if a model drafts nothing.
         seconds: the request's share of the time.
     """
 
@@ -145,7 +150,7 @@ class Answer(NamedTuple):
 
 
 def all_banned(position: int) -> GuidedError:
-    """The error if a request has banned all tokens that its mask allows."""
+    """The error if a request forbids all tokens that its mask allows."""
     return GuidedError(
-        f"allowed_token_ids and bad_words forbid each token that could come here (after {position} tokens of output)"
+        f"allowed_token_ids and bad_words forbid every token that is possible after {position} tokens of output"
     )

@@ -1,8 +1,8 @@
-"""Choose a token from a row of logits, in torch, on any device.
+"""Chooses a token from a row of logits, in torch, on any device.
 
-In: a row of logits, and a `Choice`. Out: a `Chosen`. The order is that of `SamplingParams`: first the mask on the raw
-logits, then bans, bias and penalties, and then the sampler. The CPU kernel (guided/kernels/choose.py) is tested against
-this module.
+In: a row of logits, and a `Choice`. Out: a `Chosen`. The order is the same as in `SamplingParams`: first the mask on
+the raw logits, then bans, bias and penalties, and then the sampler. The CPU kernel (guided/kernels/choose.py) is tested
+against this module.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from guided.logits.apply import apply_token_bitmask_inplace
-from guided.matching.bitmask import bits_of
+from guided.matching.bitmask import bits_of, is_allowed
 from guided.sampling.choice import Bits, Choice, Chosen
 from guided.sampling.logprobs import token_logprobs
 from guided.sampling.penalties import apply_changes
@@ -27,7 +27,7 @@ def choose_row(logits: Tensor, choice: Choice) -> Chosen:
     """Choose from `logits` (width,), which do not change.
 
     Raises:
-        GuidedError: no token is left, or the logits are not numbers.
+        GuidedError: no token is allowed, or the logits are not numbers.
     """
     model, logits = logits, logits.clone()
     removed, by_budget = apply_mask(logits, choice)
@@ -36,7 +36,11 @@ def choose_row(logits: Tensor, choice: Choice) -> Chosen:
     token = choose(logits[: choice.size], choice.params, choice.position)
     scored = model if choice.raw else logits
     scores = None if choice.logprobs is None else token_logprobs(scored, token, choice.logprobs, choice.size)
-    return Chosen(token, removed, by_budget, scores)
+    if choice.allowed is None:
+        return Chosen(token, removed, by_budget, scores)
+    best = int(model[: choice.size].argmax())
+    preferred = None if is_allowed(choice.allowed, best) else best
+    return Chosen(token, removed, by_budget, scores, float(model[token]) - log_mass(model), preferred)
 
 
 def apply_mask(logits: Tensor, choice: Choice) -> tuple[float, float | None]:
@@ -46,16 +50,16 @@ def apply_mask(logits: Tensor, choice: Choice) -> tuple[float, float | None]:
         return 0.0, None
     before = log_mass(logits)
     if choice.unbudgeted is None and choice.ramp is None:
-        return max(0.0, before - _masked(logits, choice.allowed)), None
-    specified = _masked(logits, choice.allowed if choice.unbudgeted is None else choice.unbudgeted)
+        return max(0.0, before - _mask_and_sum(logits, choice.allowed)), None
+    specified = _mask_and_sum(logits, choice.allowed if choice.unbudgeted is None else choice.unbudgeted)
     apply_token_bitmask_inplace(logits, choice.allowed)
     if choice.ramp is not None:
-        lowered = bits_of(choice.ramp.bits)[: len(logits)].nonzero()[0]
-        logits[torch.from_numpy(lowered).to(logits.device)] -= choice.ramp.penalty
+        ramp_ids = bits_of(choice.ramp.bits)[: len(logits)].nonzero()[0]
+        logits[torch.from_numpy(ramp_ids).to(logits.device)] -= choice.ramp.penalty
     after = log_mass(logits)
     return max(0.0, before - after), max(0.0, exp(specified - before) - exp(after - before))
 
 
-def _masked(logits: Tensor, bits: Bits) -> float:
+def _mask_and_sum(logits: Tensor, bits: Bits) -> float:
     apply_token_bitmask_inplace(logits, bits)
     return log_mass(logits)

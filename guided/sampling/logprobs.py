@@ -1,4 +1,4 @@
-"""Log probabilities of tokens: of the chosen token, and of the k most likely alternatives.
+"""Log probabilities of the chosen token and of the k most likely tokens.
 
 In: a row of logits. Out: natural logarithms of softmax (temperature 1).
 """
@@ -21,12 +21,13 @@ LogprobsMode = Literal["raw", "masked"]
 
 @dataclass(frozen=True, slots=True)
 class LogprobParams:
-    """The log probabilities that a request asks for.
+    """The log probabilities that a request returns.
 
     Attributes:
-        output: for each token of the output, how many of the most likely alternatives to report; None: nothing.
+        output: for each token of the output, the number of most likely tokens to report with it; None: no log
+            probabilities.
         prompt: the same for the prompt's tokens, always raw.
-        mode: "raw": the model's own. "masked": after the mask, the bans, bias and penalties, before the temperature.
+        mode: "raw": from the model's own logits. "masked": after mask, bans, bias and penalties, before temperature.
     """
 
     output: int | None = None
@@ -37,11 +38,11 @@ class LogprobParams:
         for name, number in (("logprobs", self.output), ("prompt_logprobs", self.prompt)):
             if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 0):
                 raise OptionError(
-                    f"{name} is {brief(number)}, it must be an integer of at least 0, or None", option=name
+                    f"{name} is {brief(number)}, but must be an integer of at least 0, or None", option=name
                 )
         if self.mode not in get_args(LogprobsMode):
             raise OptionError(
-                f"logprobs_mode is {brief(self.mode)}; known are 'raw' and 'masked'", option="logprobs_mode"
+                f"logprobs_mode is {brief(self.mode)}, but must be 'raw' or 'masked'", option="logprobs_mode"
             )
 
 
@@ -52,8 +53,8 @@ class TokenLogprobs:
     Attributes:
         token: its id.
         logprob: its log probability.
-        top: (id, log probability) of the most likely tokens, in order (the lower id first among equals), without
-            impossible ones. It contains the token itself only if that is one of the most likely.
+        top: (id, log probability) of the most likely tokens, in order (among equals, the lower id first), without
+            impossible ones. It contains the token itself only if it is one of the most likely.
     """
 
     token: int

@@ -1,4 +1,4 @@
-"""The sampling parameters of a request, checked once."""
+"""The sampling parameters of a request, and their checks."""
 
 from __future__ import annotations
 
@@ -21,26 +21,27 @@ class SamplingParams:
 
     Order of application, on raw logits: the constraint's mask; allowed_token_ids, bad_words, min_tokens; logit_bias;
     the penalties for repetition, frequency and presence; temperature; min-p; top-k; top-p. (As in vLLM.) A forbidden
-    token stays forbidden in all later steps. With temperature 0 the last four have no effect.
+    token stays forbidden in all later steps. At temperature 0, min-p, top-k and top-p have no effect.
 
     Attributes:
         temperature: 0 takes the most likely token (the lowest id among equals).
         top_k: only the k most likely; None, 0 or -1: all.
-        top_p: of those, the fewest whose probabilities (after the temperature) sum to at least this; None: all.
+        top_p: of the remaining tokens, the fewest whose probabilities (after the temperature) sum to at least this;
+            None: all.
         seed: the choice at a position is a function of (seed, position, logits) alone, independent of other requests.
-        min_p: only tokens at least this times as likely as the most likely one (after the temperature); None: all.
-        repetition_penalty: of each token in the prompt or the output, a positive logit is divided by this, a negative
-            one multiplied; 1: none.
+        min_p: only tokens that are at least `min_p` times as likely (after the temperature) as the most likely one;
+            None: all.
+        repetition_penalty: divides positive and multiplies negative logits of tokens in the prompt or output; 1: none.
         presence_penalty: subtracted from the logit of each token in the output.
-        frequency_penalty: subtracted from the logit of a token as often as it is in the output.
-        logit_bias: id -> what is added to its logit, from -100 to 100.
-        allowed_token_ids: the only tokens that are allowed, end tokens included; None: all. A constraint's forced text
+        frequency_penalty: subtracted from a token's logit for each time the token occurs in the output.
+        logit_bias: id -> bias that is added to its logit, from -100 to 100.
+        allowed_token_ids: the only tokens that are allowed, end tokens included; None: all. Forced text of a constraint
             uses only these, too.
         bad_words: sequences of ids that must not occur in the output: the last id of each is forbidden after the ones
             before it.
         min_tokens: until the output has this many tokens, anything that would end it (end tokens, stop tokens, stop
             texts) is forbidden if something else is allowed. If a constraint allows only the end, the output ends.
-        shared: results that the samples of one request compute once for all of them.
+        shared: a cache that the samples of one request share, for results that are the same for all of them.
     """
 
     temperature: float = 0.0
@@ -66,11 +67,11 @@ class SamplingParams:
         return self._changed("seed", (self.seed + index) % _SEEDS)
 
     def at(self, temperature: float) -> Self:
-        """The same at another temperature, which is a finite number of at least 0."""
+        """The same parameters at another temperature, a finite number of at least 0."""
         return self._changed("temperature", temperature)
 
     def _changed(self, name: str, value: float) -> Self:
-        """An unchecked copy that shares all ids with this one, since there may be many ids and many copies."""
+        """An unchecked copy that shares all ids with this one: there may be many ids and many copies."""
         changed = copy(self)
         object.__setattr__(changed, name, value)
         return changed
@@ -93,33 +94,33 @@ class SamplingParams:
     def _check_numbers(self) -> None:
         if not is_number(self.temperature) or self.temperature < 0:
             raise OptionError(
-                f"temperature is {brief(self.temperature)}, it must be a finite number of at least 0",
+                f"temperature is {brief(self.temperature)}, but must be a finite number of at least 0",
                 option="temperature",
             )
         if self.top_k is not None and (not _is_integer(self.top_k) or self.top_k < -1):
             needed = "an integer of at least 1, or 0, -1 or None for all tokens"
-            raise OptionError(f"top_k is {brief(self.top_k)}, it must be {needed}", option="top_k")
+            raise OptionError(f"top_k is {brief(self.top_k)}, but must be {needed}", option="top_k")
         if self.top_p is not None and not (is_number(self.top_p) and 0 < self.top_p <= 1):
-            raise OptionError(f"top_p is {brief(self.top_p)}, it must lie in (0, 1]", option="top_p")
+            raise OptionError(f"top_p is {brief(self.top_p)}, but must lie in (0, 1]", option="top_p")
         if self.min_p is not None and not (is_number(self.min_p) and 0 <= self.min_p <= 1):
-            raise OptionError(f"min_p is {brief(self.min_p)}, it must lie in [0, 1]", option="min_p")
+            raise OptionError(f"min_p is {brief(self.min_p)}, but must lie in [0, 1]", option="min_p")
         if not _is_integer(self.seed) or not 0 <= self.seed < _SEEDS:
-            raise OptionError(f"seed is {brief(self.seed)}, it must be an integer in [0, 2**64)", option="seed")
+            raise OptionError(f"seed is {brief(self.seed)}, but must be an integer in [0, 2**64)", option="seed")
         if not is_number(self.repetition_penalty) or self.repetition_penalty <= 0:
             raise OptionError(
-                f"repetition_penalty is {brief(self.repetition_penalty)}, it must be a finite number above 0",
+                f"repetition_penalty is {brief(self.repetition_penalty)}, but must be a finite number above 0",
                 option="repetition_penalty",
             )
         for name in ("presence_penalty", "frequency_penalty"):
             if not is_number(value := getattr(self, name)) or not -2 <= value <= 2:
-                raise OptionError(f"{name} is {brief(value)}, it must lie in [-2, 2]", option=name)
+                raise OptionError(f"{name} is {brief(value)}, but must lie in [-2, 2]", option=name)
         check_integer("min_tokens", self.min_tokens, least=0)
 
     def _check_ids(self) -> None:
         """Copy and check the ids, so that later changes by the caller have no effect."""
         if not isinstance(self.logit_bias, Mapping):
             raise OptionError(
-                f"logit_bias is {brief(self.logit_bias)}, it must map ids to numbers", option="logit_bias"
+                f"logit_bias is {brief(self.logit_bias)}, but must map ids to numbers", option="logit_bias"
             )
         object.__setattr__(self, "logit_bias", dict(self.logit_bias))
         words = _items("bad_words", self.bad_words, "sequences of ids")
@@ -128,10 +129,10 @@ class SamplingParams:
         allowed = None if given is None else _items("allowed_token_ids", given, "ids")
         if allowed == ():
             raise OptionError(
-                "allowed_token_ids is empty, at least one id is needed; None allows all", option="allowed_token_ids"
+                "allowed_token_ids is empty; give at least one id, or None to allow all", option="allowed_token_ids"
             )
         if not all(self.bad_words):
-            raise OptionError("bad_words holds an empty sequence, at least one id is needed", option="bad_words")
+            raise OptionError("bad_words contains an empty sequence; give at least one id", option="bad_words")
         for name, ids in (
             ("logit_bias", self.logit_bias),
             ("allowed_token_ids", allowed or ()),
@@ -139,19 +140,19 @@ class SamplingParams:
         ):
             for id in ids:
                 if not _is_integer(id) or id < 0:
-                    raise OptionError(f"{name} holds {brief(id)}, which is no token id", option=name)
+                    raise OptionError(f"{name} contains {brief(id)}, which is not a token id", option=name)
         for id, bias in self.logit_bias.items():
             if not is_number(bias) or not -100 <= bias <= 100:
                 raise OptionError(
-                    f"logit_bias of token {id} is {brief(bias)}, it must lie in [-100, 100]", option="logit_bias"
+                    f"logit_bias of token {id} is {brief(bias)}, but must lie in [-100, 100]", option="logit_bias"
                 )
         object.__setattr__(self, "allowed_token_ids", None if allowed is None else frozenset(allowed))
 
 
 def _items(name: str, given: object, of_what: str) -> tuple[Any, ...]:
-    """The given items as a tuple. OptionError: it is not iterable, or has too many items."""
+    """The given items as a tuple. Raises OptionError if `given` is not iterable, or has too many items."""
     if isinstance(given, str | bytes) or not isinstance(given, Iterable):
-        raise OptionError(f"{name} holds {of_what}, not {brief(given)}", option=name)
+        raise OptionError(f"{name} must contain {of_what}, not {brief(given)}", option=name)
     return tuple(read_items(name, given))
 
 

@@ -1,8 +1,8 @@
-"""Bias, bans and penalties of one output.
+"""The bias, bans and penalties of one output.
 
 In: the parameters of a request, and the output so far. Out: `Changes` to the logits of the next token. `apply_changes`
 applies them to masked logits, in torch; the kernel has its own version (guided/kernels/choose.py). -inf stays -inf
-after any addition or multiplication, so nothing here allows a token that the mask forbids.
+after each addition or multiplication, so no change allows a token that the mask forbids.
 
 Cost: O(1) per token of the output. Only the logits of tokens in the request, the prompt or the output change.
 """
@@ -26,17 +26,17 @@ from guided.sampling.sampler import argmax
 
 __all__ = ["Penalties", "apply_changes"]
 
-_NOTHING = -float("inf")
+_FORBIDDEN = -float("inf")
 
 
 class Penalties:
     """The bias, bans and penalties of one output.
 
     Args:
-        params: the numbers.
-        prompt: ids before the output.
-        ends: ids that would end it.
-        size: of the vocabulary.
+        params: the request's parameters.
+        prompt: the ids before the output.
+        ends: the ids that would end it.
+        size: the size of the vocabulary.
 
     Raises:
         OptionError: an id of `params` is not below `size`.
@@ -45,7 +45,7 @@ class Penalties:
     def __init__(self, params: SamplingParams, prompt: Iterable[int], ends: Collection[int], size: int) -> None:
         for name, ids in params.ids().items():
             if wrong := [id for id in ids if id >= size]:
-                raise OptionError(f"token {min(wrong)} is named by {name}; there are {size} tokens", option=name)
+                raise OptionError(f"{name} contains token {min(wrong)}, but there are {size} tokens", option=name)
         self.params, self.ends = params, list(dict.fromkeys(ends))
         self.allowed = None if params.allowed_token_ids is None else frozenset(params.allowed_token_ids)
         self.bad_words = defaultdict[int, list[tuple[int, ...]]](list)
@@ -57,7 +57,8 @@ class Penalties:
         self._biased = self._once("biased", lambda: np.array(list(biases), np.int32))
         self._bias = self._once("bias", lambda: np.array(list(biases.values()), np.float32))
         self._token_counts = _TokenCounts(prompt if params.repetition_penalty != 1 else ())
-        self._penalises = (params.repetition_penalty, params.presence_penalty, params.frequency_penalty) != (1, 0, 0)
+        penalties = params.repetition_penalty, params.presence_penalty, params.frequency_penalty
+        self._has_penalties = penalties != (1, 0, 0)
 
     def forbids(self, token: int, output: Sequence[int]) -> bool:
         """Whether `token` must not follow `output`, by allowed_token_ids and bad_words."""
@@ -68,9 +69,9 @@ class Penalties:
     def changes(self, output: Sequence[int], drafts: Sequence[int] = ()) -> Changes:
         """The changes for the token after `output` and `drafts`. `output` must have only grown since the last call."""
         written, params = [*output, *drafts] if drafts else output, self.params
-        if self._penalises:
+        if self._has_penalties:
             self._token_counts.extend(output)
-        seen, counts = self._token_counts.counted(drafts if self._penalises else ())
+        seen, counts = self._token_counts.ids_and_counts(drafts if self._has_penalties else ())
         return Changes(
             permitted=self._permitted,
             banned=[id for id in self.bad_words if any(_ends_with(written, before) for before in self.bad_words[id])],
@@ -85,7 +86,7 @@ class Penalties:
         )
 
     def _once(self, name: str, make: Callable[[], npt.NDArray[Any]]) -> npt.NDArray[Any]:
-        """An array of the request's parameters, made once for all of its samples."""
+        """An array from the request's parameters, computed once for all of its samples."""
         shared = self.params.shared
         if name not in shared:
             shared[name] = make()
@@ -100,7 +101,7 @@ class _TokenCounts:
         ids = list(dict.fromkeys(prompt))
         self._at = {id: at for at, id in enumerate(ids)}
         self._ids, self._counts = np.array(ids, np.int32), np.zeros(len(ids), np.float32)
-        self._counted_length = 0  # tokens of the output that are counted
+        self._counted_length = 0  # how many tokens of the output are counted
 
     def extend(self, output: Sequence[int]) -> None:
         """Count the new tokens of the output."""
@@ -108,22 +109,22 @@ class _TokenCounts:
             self._count(id)
         self._counted_length = len(output)
 
-    def counted(self, drafts: Sequence[int]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]:
-        """The ids, and their counts as if these drafts were written, too."""
+    def ids_and_counts(self, drafts: Sequence[int]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]:
+        """The ids and their counts, including these drafts."""
         size = len(self._at)
         if not drafts:
             return self._ids[:size], self._counts[:size]
-        more = _TokenCounts(())
-        more._at, more._ids, more._counts = dict(self._at), self._ids.copy(), self._counts.copy()
-        more.extend(drafts)
-        return more.counted(())
+        extended = _TokenCounts(())
+        extended._at, extended._ids, extended._counts = dict(self._at), self._ids.copy(), self._counts.copy()
+        extended.extend(drafts)
+        return extended.ids_and_counts(())
 
     def _count(self, id: int) -> None:
         at = self._at.setdefault(id, len(self._at))
         if at == len(self._ids):
-            room = np.zeros(max(16, at), np.int32)
-            self._ids = np.concatenate((self._ids, room))
-            self._counts = np.concatenate((self._counts, room.astype(np.float32)))
+            space = np.zeros(max(16, at), np.int32)
+            self._ids = np.concatenate((self._ids, space))
+            self._counts = np.concatenate((self._counts, space.astype(np.float32)))
         self._ids[at] = id
         self._counts[at] += 1
 
@@ -135,7 +136,7 @@ def apply_changes(changes: Changes, logits: Tensor, position: int) -> None:
         GuidedError: the changes forbid every token that was allowed before.
     """
     if _is_empty(logits):
-        return  # the sampler reports this error
+        return  # the sampler raises the error
     _forbid(changes, logits, position)
     if len(changes.biased):
         logits[_tensor(changes.biased, logits).long()] += _tensor(changes.bias, logits)
@@ -149,20 +150,20 @@ def apply_changes(changes: Changes, logits: Tensor, position: int) -> None:
 def _forbid(changes: Changes, logits: Tensor, position: int) -> None:
     if changes.permitted is not None:
         others = bits_of(changes.permitted)[: len(logits)] == 0
-        logits[_tensor(others, logits)] = _NOTHING
+        logits[_tensor(others, logits)] = _FORBIDDEN
     if changes.banned:
-        logits[changes.banned] = _NOTHING
+        logits[changes.banned] = _FORBIDDEN
     if (changes.permitted is not None or changes.banned) and _is_empty(logits):
         raise all_banned(position)
     if changes.ends:
         end_logits = logits[changes.ends]
-        logits[changes.ends] = _NOTHING
+        logits[changes.ends] = _FORBIDDEN
         if _is_empty(logits):
             logits[changes.ends] = end_logits
 
 
 def _is_empty(logits: Tensor) -> bool:
-    return float(logits[argmax(logits)]) == _NOTHING
+    return float(logits[argmax(logits)]) == _FORBIDDEN
 
 
 def _tensor(values: npt.NDArray[Any], logits: Tensor) -> Tensor:

@@ -1,10 +1,10 @@
 """The sampler: one row of logits in, one token out.
 
-In: float32 logits, (vocab,), masked and penalised already (-inf is never chosen; see penalties.py), `SamplingParams`,
-and the position of the token. Out: the id. Temperature 0 is argmax; else top-k (exactly k), softmax at the temperature,
-min-p (it commutes with top-k: both keep some of the most likely), top-p, and the inverse of the cumulative distribution
-at a uniform number that is a hash of (seed, position). There is no generator state: the same request gives the same
-tokens in any batch and order.
+In: float32 logits, (vocab,), after mask and penalties (-inf is never chosen; see penalties.py), `SamplingParams`,
+and the position of the token. Out: the id. Temperature 0 is argmax. Otherwise: top-k (exactly k), softmax at the
+temperature, min-p (it commutes with top-k, since both keep the most likely tokens), top-p, and the inverse of the
+cumulative distribution at a uniform number that is a hash of (seed, position). There is no generator state: the same
+request gives the same tokens in any batch and order.
 
 Sums are computed in float64. Cost: one pass over the vocabulary. Top-p without top-k examines the 256 most likely
 tokens first, and more only if these have too little probability. Rows of a batch are separate calls.
@@ -25,8 +25,8 @@ from guided.sampling.params import SamplingParams
 __all__ = ["COLDEST", "HOTTEST", "argmax", "choose", "log_mass", "refusal", "uniform"]
 
 _PACK = struct.Struct("<QQ")
-COLDEST = torch.finfo(torch.float32).tiny  # a lower temperature could be 0 in the numbers of the logits
-HOTTEST = torch.finfo(torch.float32).max  # a higher one could be infinite
+COLDEST = torch.finfo(torch.float32).tiny  # a lower temperature could round to 0
+HOTTEST = torch.finfo(torch.float32).max  # a higher one could round to infinity
 
 
 def uniform(seed: int, position: int) -> float:
@@ -38,8 +38,8 @@ def uniform(seed: int, position: int) -> float:
 def log_mass(logits: Tensor) -> float:
     """The logarithm of the sum of exponentials. The difference of two such numbers is a log probability.
 
-    Computed with softmax on a CPU, where `logsumexp` and `exp` take ten times as long if many values are -inf. On other
-    devices there is one number to wait for, not three.
+    A CPU uses softmax, since `logsumexp` and `exp` take ten times as long if many values are -inf. Other devices use
+    `logsumexp`, so the host waits for one number, not three.
     """
     if logits.device.type != "cpu":
         return float(logits.logsumexp(-1))
@@ -73,21 +73,21 @@ def choose(logits: Tensor, params: SamplingParams, position: int) -> int:
 
 
 def argmax(logits: Tensor) -> int:
-    """The first of the greatest; NaN counts as greatest. (On a CPU, numpy's takes a twentieth of torch's time.)"""
+    """The index of the first maximum; NaN counts as the maximum. (On a CPU, numpy is 20 times as fast as torch.)"""
     return int(logits.numpy().argmax()) if logits.device.type == "cpu" else int(logits.argmax())
 
 
 def refusal(highest: float) -> GuidedError:
-    """The error for logits with this maximum, from which nothing can be chosen."""
+    """The error for logits from which no token can be chosen. `highest`: their maximum."""
     if highest == -math.inf:
         return GuidedError("no token is allowed here: the mask is empty (has the output already ended?)")
     return GuidedError(
-        f"the model's logits are not numbers (their maximum is {highest}): the weights or the input are broken"
+        f"the model's logits are not numbers (their maximum is {highest}): the weights or the input are corrupt"
     )
 
 
 def _nucleus(weights: Tensor, share: float) -> tuple[Tensor, Tensor]:
-    """The fewest weights that have `share` of the sum, the greatest first, and their indices."""
+    """The fewest weights whose sum is at least `share` of the total, the greatest first, and their indices."""
     size, needed = weights.shape[0], share * weights.sum(dtype=torch.float64)
     count = min(256, size)
     while True:

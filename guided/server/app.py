@@ -2,9 +2,9 @@
 
 | route | what |
 |---|---|
-| `/v1/models`, `/v1/completions`, `/v1/chat/completions`, `/v1/responses` | OpenAI's |
+| `/v1/models`, `/v1/completions`, `/v1/chat/completions`, `/v1/responses` | OpenAI's API |
 | `/tokenize`, `/detokenize` | text to token ids and back |
-| `/openapi.json` | the requests and answers of these routes |
+| `/openapi.json` | describes the requests and answers of these routes |
 | `/v1/grammars`, and below it `check`, `explain`, `sample`, `step` | what a specification allows, and why |
 | `/` | the inspector, a page for experiments and debugging |
 | `/stream` | the tokens of a text, one by one |
@@ -40,7 +40,7 @@ __all__ = ["create_app"]
 
 
 def create_app(engine: Engine, settings: Settings | None = None) -> FastAPI:
-    """The application. See the module docstring."""
+    """See the module docstring."""
     settings = settings or Settings()
     server = Server(engine, settings)
 
@@ -51,9 +51,9 @@ def create_app(engine: Engine, settings: Settings | None = None) -> FastAPI:
 
     app = FastAPI(title="guided", version=version("guided-decoding"), lifespan=lifespan, docs_url=None, redoc_url=None)
     app.state.server = server
-    _add_errors(app, server)
+    _add_error_handlers(app, server)
     app.add_middleware(AccessMiddleware, server=server)
-    if settings.allowed_origins:  # outside the access middleware, so that a page may also read a refusal
+    if settings.allowed_origins:  # outside the access middleware, so that a page can also read its errors
         app.add_middleware(
             CORSMiddleware,
             allow_origins=settings.allowed_origins,
@@ -67,10 +67,10 @@ def create_app(engine: Engine, settings: Settings | None = None) -> FastAPI:
     return app
 
 
-def _add_errors(app: FastAPI, server: Server) -> None:
+def _add_error_handlers(app: FastAPI, server: Server) -> None:
     async def answer(request: Request, error: Exception) -> JSONResponse:
         response = server.refusal(error, getattr(request.state, "param", None))
-        request_context_of(request).ended = body_of(error)["error"]["code"]
+        request_context_of(request).error_code = body_of(error)["error"]["code"]
         return response
 
     async def no_route(request: Request, error: Exception) -> JSONResponse:
@@ -79,5 +79,5 @@ def _add_errors(app: FastAPI, server: Server) -> None:
         return JSONResponse(body_of(request_error), error.status_code, headers=error.headers)
 
     app.add_exception_handler(HTTPException, no_route)
-    for kind in (RequestError, GuidedError, MemoryError):  # others are defects, for the access middleware
+    for kind in (RequestError, GuidedError, MemoryError):  # any other exception is a bug: access_middleware.py
         app.add_exception_handler(kind, answer)

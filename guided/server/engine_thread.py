@@ -2,7 +2,7 @@
 
 Problem. A step takes tens of milliseconds and holds the engine's lock. An event loop must not wait for it. So handlers
 append their commands (begin these tasks, cancel those) to a list, whose own lock is held only for the append. In each
-round the thread takes the whole list, runs one step, and passes all outcomes to the loop in one call.
+round, the thread takes the whole list, runs one step, and passes all outcomes to the loop in one call.
 
     event loop    submit -> [begin, begin, cancel]                              queues of the streams
                                      |                                                  ^
@@ -34,14 +34,14 @@ from guided.engine.task import Outcome, Task
 from guided.engine.threads import SWITCH_SECONDS
 from guided.errors import GuidedError
 from guided.server.freed_memory import FreedMemory
-from guided.server.preparing import Preparing
+from guided.server.preparing import RequestPreparer
 
 __all__ = ["EngineStopped", "EngineThread", "Observer", "Stream"]
 
 _Command: TypeAlias = Callable[[], None]
 _TimedOutcome: TypeAlias = "tuple[Task, Outcome, float]"  # the float: the arrival time, by perf_counter
 _Result = TypeVar("_Result")
-_PATIENCE: Final = 30.0  # seconds that `stop` waits for the current step
+_STOP_TIMEOUT: Final = 30.0  # seconds that `stop` waits for the current step
 
 
 class EngineStopped(GuidedError):
@@ -54,12 +54,12 @@ class Stream:
     Attributes:
         tasks: the samples of the request.
         prompt_tokens: number of prompt tokens; 0: not counted yet.
-        submitted: when the request was submitted, by perf_counter.
+        submitted: when the request was submitted, by `perf_counter`.
         first: when its first token arrived; None: no token yet.
         last: when the most recent tokens of each sample arrived.
         results: results of the samples that have ended.
         error: why the request failed; None: it has not failed.
-        on_end: callbacks for when the engine holds nothing more of the request.
+        on_end: callbacks that are called once all samples have ended.
     """
 
     def __init__(self, thread: EngineThread) -> None:
@@ -73,14 +73,14 @@ class Stream:
         self.on_end = list[Callable[[], object]]()
         self._unfinished_tasks = dict[Task, int]()  # samples not yet read to the end, with their numbers
         self._outcomes = deque[tuple[Task | None, Outcome]]()
-        self.awake = asyncio.Event()  # set when an outcome arrives; streams that are read together share one event
+        self.awake = asyncio.Event()  # set when an outcome arrives; streams that are read together share one Event
 
     def begin(self, tasks: list[Task]) -> None:
         """Set the samples of the request."""
         self.tasks, self._unfinished_tasks = tuple(tasks), {task: number for number, task in enumerate(tasks)}
 
     @property
-    def waits(self) -> bool:
+    def is_waiting(self) -> bool:
         """Whether no sample has entered the batch yet."""
         return not any(task.admitted for task in self.tasks)
 
@@ -135,7 +135,7 @@ class Stream:
         self._thread.cancel(left)
 
     def fail(self, error: Exception) -> None:
-        """Stop the unfinished samples within one step; the reader gets the error."""
+        """Stop the unfinished samples within one step. The reader gets the error."""
         self.put(None, error)
         self._thread.cancel(list(self._unfinished_tasks))
 
@@ -160,7 +160,7 @@ class Stream:
 
 
 Observer: TypeAlias = Callable[[Stream, Task, Outcome, float], object]
-"""Is given an outcome with its stream, its task, and the time, by perf_counter."""
+"""Called with a stream, its task, the outcome, and the time by `perf_counter`."""
 
 
 class EngineThread:
@@ -168,7 +168,7 @@ class EngineThread:
 
     Attributes:
         engine: the engine.
-        preparing: prepares requests for the engine.
+        preparer: prepares requests for the engine.
         open: streams with unfinished samples; used by the loop only.
         observers: called on the loop with each outcome, before its stream gets it.
         steps: the number of rounds so far.
@@ -177,19 +177,19 @@ class EngineThread:
         cut_off: number of requests ended by the shutdown.
     """
 
-    def __init__(self, engine: Engine, preparing: Preparing | None = None) -> None:
+    def __init__(self, engine: Engine, preparer: RequestPreparer | None = None) -> None:
         self.engine, self.steps = engine, 0
-        self.preparing = preparing or Preparing(engine)
+        self.preparer = preparer or RequestPreparer(engine)
         self.open = set[Stream]()
         self.observers = list[Observer]()
         self.draining, self.cut_off = False, 0
         self.failure: BaseException | None = None
         self._lock, self._commands = threading.Lock(), list[_Command]()
         self._wake, self._stopping = threading.Event(), False
-        self._streams = dict[Task, Stream]()  # of unfinished tasks; used by the loop only
+        self._streams = dict[Task, Stream]()  # streams of unfinished tasks; used by the loop only
         self._undelivered, self._delivery_is_due = list[_TimedOutcome](), False  # outcomes for the loop
         self._freed_memory = FreedMemory()
-        self._calls = set[Future[Any]]()  # without a result yet; used by the loop only
+        self._calls = set[Future[Any]]()  # calls without a result yet; used by the loop only
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -209,7 +209,7 @@ class EngineThread:
 
     @property
     def alive(self) -> bool:
-        """Whether the engine answers requests."""
+        """Whether the engine's thread runs and is not stopping."""
         return self._thread is not None and self._thread.is_alive() and not self._stopping
 
     @property
@@ -237,7 +237,7 @@ class EngineThread:
         Args:
             request: the request.
             priority: requests with a lower number run first.
-            owner, admit, size: see `Preparing.tasks`; `admit` also gets the stream.
+            owner, admit, size: see `RequestPreparer.tasks`; `admit` also gets the stream.
             interval: steps of the engine between two deliveries to the stream. The first token and the end are
                 delivered at once. 0: only the end must be delivered.
 
@@ -247,7 +247,7 @@ class EngineThread:
         if not self.alive:
             raise EngineStopped(f"the engine has stopped: {self.failure}" if self.failure else "the engine has stopped")
         stream = Stream(self)
-        tasks = self.preparing.tasks(request, owner, lambda tokens: admit(stream, tokens), size)
+        tasks = self.preparer.tasks(request, owner, lambda tokens: admit(stream, tokens), size)
         stream.begin(tasks)
         self.open.add(stream)
         if (future := tasks[0].future) is not None:  # report a refusal at once, not after the next step
@@ -262,7 +262,8 @@ class EngineThread:
         """Run some work on the model between two steps, on the engine's thread, and return its result.
 
         Raises:
-            Exception: whatever the work raises. EngineStopped.
+            Exception: whatever the work raises.
+            EngineStopped: the engine no longer runs.
         """
         if not self.alive:
             raise EngineStopped("the engine has stopped")
@@ -287,20 +288,20 @@ class EngineThread:
         self._stopping = True
         self._wake.set()
         if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(_PATIENCE)
-        self.preparing.close()
+            self._thread.join(_STOP_TIMEOUT)
+        self.preparer.close()
         self.cut_off += self.requests
         self._end_streams(EngineStopped("the engine has stopped"))
 
     def cancel(self, tasks: list[Task]) -> None:
-        """Stop tasks; call it on the event loop. Tasks that have ended are ignored."""
+        """Stop tasks. Tasks that have ended are ignored. Call it on the event loop."""
         if left := [task for task in tasks if task in self._streams]:
             self._enqueue(lambda: self.engine.driver.cancel(left))
             for task in left:
                 self._close(task)
 
     def _refuse(self, stream: Stream, future: Future[list[Stepper]]) -> None:
-        """Report why a request could not be prepared, if it could not. Runs on any thread."""
+        """If preparing a request failed, pass the error to its stream. Runs on any thread."""
         error = None if future.cancelled() else future.exception()
         if isinstance(error, Exception):
             self._to_loop(lambda: stream.fail(error))
@@ -315,7 +316,7 @@ class EngineThread:
         try:
             while not self._stopping:
                 self._run_once()
-        except BaseException as error:  # the scheduler catches the errors of single requests; this one ends the engine
+        except BaseException as error:  # the scheduler catches errors of single requests, so this one ends the engine
             self.failure, self._stopping = error, True
             stopped = EngineStopped(f"the engine has stopped: {error}")
             self._to_loop(lambda: self._end_streams(stopped))
@@ -336,8 +337,8 @@ class EngineThread:
             self._wake.wait()
 
     def _make_callback(self, interval: int) -> OutcomeCallback:
-        """A function that takes the outcomes of a request. All outcomes that have arrived are delivered together: each
-        delivery costs the loop a call and a thread switch, so batching makes non-streamed answers cheap."""
+        """A callback for the outcomes of a request. All outcomes that have arrived are delivered together, since each
+        delivery costs the loop a call and a thread switch. This makes answers cheap that are not streamed."""
         has_begun = False
 
         def callback(task: Task, outcome: Outcome) -> None:

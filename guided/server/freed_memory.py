@@ -1,14 +1,14 @@
 """Returns freed memory to the system while a server is idle.
 
-A compilation may briefly need hundreds of megabytes. GNU's malloc cannot release freed memory below a block that is
+A compilation may briefly need hundreds of megabytes. GNU's malloc does not release freed memory below a block that is
 still in use, such as a compiled grammar. So a process would grow with every expensive specification although its live
 memory stays the same. `malloc_trim` also releases whole pages in the middle of the heap, but it holds the lock of each
 arena meanwhile. On busy cores, a low-priority thread that called it would delay all others. So the engine's thread
-calls it, and only when there is no request. For programs that are not servers, the core also calls it, but only after a
-compilation of more than four million steps (`matching/compile.cpp`).
+calls it, and only when there is no request. In every program, the core also calls it after a compilation of more than
+four million steps (`matching/compile.cpp`).
 
-Cost: 1 to 4 ms, 16 ms at most, every two seconds. It does nothing while requests follow each other without a pause, or
-with an allocator other than GNU's.
+Cost: 1 to 4 ms, in the worst case 16 ms, at most once every two seconds. Nothing is released while requests follow each
+other without a pause, or with an allocator other than GNU's.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class FreedMemory:
         self._last = monotonic()
 
     def release(self) -> bool:
-        """Release free memory, at most once every `_PAUSE` seconds. Return whether it was released now."""
+        """Release freed memory, at most once every `_PAUSE` seconds. Return whether this call released it."""
         if self._trim is None or monotonic() < self._last + _PAUSE:
             return False
         self._trim(ctypes.c_size_t(0))

@@ -1,23 +1,23 @@
 """Turns requests into sequences of the engine on separate threads: text into tokens, specifications into grammars.
 
-Problem. Most specifications compile in milliseconds, some in seconds, and an attacker may send ones that use up every
-limit. They must not delay other requests, least of all on the engine's thread. A thread cannot be stopped from outside,
-but a compilation checks its `Limits` all the time, including its seconds, and stops there.
+Problem. Most specifications compile in milliseconds, some in seconds, and an attacker may send specifications that use
+up every limit. They must not delay other requests, least of all on the engine's thread. A thread cannot be stopped from
+outside, but a compilation constantly checks its `Limits`, including the time limit, and stops there.
 
-    request -> reader (lanes.py, by size): tokens, room for them? -> no constraint: done
+    request -> reader (lanes.py, by size): tokens, queue limit -> no constraint: done
                         |
                         +-> quick lane, 2 threads: at most `QUICK` seconds -> done, or refused
                                      |
                                      +-> slow lane, 1 thread: at most `seconds`, from the beginning
 
-So a prompt without a constraint and a cached grammar never wait for a long compilation. A short compilation waits at
-most `QUICK` seconds for each one before it. The queue of the slow lane has a maximum length, in total and for each key;
+So prompts without a constraint and cached grammars never wait for a long compilation. A short compilation waits at most
+`QUICK` seconds for each one before it. The queue of the slow lane has a maximum length, in total and for each key;
 beyond it, requests are refused with `CompilerBusy`. Threads with long compilations yield to the model's steps
 (guided/engine/polite_pool.py).
 
-Guarantee: at most three compilations for answers run at once (and two for /v1/grammars). `Limits` bounds the cost of
-each: seconds, and work, nodes and states, which bound its memory. If a client disconnects, or gets 503 because its time
-in the queue is over, a running compilation continues to its own limit; a queued one never starts.
+Guarantee: at most three compilations for answers run at once (and two for /v1/grammars). `Limits` bounds the time of
+each, and, through work, nodes and states, its memory. If a client disconnects, or gets 503 because of the queue
+timeout, a running compilation continues to its own limit. A queued one never starts.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ from guided.matching.compiler import GrammarCompiler
 from guided.matching.gc_pause import gc_paused
 from guided.server.http.lanes import Lanes
 
-__all__ = ["QUICK", "CompileTimeout", "CompilerBusy", "Preparing", "report_timeout", "with_time_limit"]
+__all__ = ["QUICK", "CompileTimeout", "CompilerBusy", "RequestPreparer", "report_timeout", "with_time_limit"]
 
 QUICK: Final = 0.5  # seconds
 _MOST_WAITING: Final = 8  # in the slow lane
 _MOST_OF_A_KEY: Final = 2
 
 CompiledCallback: TypeAlias = Callable[[float, Exception | None], object]
-"""Is given the seconds of a compilation and its error, on the thread that has compiled."""
+"""Called with the seconds of a compilation and its error, on the thread that compiled."""
 
 
 class CompilerBusy(GuidedError):
@@ -62,7 +62,7 @@ class CompileTimeout(GuidedError):
     """A specification did not compile within the operator's time limit."""
 
 
-class Preparing:
+class RequestPreparer:
     """See the module docstring.
 
     Attributes:
@@ -81,7 +81,7 @@ class Preparing:
         self._lock, self._waiting = threading.Lock(), Counter[str]()
 
     @property
-    def slow(self) -> int:
+    def slow_count(self) -> int:
         """The number of requests in the slow lane, waiting or compiling."""
         return self._waiting.total()
 
@@ -92,13 +92,13 @@ class Preparing:
 
         Args:
             request: the request.
-            owner: the client, by its key; "": unidentified, without a limit of its own.
-            admit: called on another thread with the number of prompt tokens; raises if there is no room.
+            owner: identifies the client by its key; "": it has no key, so no per-key limit applies.
+            admit: called on another thread with the number of prompt tokens; raises if the queue is full.
             size: bytes of the request's body.
         """
         future = Future[list[Stepper]]()
         self.lanes.of(size).submit(self._read, future, request, owner, admit)
-        return [Task.later(future, number) for number in range(request.n)]
+        return [Task.from_future(future, number) for number in range(request.n)]
 
     def close(self) -> None:
         """Start no further work."""
@@ -135,10 +135,10 @@ class Preparing:
             self._end(future, begin, outcome)
             return
         with self._lock:
-            full = self.slow >= _MOST_WAITING or (owner and self._waiting[owner] >= _MOST_OF_A_KEY)
+            full = self.slow_count >= _MOST_WAITING or (owner and self._waiting[owner] >= _MOST_OF_A_KEY)
             self._waiting[owner] += not full
         if full:
-            _end(future, CompilerBusy("too many specifications that take long wait to be compiled: come again"))
+            _end(future, CompilerBusy("too many slow specifications are waiting for compilation: retry later"))
         else:
             self._slow.submit(self._compile_slowly, future, request, ids, owner)
 
@@ -172,17 +172,17 @@ class Preparing:
 
 
 def with_time_limit(compiler: GrammarCompiler, seconds: float) -> GrammarCompiler:
-    """A compiler that shares the cache and has a time limit for each specification. It logs no warnings: clients get
+    """A compiler that shares the cache and has a time limit for each specification. It issues no warnings: clients get
     them in their answers (warnings.py)."""
-    own = copy(compiler)
-    own.limits = replace(own.limits, seconds=min(seconds, own.limits.seconds))
-    own.warns = False
-    return own
+    limited = copy(compiler)
+    limited.limits = replace(limited.limits, seconds=min(seconds, limited.limits.seconds))
+    limited.warns = False
+    return limited
 
 
 @contextmanager
 def report_timeout(seconds: float) -> Iterator[None]:
-    """Run a compilation with a compiler of `with_time_limit`. Raises CompileTimeout if its time is over."""
+    """Raise CompileTimeout if a compilation in this block reaches its time limit (`with_time_limit`)."""
     try:
         yield
     except LimitExceeded as error:
@@ -192,14 +192,14 @@ def report_timeout(seconds: float) -> Iterator[None]:
 
 
 def _timeout(seconds: float) -> CompileTimeout:
-    return CompileTimeout(f"the specification was not compiled within {seconds:g} seconds: make it smaller")
+    return CompileTimeout(f"the specification did not compile within {seconds:g} seconds: make it smaller")
 
 
 def _forget_frames(error: BaseException | None) -> None:
     """Free the locals in an error's frames before the garbage collector runs.
 
-    They hold everything that a compilation has built. Scanning a million objects takes the collector a quarter of a
-    second, in which no other thread runs.
+    They refer to everything that a compilation has built. The collector would take a quarter of a second to scan a
+    million objects, and no other thread runs meanwhile.
     """
     seen = set[int]()
     while error is not None and id(error) not in seen:

@@ -1,6 +1,6 @@
 """The state that a server's routes share: its engine, its settings, and the path of a request through the engine.
 
-middleware  ->  route  ->  read, check_model  ->  submit (admission)  ->  collected or server-sent  ->  ended (log)
+middleware  ->  route  ->  read, check_model  ->  submit (admission)  ->  whole answer or stream  ->  finish (log)
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from guided.server.http.admission import Admission
 from guided.server.http.body_limits import Bodies
 from guided.server.http.errors import RequestError, body_of, status_of
 from guided.server.http.metrics import Metrics
-from guided.server.http.request_context import RequestContext, new_id, request_context_of
+from guided.server.http.request_context import RequestContext, request_context_of, request_id
 from guided.server.openai.conversations import style_of
-from guided.server.preparing import Preparing
+from guided.server.preparing import RequestPreparer
 from guided.server.settings import Settings
 from guided.tools.toolbox import Toolbox
 
@@ -51,11 +51,11 @@ class Server:
         metrics: the metrics at `/metrics`.
         bodies: reads the bodies of requests.
         open_requests: the contexts of open requests.
-        started: when the server started, in seconds since 1970.
+        started: when the server started, as Unix time.
     """
 
     def __init__(self, engine: Engine, settings: Settings) -> None:
-        """Raises GuidedError if the model lacks a token of the settings, or cannot be given tools in this style."""
+        """Raises GuidedError if the model lacks a token of the settings, or tools cannot be described in this style."""
         style = style_of(engine, settings)
         if engine.chat is None or style.name != engine.chat.tool_style:  # otherwise the template defines the style
             check_style(style)
@@ -63,12 +63,12 @@ class Server:
         if settings.reasoning_end:
             find_reasoning_end(engine.vocabulary, settings.reasoning_end)
         self.engine, self.settings = engine, settings
-        preparing = Preparing(engine, settings.compile_timeout)
-        self.thread = EngineThread(engine, preparing)
+        preparer = RequestPreparer(engine, settings.compile_timeout)
+        self.thread = EngineThread(engine, preparer)
         self.admission = Admission(self.thread, settings)
         self.metrics = Metrics(self.thread, self.admission, settings.model_name)
         self.open_requests = set[RequestContext]()
-        self.bodies, self._lanes = Bodies(settings, preparing.lanes), preparing.lanes
+        self.bodies, self._lanes = Bodies(settings, preparer.lanes), preparer.lanes
         self.started = int(time.time())
         engine.scheduler.max_running = settings.max_running
         engine.compiler.limits = replace(engine.compiler.limits, memory=settings.grammar_memory)
@@ -80,12 +80,12 @@ class Server:
     async def encode(self, request: Request, prompt: Prompt, *, raw: bool = False) -> list[int]:
         """The tokens of a request's prompt. Raises as `Engine.encode_prompt`."""
         loop, work = asyncio.get_running_loop(), partial(self.engine.encode_prompt, prompt, raw=raw)
-        return await loop.run_in_executor(self._lanes.of(request_context_of(request).size), work)
+        return await loop.run_in_executor(self._lanes.of(request_context_of(request).body_size), work)
 
     def check_model(self, name: str | None) -> None:
         """Raise RequestError if a request names a model that this server does not have."""
         if name not in (None, self.settings.model_name):
-            message = f"there is no model {brief(name)}; this server has {self.settings.model_name!r}"
+            message = f"the model {brief(name)} does not exist; this server has {self.settings.model_name!r}"
             raise RequestError(message, param="model", code="model_not_found", status=404)
 
     def submit(
@@ -97,26 +97,27 @@ class Server:
         rid: str | None = None,
         streams: bool = True,
     ) -> list[Stream]:
-        """Submit requests to the engine, if there is room for them.
+        """Submit requests to the engine, unless the queue is full.
 
         Args:
-            request: of HTTP.
+            request: the HTTP request.
             parts: one request of the engine for each prompt.
             priority: requests with a lower number run first.
             rid: the request id from the body, if any.
             streams: whether the answers are streamed.
 
         Raises:
-            RequestError: the queue is full. EngineStopped.
+            RequestError: the queue is full, or `rid` is invalid.
+            EngineStopped: the engine no longer runs.
         """
         context = request_context_of(request)
         if rid is not None:
-            if (known := new_id(rid)) != rid:
-                message = "a request's id has 1 to 128 letters, digits and characters of ._:-"
+            if request_id(rid) != rid:
+                message = "rid must consist of 1 to 128 letters, digits and the characters ._:-"
                 raise RequestError(message, param="rid")
-            context.id = known
+            context.id = rid
         self.admission.check_outputs(sum(part.n for part in parts))
-        owner = "" if context.key is None else str(context.key)
+        owner = "" if context.key_number is None else str(context.key_number)
         interval = self.settings.stream_interval if streams else 0
         for part in parts:
             stream = self.thread.submit(
@@ -125,7 +126,7 @@ class Server:
                 owner=owner,
                 admit=self.admission.check_prompt_tokens,
                 interval=interval,
-                size=context.size,
+                size=context.body_size,
             )
             context.streams.append(stream)
             self.admission.watch(stream)
@@ -133,30 +134,30 @@ class Server:
         return context.streams
 
     def abort(self, key: int | None, id: str | None = None) -> int:
-        """Abort the open requests of a key with this id (None: all of them), and return how many there were."""
-        contexts = [context for context in self.open_requests if context.key == key and id in (None, context.id)]
+        """Abort the open requests of a key that have this id (None: all), and return their number."""
+        contexts = [context for context in self.open_requests if context.key_number == key and id in (None, context.id)]
         for context in contexts:
             for stream in context.streams:
                 stream.fail(RequestError("the request was aborted", code="aborted", status=499))
         return len(contexts)
 
     def cut(self) -> None:
-        """End all open requests, because the server shuts down."""
+        """Cut off all open requests, because the server is shutting down."""
         self.thread.cut_off += self.thread.requests
         for stream in list(self.thread.open):
-            stream.fail(RequestError("the server ends", code="draining", status=503))
+            stream.fail(RequestError("the server is shutting down", code="draining", status=503))
 
     def refusal(self, error: Exception, param: str | None = None) -> JSONResponse:
-        """The response for an error; `param` as for `body_of`."""
+        """The response for an error. `param`: see `body_of`."""
         status, headers = status_of(error), {}
         if status in (429, 503):
-            known = error.retry_after if isinstance(error, RequestError) else None
-            headers["Retry-After"] = str(known or self.admission.retry_after)
+            retry_after = error.retry_after if isinstance(error, RequestError) else None
+            headers["Retry-After"] = str(retry_after or self.admission.retry_after)
         if status == 401:
             headers["WWW-Authenticate"] = "Bearer"  # RFC 9110, section 15.5.2
         return JSONResponse(body_of(error, param), status, headers=headers)
 
-    def ended(self, context: RequestContext) -> None:
+    def finish(self, context: RequestContext) -> None:
         """Log a finished request."""
         self.open_requests.discard(context)
         left = sum(len(stream.tasks) - len(stream.results) for stream in context.streams)
@@ -164,7 +165,9 @@ class Server:
             if context.status != 400:  # a refused request never began
                 self.metrics.aborted(left)
             error = next((stream.error for stream in context.streams if stream.error is not None), None)
-            context.ended = context.ended or ("client_gone" if error is None else body_of(error)["error"]["code"])
+            context.error_code = context.error_code or (
+                "client_gone" if error is None else body_of(error)["error"]["code"]
+            )
         results = [result for stream in context.streams for result in stream.results]
         write_line(self.settings, context, results)
 
@@ -184,8 +187,8 @@ class Server:
 
 
 class _EventStream(StreamingResponse):
-    """Closes its events as soon as the client disconnects, which cancels the request. The garbage collector would close
-    them, too, but later."""
+    """Closes its events, which cancels the request, as soon as the client disconnects. Otherwise the garbage collector
+    would close them later."""
 
     async def stream_response(self, send: Send) -> None:
         async with aclosing(cast("AsyncGenerator[str, None]", self.body_iterator)):
@@ -208,7 +211,7 @@ async def run_while_connected(request: Request, work: Awaitable[_Result]) -> _Re
     try:
         await asyncio.wait([work_task, disconnect_task], return_when=asyncio.FIRST_COMPLETED)
         if not work_task.done():
-            raise RequestError("the client has gone away", status=499)
+            raise RequestError("the client closed the connection", status=499)
         return work_task.result()
     finally:
         work_task.cancel()

@@ -1,10 +1,10 @@
-"""Specifications as tests: of a parser, a schema, or an engine.
+"""Uses specifications to test a parser, a schema, or an engine.
 
-    sentences, near_misses      hypothesis strategies: texts of the language, and texts just outside of it
-    equivalent, subset          whether two specifications allow the same, with a shortest text on which they differ
+    sentences, near_misses      hypothesis strategies: texts of the language, and texts just outside it
+    equivalent, subset          compare two specifications, and find a shortest text on which they differ
     sample                      random texts, without hypothesis
-    count, counts               how many texts there are
-    check_masks                 whether an engine's masks are those of the specification
+    count, counts               the number of texts
+    check_masks                 compares an engine's masks with the specification
 
 The strategies need hypothesis. `guided.testing.plugin` has fixtures for pytest.
 """

@@ -1,11 +1,11 @@
-"""Whether two specifications allow the same, and if not, a shortest text that shows it.
+"""Compares two specifications: finds a shortest text that only one of them allows.
 
-In: two constraints. Out: a `Difference`, or None: there is none, which is then proven.
+In: two constraints. Out: a `Difference`, or None if it is proven that there is none.
 
-Source: Hopcroft and Karp (1971), "A linear algorithm for testing equivalence of finite automata": pairs of states are
-searched breadth first, so the first pair of which one alone accepts is reached by a shortest text. Cost: a step for
-each pair and byte, at most `max_pairs` pairs. A regular language has finitely many, so the search ends; the pairs of a
-pushdown language have no end, and without a difference it ends with `LimitExceeded`.
+Source: Hopcroft and Karp (1971), "A linear algorithm for testing equivalence of finite automata". Pairs of states are
+searched breadth first, so a shortest text leads to the first pair in which only one state accepts. Cost: a step for
+each pair and byte, for at most `max_pairs` pairs. Regular languages have finitely many pairs, so the search ends. Other
+languages may have infinitely many pairs; without a difference, the search then ends with `LimitExceeded`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from guided.testing.language import Language, State, over_bytes
 
 __all__ = ["Difference", "equivalent", "subset"]
 
-_Pair = tuple[State | None, State | None]  # None: no text of this language goes on so
+_Pair = tuple[State | None, State | None]  # None: no text of this language begins like this
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Difference:
 
     Attributes:
         data: the text, as bytes.
-        only: which of the two allows it.
+        only: which of the two specifications allows it.
     """
 
     data: bytes
@@ -38,7 +38,7 @@ class Difference:
 
     @property
     def text(self) -> str:
-        """The text; bytes that are not UTF-8 are written as U+FFFD."""
+        """The text. Bytes that are not UTF-8 become U+FFFD."""
         return self.data.decode("utf-8", "replace")
 
     def __str__(self) -> str:
@@ -46,55 +46,64 @@ class Difference:
 
 
 def equivalent(a: Constraint, b: Constraint, *, max_pairs: int = 100_000, **options: Any) -> Difference | None:
-    """None where `a` and `b` allow the same texts, else a shortest text that one of them alone allows.
+    """A shortest text that only one of `a` and `b` allows, or None if they allow the same texts.
 
     Args:
-        a, b: as `Engine.generate` takes constraints. With the options of `JsonSchemaOptions`, as `whitespace="json"`.
-        max_pairs: of states that are looked at.
+        a, b: constraints, as for `Engine.generate`.
+        max_pairs: the maximum number of pairs of states to examine.
+        **options: `ConstraintOptions` for both, such as `whitespace="json"`.
 
     Raises:
-        SpecError, UnsupportedError: a specification. OptionError: `max_pairs` is no number of pairs.
-        LimitExceeded: no difference was found among so many pairs, and there are more.
+        SpecError, UnsupportedError: a specification is invalid. OptionError: `max_pairs` is out of range.
+        LimitExceeded: no difference was found among `max_pairs` pairs, and there are more.
     """
-    return _search(a, b, max_pairs, one_way=False, options=options)
+    return _search(a, b, max_pairs, only_first=False, options=options)
 
 
 def subset(a: Constraint, b: Constraint, *, max_pairs: int = 100_000, **options: Any) -> Difference | None:
-    """None where `b` allows every text that `a` allows, else a shortest text that `a` alone allows.
+    """A shortest text that `a` allows and `b` does not, or None if `b` allows every text that `a` allows.
 
-    Arguments and errors are those of `equivalent`.
+    The arguments and errors are the same as for `equivalent`.
     """
-    return _search(a, b, max_pairs, one_way=True, options=options)
+    return _search(a, b, max_pairs, only_first=True, options=options)
 
 
 def _search(
-    a: Constraint, b: Constraint, max_pairs: int, *, one_way: bool, options: dict[str, Any]
+    a: Constraint, b: Constraint, max_pairs: int, *, only_first: bool, options: dict[str, Any]
 ) -> Difference | None:
     check_integer("max_pairs", max_pairs, least=1)
     first, second = Language(over_bytes(a, **options)), Language(over_bytes(b, **options))
     start: _Pair = (first.start, second.start)
-    came: dict[_Pair, tuple[_Pair, int] | None] = {start: None}
+    predecessors: dict[_Pair, tuple[_Pair, int] | None] = {start: None}
     queue = deque([start])
     while queue:
         pair = queue.popleft()
-        mine, theirs = pair
-        accepts = mine is not None and first.accepts(mine), theirs is not None and second.accepts(theirs)
-        if accepts == (True, False) or (accepts == (False, True) and not one_way):
-            return Difference(_text(came, pair), "first" if accepts[0] else "second")
-        moves = {} if mine is None else first.moves(mine), {} if theirs is None else second.moves(theirs)
-        for byte in moves[0] if one_way else sorted({*moves[0], *moves[1]}):
+        first_state, second_state = pair
+        accepts = (
+            first_state is not None and first.accepts(first_state),
+            second_state is not None and second.accepts(second_state),
+        )
+        if accepts == (True, False) or (accepts == (False, True) and not only_first):
+            return Difference(_text(predecessors, pair), "first" if accepts[0] else "second")
+        moves = (
+            {} if first_state is None else first.moves(first_state),
+            {} if second_state is None else second.moves(second_state),
+        )
+        for byte in moves[0] if only_first else sorted({*moves[0], *moves[1]}):
             after: _Pair = (moves[0].get(byte), moves[1].get(byte))
-            if after not in came:
-                if len(came) >= max_pairs:
-                    raise LimitExceeded("max_pairs", len(came) + 1, max_pairs, hint="give a larger max_pairs=...")
-                came[after] = (pair, byte)
+            if after not in predecessors:
+                if len(predecessors) >= max_pairs:
+                    raise LimitExceeded(
+                        "max_pairs", len(predecessors) + 1, max_pairs, hint="set a larger max_pairs=..."
+                    )
+                predecessors[after] = (pair, byte)
                 queue.append(after)
     return None
 
 
-def _text(came: dict[_Pair, tuple[_Pair, int] | None], pair: _Pair) -> bytes:
+def _text(predecessors: dict[_Pair, tuple[_Pair, int] | None], pair: _Pair) -> bytes:
     out = bytearray()
-    while (step := came[pair]) is not None:
+    while (step := predecessors[pair]) is not None:
         pair, byte = step
         out.append(byte)
     return bytes(reversed(out))

@@ -1,17 +1,17 @@
-"""Whether an engine's masks are those of a specification: what it allows too much, and what it withholds.
+"""Checks an engine's masks against a specification: finds tokens that it wrongly allows or forbids.
 
-    class Mine:                                    # around the engine that is judged
-        def allowed(self): ...                     # ids that may come next, end tokens among them: a set or a list
-        def accept(self, token): ...               # True, or False where it is refused
+    class Mine:                                    # wraps the engine under test
+        def allowed(self): ...                     # a set or a list of the ids that may come next, including end tokens
+        def accept(self, token): ...               # True, or False if the token is refused
         def rollback(self, n): ...                 # optional
 
-    check_masks(Mine, constraint, vocabulary)      # raises MaskMismatch with the tokens that lead there
+    check_masks(Mine, constraint, vocabulary)      # raises MaskMismatch with the tokens that lead to the difference
 
-In: a maker of followers, a constraint, the vocabulary. Out: nothing, or `MaskMismatch`. How: random walks; at each step
-the allowed ids are compared with those of guided (with `reference=True`, of the readable twin of guided's core, which
-tries each token by definition), then one allowed token is accepted by both, and now and then a token that must be
-refused, or some tokens are taken back. A walk prefers what is rare: tokens of several bytes, ends, the last token of
-the list. What differs is reported with the fewest tokens that any of the walks found.
+In: a function that creates followers, a constraint, the vocabulary. Out: nothing, or `MaskMismatch`. How: random walks.
+Each step compares the allowed ids with those of guided or, with `reference=True`, of the readable reference of its
+core, which tries each token by definition. Then both accept an allowed token. Sometimes, the engine must also refuse a
+token, or some tokens are rolled back. A walk prefers rare cases: tokens of several bytes, ends, the last token of the
+list. The reported difference is the one with the fewest tokens among all walks.
 """
 
 from __future__ import annotations
@@ -37,23 +37,23 @@ __all__ = ["Follower", "MaskMismatch", "check_masks"]
 
 
 class Follower(Protocol):
-    """One sequence of the engine that is judged; `rollback(n)` is called where there is one."""
+    """One sequence of the engine under test. If it has a method `rollback(n)`, this is called, too."""
 
     def allowed(self) -> Collection[int]:
-        """The ids that may come next, end tokens among them."""
+        """The ids that may come next, including end tokens."""
 
     def accept(self, token: int, /) -> bool:
-        """Go on with a token; False: it is refused, and nothing has changed."""
+        """Accept a token. Returns False if it is refused; the state is then unchanged."""
 
 
 class MaskMismatch(AssertionError):
-    """An engine's masks are not those of the specification.
+    """An engine's masks differ from the specification.
 
     Attributes:
-        tokens: the ids that lead to where it differs.
-        text: what they spell.
-        extra: ids that the engine allows and the specification does not.
-        missing: ids that the specification allows and the engine does not.
+        tokens: the ids that lead to the difference.
+        text: the text of these tokens.
+        extra: ids that the engine allows, but the specification does not.
+        missing: ids that the specification allows, but the engine does not.
     """
 
     def __init__(
@@ -61,11 +61,13 @@ class MaskMismatch(AssertionError):
     ) -> None:
         self.tokens, self.text = list(tokens), text
         self.extra, self.missing = sorted(extra), sorted(missing)
-        told = [f"after {text!r} ({len(self.tokens)} tokens)"]
-        told += [what] if what else []
-        told += [f"it allows {_few(self.extra)}, which the specification refuses"] if extra else []
-        told += [f"it withholds {_few(self.missing)}, which the specification allows"] if missing else []
-        super().__init__(": ".join([told[0], "; ".join(told[1:])]))
+        count = len(self.tokens)
+        problems = [what] if what else []
+        problems += [f"the engine allows {_format_ids(self.extra)}, which the specification forbids"] if extra else []
+        problems += (
+            [f"the engine forbids {_format_ids(self.missing)}, which the specification allows"] if missing else []
+        )
+        super().__init__(f"after {text!r} ({count} token{'s' * (count != 1)}): {'; '.join(problems)}")
 
 
 def check_masks(
@@ -82,32 +84,34 @@ def check_masks(
     """Compare an engine's masks with guided's; see the module docstring.
 
     Args:
-        start: makes a follower at the empty text.
-        constraint: as `Engine.generate` takes it; `options` as there.
-        vocabulary: the ids that both speak of.
-        walks, length: how many walks of at most how many tokens.
-        seed: gives the same walks again.
-        reference: judge by the readable twin: slow, and not for grammars with a lexer.
+        start: returns a new follower, which has read no token.
+        constraint, options: as for `Engine.generate`.
+        vocabulary: the vocabulary of the engine.
+        walks, length: the number of walks, and the maximum number of tokens of each.
+        seed: makes the walks repeatable.
+        reference: compare with the readable reference, which is slow, and does not support grammars with a lexer.
 
     Raises:
-        MaskMismatch: they differ. SpecError, UnsupportedError: the specification.
-        OptionError: there would be nothing to compare. TypeError: what `start` makes is no follower.
+        MaskMismatch: the masks differ. SpecError, UnsupportedError: the specification is invalid.
+        OptionError: `walks` or `length` is out of range. TypeError: `start` does not return a follower.
     """
     if not callable(start):
-        raise TypeError(f"start is {brief(start)}, it must be a function that makes a follower")
+        raise TypeError(f"start is {brief(start)}, but must be a function that returns a follower")
     check_integer("walks", walks, least=1)
     check_integer("length", length, least=0)
     grammar = compile_constraint(GrammarCompiler(vocabulary), constraint, options)
     if grammar is None:
-        raise GuidedError("there is no constraint, and so no mask")
-    judge = _Twin(grammar) if reference else _Core(grammar)
+        raise GuidedError("there is no constraint, so there are no masks to check")
+    expected = _Reference(grammar) if reference else _Core(grammar)
     rng, worst = random.Random(seed), None
     for _ in range(walks):
-        own = start()
-        if lacking := [name for name in ("allowed", "accept") if not callable(getattr(own, name, None))]:
-            raise TypeError(f"start() made {brief(own)}, which has no method {lacking[0]}(): see Follower")
+        follower = start()
+        if missing_methods := [name for name in ("allowed", "accept") if not callable(getattr(follower, name, None))]:
+            raise TypeError(
+                f"start() returned {brief(follower)}, which has no method {missing_methods[0]}(): see Follower"
+            )
         try:
-            _walk(own, judge, vocabulary, length if worst is None else len(worst.tokens), rng)
+            _walk(follower, expected, vocabulary, length if worst is None else len(worst.tokens), rng)
         except MaskMismatch as found:
             if worst is None or len(found.tokens) < len(worst.tokens):
                 worst = found
@@ -115,37 +119,41 @@ def check_masks(
         raise worst
 
 
-def _walk(own: Follower, judge: _Core | _Twin, vocabulary: Vocabulary, length: int, rng: random.Random) -> None:
-    judge.reset()
+def _walk(
+    follower: Follower, expected: _Core | _Reference, vocabulary: Vocabulary, length: int, rng: random.Random
+) -> None:
+    expected.reset()
     tokens = list[int]()
     for _ in range(length + 1):
-        wanted, found = judge.allowed(), _ids(own.allowed(), vocabulary)
-        if wanted != found:
-            raise MaskMismatch(tokens, vocabulary.decode(tokens), found - wanted, wanted - found)
-        if judge.ended:
+        expected_ids, engine_ids = expected.allowed(), _ids(follower.allowed(), vocabulary)
+        if expected_ids != engine_ids:
+            raise MaskMismatch(tokens, vocabulary.decode(tokens), engine_ids - expected_ids, expected_ids - engine_ids)
+        if expected.ended:
             return
         refused = rng.randrange(vocabulary.size)
-        if refused not in wanted and _require_bool(own.accept(refused)):
-            raise MaskMismatch(tokens, vocabulary.decode(tokens), [refused], [], "it accepts a token that it masks")
-        take_back: Callable[[int], object] | None = getattr(own, "rollback", None)
-        if tokens and take_back is not None and rng.random() < 0.15:
-            back = rng.randrange(1, len(tokens) + 1)
-            take_back(back)
-            del tokens[-back:]
-            judge.reset()
+        if refused not in expected_ids and _require_bool(follower.accept(refused)):
+            raise MaskMismatch(
+                tokens, vocabulary.decode(tokens), [refused], [], "it accepts a token that its mask forbids"
+            )
+        rollback: Callable[[int], object] | None = getattr(follower, "rollback", None)
+        if tokens and rollback is not None and rng.random() < 0.15:
+            count = rng.randrange(1, len(tokens) + 1)
+            rollback(count)
+            del tokens[-count:]
+            expected.reset()
             for token in tokens:
-                judge.accept(token)
+                expected.accept(token)
             continue
-        token = _chosen(sorted(wanted), vocabulary, rng)
-        if not _require_bool(own.accept(token)):
-            what = f"it refuses token {token}, which it allows"
+        token = _choose(sorted(expected_ids), vocabulary, rng)
+        if not _require_bool(follower.accept(token)):
+            what = f"it refuses token {token}, which its mask allows"
             raise MaskMismatch(tokens, vocabulary.decode(tokens), [], [token], what)
-        judge.accept(token)
+        expected.accept(token)
         tokens.append(token)
 
 
 def _ids(found: object, vocabulary: Vocabulary) -> set[int]:
-    """What `allowed` returned, as a set. An array may hold ids, but for one of the type and shape of a bitmask."""
+    """The result of `allowed` as a set. An array is read as ids, unless it has the type and shape of a bitmask."""
     shape = tuple(getattr(found, "shape", ()))
     is_row = shape == ((vocabulary.size + 31) // 32,) and str(getattr(found, "dtype", "")).endswith("int32")
     values = found.tolist() if hasattr(found, "tolist") else found
@@ -155,20 +163,22 @@ def _ids(found: object, vocabulary: Vocabulary) -> set[int]:
             return set(map(int, ids))
     given = f"an array of shape {shape}" if shape else brief(found)
     raise TypeError(
-        f"allowed() returned {given}: a follower returns the ids that may come next, as a set or a list; "
-        "guided.allowed_tokens(bitmask) gives those of a bitmask"
+        f"allowed() returned {given}: a follower must return the ids that may come next, as a set or a list; "
+        "guided.allowed_tokens(bitmask) converts a bitmask"
     )
 
 
 def _require_bool(accepted: object) -> bool:
-    """What `accept` returned."""
+    """The result of `accept`."""
     if not isinstance(accepted, bool | np.bool_):
-        raise TypeError(f"accept() returned {brief(accepted)}: a follower says True, or False for a token it refuses")
+        raise TypeError(
+            f"accept() returned {brief(accepted)}: a follower must return True, or False if it refuses the token"
+        )
     return bool(accepted)
 
 
-def _chosen(allowed: list[int], vocabulary: Vocabulary, rng: random.Random) -> int:
-    """An allowed id; the end is not preferred, since a walk ends there."""
+def _choose(allowed: list[int], vocabulary: Vocabulary, rng: random.Random) -> int:
+    """A random allowed id. The end tokens are chosen rarely, since they end the walk."""
     ends = [id for id in allowed if id in vocabulary.eos_token_ids]
     others = [id for id in allowed if id not in vocabulary.eos_token_ids]
     if ends and (not others or rng.random() < 0.1):
@@ -180,7 +190,7 @@ def _chosen(allowed: list[int], vocabulary: Vocabulary, rng: random.Random) -> i
 
 
 class _Core:
-    """guided's own matcher."""
+    """guided's matcher."""
 
     def __init__(self, grammar: CompiledGrammar) -> None:
         self._matcher = GrammarMatcher(grammar)
@@ -201,14 +211,16 @@ class _Core:
         self._matcher.accept_token(token)
 
 
-class _Twin:
-    """The readable twin of guided's core."""
+class _Reference:
+    """The readable reference of guided's core."""
 
     def __init__(self, grammar: CompiledGrammar) -> None:
         if grammar.grammar.lexer is not None:
-            raise GuidedError("the twin of grammars with a lexer speaks of their text alone: leave reference out")
-        its = grammar.vocabulary
-        self._grammar = ReferenceGrammar(grammar.grammar, its.tokens, its.eos_token_ids, its.special_tokens)
+            raise GuidedError(
+                "the reference for grammars with a lexer works on text, not on tokens: leave reference out"
+            )
+        vocab = grammar.vocabulary
+        self._grammar = ReferenceGrammar(grammar.grammar, vocab.tokens, vocab.eos_token_ids, vocab.special_tokens)
         self.reset()
 
     @property
@@ -227,6 +239,6 @@ class _Twin:
         self._state = after
 
 
-def _few(ids: Sequence[int]) -> str:
+def _format_ids(ids: Sequence[int]) -> str:
     shown = ", ".join(map(str, ids[:8]))
-    return f"tokens {shown}" + (f" and {len(ids) - 8} more" if len(ids) > 8 else "")
+    return f"token{'s' * (len(ids) > 1)} {shown}" + (f" and {len(ids) - 8} more" if len(ids) > 8 else "")

@@ -1,8 +1,8 @@
-"""How many texts a specification allows. In: a constraint, a length. Out: exact numbers.
+"""Counts the texts that a specification allows. In: a constraint, a length. Out: exact numbers.
 
-How: a state of the language stands for all texts that lead to it, so numbers of texts are carried from state to state,
-byte by byte (dynamic programming over a deterministic automaton). Cost: the states that texts of this length reach,
-times their bytes; numbers have as many digits as they need.
+How: dynamic programming over a deterministic automaton. For each state, the number of texts that lead to it is carried
+over to the next states, byte by byte. Cost: the states that texts of this length reach, times their edges. The numbers
+are exact Python integers of any size.
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ __all__ = ["count", "counts"]
 
 
 def count(constraint: Constraint, length: int, *, max_states: int = 100_000, **options: Any) -> int:
-    """How many texts of `length` bytes in UTF-8 the specification allows.
+    """The number of texts of `length` bytes (in UTF-8) that the specification allows.
 
     Raises:
-        SpecError, UnsupportedError: the specification. OptionError: a number is none, or negative.
+        SpecError, UnsupportedError: the specification is invalid. OptionError: an argument is out of range.
         LimitExceeded: these texts reach more than `max_states` states.
     """
     return counts(constraint, length, max_states=max_states, **options)[length]
 
 
 def counts(constraint: Constraint, length: int, *, max_states: int = 100_000, **options: Any) -> list[int]:
-    """The numbers of texts of 0, 1, ... `length` bytes; arguments and errors are those of `count`."""
+    """The numbers of texts of 0, 1, ... `length` bytes. Arguments and errors: see `count`."""
     check_integer("length", length, least=0)
     check_integer("max_states", max_states, least=0)
     language = Language(over_bytes(constraint, **options))
-    here: Counter[State] = Counter({language.start: 1})
+    current: Counter[State] = Counter({language.start: 1})
     found = list[int]()
     for left in range(length, -1, -1):
-        found.append(sum(number for state, number in here.items() if language.accepts(state)))
-        after: Counter[State] = Counter()
-        for state, number in here.items():
-            if language.least(state) > left:
-                continue  # none of its texts is short enough
+        found.append(sum(number for state, number in current.items() if language.accepts(state)))
+        following: Counter[State] = Counter()
+        for state, number in current.items():
+            if language.shortest_completion(state) > left:
+                continue  # no completion from here is short enough
             for next_state in language.moves(state).values() if left else ():
-                after[next_state] += number
+                following[next_state] += number
             if len(language) > max_states:
-                raise LimitExceeded("max_states", len(language), max_states, hint="give a larger max_states=...")
-        here = after
+                raise LimitExceeded("max_states", len(language), max_states, hint="set a larger max_states=...")
+        current = following
     return found

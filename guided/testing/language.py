@@ -1,10 +1,10 @@
-"""The language of a specification as a deterministic automaton over bytes, made state by state.
+"""The language of a specification as a deterministic automaton over bytes, which is built state by state.
 
-In: a constraint, as `Engine.generate` takes it. Out: states, which of them accept, and where each byte leads. States
-are numbers; equal numbers mean the same rest of the language, while different ones need not differ. From each state
-some text can be completed. A pushdown language has no end of states; whoever searches it says how many are enough.
+In: a constraint, as for `Engine.generate`. Out: states, which of them accept, and the state after each byte. States are
+numbers. Equal numbers mean that the same texts may follow; different numbers may mean the same, too. Some text can be
+completed from each state. There may be infinitely many states, so callers must bound their searches.
 
-Cost: a mask and an accepted byte for each step, once.
+Cost: a mask for each state, and an accepted byte for each edge; both are cached.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ State: TypeAlias = int
 END: Final = 256
 """The id of the end token in `BYTES`."""
 BYTES: Final = byte_vocabulary()
-"""A token for each byte: the specification itself, whatever the model."""
-_PLAIN: Final = b'abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ "{}[]:,.-'
-_RANK: Final = {byte: rank for rank, byte in enumerate(_PLAIN)}
+"""A token for each byte, so that masks show the specification without regard to a model's tokens."""
+_READABLE: Final = b'abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ "{}[]:,.-'
+_RANK: Final = {byte: rank for rank, byte in enumerate(_READABLE)}
 
 
 def over_bytes(constraint: Constraint, **options: Unpack[ConstraintOptions]) -> CompiledGrammar:
     """The grammar of a constraint over `BYTES`.
 
-    A compiled grammar is compiled again from its specification; any other constraint is read as `Engine.generate` reads
-    it, with its options.
+    A compiled grammar is compiled again from its specification. Any other constraint is read like a constraint of
+    `Engine.generate`, with the same options.
 
     Raises:
-        SpecError, UnsupportedError: the specification. GuidedError: there is none.
+        SpecError, UnsupportedError: the specification is invalid. GuidedError: there is no constraint.
     """
     compiler = GrammarCompiler(BYTES)
     if isinstance(constraint, CompiledGrammar):
         return constraint if constraint.vocabulary is BYTES else compiler.compile_grammar(constraint.grammar)
     grammar = compile_constraint(compiler, constraint, options)
     if grammar is None:
-        raise GuidedError("there is no constraint, and so no language")
+        raise GuidedError("there is no constraint, so there is no language")
     return grammar
 
 
@@ -59,47 +59,50 @@ class Language:
     def __init__(self, grammar: CompiledGrammar) -> None:
         first = GrammarMatcher(grammar)
         self.start: State = first.state
-        self._at = {self.start: first}
+        self._matchers = {self.start: first}
         self._moves: dict[State, Mapping[int, State]] = {}
-        self._ways: dict[State, Sequence[tuple[int, int]]] = {}
+        self._sorted_moves: dict[State, Sequence[tuple[int, int]]] = {}
         self._bitmask = allocate_token_bitmask(1, BYTES.size)
 
     def __len__(self) -> int:
-        """How many states were made."""
-        return len(self._at)
+        """The number of states so far."""
+        return len(self._matchers)
 
     def accepts(self, state: State) -> bool:
-        """Whether the text may end here."""
-        return self._at[state].is_accepting()
+        """Whether the text may end in the state."""
+        return self._matchers[state].is_accepting()
 
-    def least(self, state: State) -> int:
-        """How many bytes the shortest completion has."""
-        return self._at[state].min_tokens_to_finish() - 1
+    def shortest_completion(self, state: State) -> int:
+        """The number of bytes of the shortest completion."""
+        return self._matchers[state].min_tokens_to_finish() - 1
 
     def moves(self, state: State) -> Mapping[int, State]:
-        """Byte -> the state after it, for each byte that some text of the language goes on with, ascending."""
+        """Byte -> the state after it, for each byte with which some text continues, in ascending order."""
         known = self._moves.get(state)
         if known is None:
-            matcher = self._at[state]
+            matcher = self._matchers[state]
             matcher.fill_next_token_bitmask(self._bitmask)
             known = self._moves[state] = {
                 byte: self._after(matcher, byte) for byte in allowed_tokens(self._bitmask) if byte != END
             }
         return known
 
-    def ways(self, state: State) -> Sequence[tuple[int, int]]:
-        """The bytes of `moves`, each with how many bytes must follow it at least: fewest first, then plainest."""
-        known = self._ways.get(state)
+    def sorted_moves(self, state: State) -> Sequence[tuple[int, int]]:
+        """The bytes of `moves`, each with the number of bytes of the shortest completion after it.
+
+        Sorted by this number, then by readability.
+        """
+        known = self._sorted_moves.get(state)
         if known is None:
-            each = [(byte, self.least(after)) for byte, after in self.moves(state).items()]
+            each = [(byte, self.shortest_completion(after)) for byte, after in self.moves(state).items()]
             each.sort(key=lambda way: (way[1], _RANK.get(way[0], len(_RANK)), way[0]))
-            known = self._ways[state] = each
+            known = self._sorted_moves[state] = each
         return known
 
     def _after(self, matcher: GrammarMatcher, byte: int) -> State:
         matcher.accept_token(byte)
         state = matcher.state
-        if state not in self._at:
-            self._at[state] = matcher.fork()
+        if state not in self._matchers:
+            self._matchers[state] = matcher.fork()
         matcher.rollback(1)
         return state

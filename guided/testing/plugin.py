@@ -1,4 +1,4 @@
-"""A plug-in for pytest: fixtures that say why a text is allowed or not.
+"""A plugin for pytest: fixtures that check texts, and explain why a text is refused.
 
     pytest_plugins = ("guided.testing.plugin",)         # in conftest.py
 
@@ -6,8 +6,8 @@
         assert_allowed(SCHEMA, '{"id": 3}')
         assert_refused(SCHEMA, '{"id": 2}')
 
-In: a constraint as `Engine.generate` takes it, and a text. Out: nothing, or a failure with the place, what could have
-stood there, and which part of the specification refuses it. guided is imported when a fixture is asked for.
+In: a constraint as for `Engine.generate`, and a text. Out: nothing, or a failure that shows the location, what was
+expected there, and which part of the specification refuses the text. guided is imported when a fixture is first used.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["assert_allowed", "assert_refused"]
 
 @pytest.fixture
 def assert_allowed() -> Callable[..., None]:
-    """A function that fails where a specification refuses a text: `assert_allowed(constraint, text, **options)`."""
+    """A function that fails if a specification refuses a text: `assert_allowed(constraint, text, **options)`."""
     from guided.matching.matcher import GrammarMatcher
     from guided.testing.language import over_bytes
 
@@ -41,7 +41,7 @@ def assert_allowed() -> Callable[..., None]:
 
 @pytest.fixture
 def assert_refused() -> Callable[..., None]:
-    """A function that fails where a specification allows a text: `assert_refused(constraint, text, **options)`."""
+    """A function that fails if a specification allows a text: `assert_refused(constraint, text, **options)`."""
     from guided.matching.matcher import GrammarMatcher
     from guided.testing.language import over_bytes
 

@@ -1,8 +1,8 @@
-"""Random texts of a specification, without a model.
+"""Creates random texts of a specification, without a model.
 
-In: a specification, and a seed. Out: texts. Each is a random walk through the masks under a bound on its length, so it
-is complete and no longer than was asked for (matching/sentences.py). The distribution is not uniform: a letter is
-likelier than a brace. `sentences` gives hypothesis such texts; `count` says how many there are.
+In: a specification, and a seed. Out: texts. Each text is a random walk through the masks with a bound on its length, so
+it is complete and short enough (matching/sentences.py). The distribution is not uniform: letters are more likely than
+braces. `sentences` is a hypothesis strategy for such texts; `count` counts them.
 """
 
 from __future__ import annotations
@@ -32,16 +32,17 @@ def sample(
     """Random texts that a specification allows.
 
     Args:
-        constraint: what `Engine.generate` takes, but for None; a grammar that is compiled already, for any vocabulary.
-        n: how many texts; the same one may come twice.
-        seed: gives the same texts again; None: fresh ones.
-        max_length: of a text, in bytes.
-        any_character: False: printable ASCII without escapes wherever the specification allows some.
-        **options: how the constraint is read and written, see `ConstraintOptions`.
+        constraint: as for `Engine.generate`, but not None. A compiled grammar may have any vocabulary.
+        n: the number of texts. A text may occur more than once.
+        seed: makes the texts repeatable. None: different texts in each call.
+        max_length: the maximum length of a text, in bytes.
+        any_character: whether to use all characters. If False, texts have printable ASCII without escapes where the
+            specification allows it.
+        **options: how the constraint is read and written; see `ConstraintOptions`.
 
     Raises:
-        SpecError, UnsupportedError: the specification. BudgetError: no text of it is short enough.
-        OptionError: a number is none, or out of its range. GuidedError: there is no constraint.
+        SpecError, UnsupportedError: the specification is invalid. BudgetError: no text is short enough.
+        OptionError: an argument is out of range. GuidedError: there is no constraint.
     """
     check_integer("n", n, least=1)
     check_integer("max_length", max_length, least=0)

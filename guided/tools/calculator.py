@@ -1,16 +1,16 @@
-"""The calculator: arithmetic, and counting in a text. In: the text of a call. Out: the value as Python writes it.
+"""The calculator: arithmetic, and counting in a text. In: the text of a call. Out: the value as Python prints it.
 
     2 + 3*(4 - 1.5)      1,234 // 7      "strawberry".count("r")
 
-A small parser computes the same value as Python would; nothing is ever evaluated as code. The rules are those of
-nanochat's calculator. Commas are removed first. Then the text has the characters 0123456789*+-/.() and the space,
-without `**`; or letters, digits and '"()._ in `"...".count("...")`. Differences from nanochat:
+A small parser computes the same value as Python would; nothing is evaluated as code. The rules are those of nanochat's
+calculator. Commas are removed first. Then the text may contain the characters 0123456789*+-/.() and spaces, but not
+`**`; or it has the form `"...".count("...")` with letters, digits and '"()._ in it. Differences from nanochat:
 
-- A text without a value is refused, and the reason becomes the result; nanochat forces no result in this case.
+- If a text has no value, the reason becomes the result; nanochat forces no result in this case.
 - A comma between quotes is text, and counted correctly. Names such as "import" between quotes are only text.
 - Infinity and integers of more than 4,000 digits are refused as overflow. `()` and `...` are refused as well.
 
-The grammar `grammars/calculator.lark` defines the texts that a model may write; each has a value.
+The grammar `grammars/calculator.lark` defines the texts that a model may write. Each of them has a value.
 
 Cost: linear in the text, since brackets nest at most 50 deep and integers are bounded.
 """
@@ -27,9 +27,9 @@ from guided.tools.tool import Tool
 
 __all__ = ["CALCULATOR", "calculate"]
 
-_DEEPEST: Final = 50
-_MOST_DIGITS: Final = 4000  # Python itself writes integers of up to 4,300
-_TOO_LARGE: Final = 10**_MOST_DIGITS
+_MAX_DEPTH: Final = 50
+_MAX_DIGITS: Final = 4000  # Python itself prints integers of up to 4,300 digits
+_TOO_LARGE: Final = 10**_MAX_DIGITS
 _ARITHMETIC: Final = re.compile(r"[0-9*+\-/.() ]*")
 _LEXEME: Final = re.compile(r" *([0-9]+\.?[0-9]*|\.[0-9]+|//|[-+*/()]|$)")
 _IN_QUOTES: Final = r""""[A-Za-z0-9'()._, ]*"|'[A-Za-z0-9"()._, ]*\'"""
@@ -46,7 +46,7 @@ def calculate(text: str) -> int | float:
         return found[1][1:-1].count(found[2][1:-1])
     text = text.replace(",", "")
     if not _ARITHMETIC.fullmatch(text):
-        raise ToolError('only arithmetic with + - * / // ( ) and "...".count("...") is known')
+        raise ToolError('only arithmetic with + - * / // ( ) and "...".count("...") is supported')
     if "**" in text:
         raise ToolError("** is not allowed")
     try:
@@ -96,15 +96,15 @@ class _Sum:
         negative = False
         while self.lexeme in ("+", "-"):
             negative ^= self.next() == "-"
-        value = self.single()
+        value = self.operand()
         return -value if negative else value
 
-    def single(self) -> int | float:
+    def operand(self) -> int | float:
         lexeme = self.next()
         if lexeme == "(":
             self.depth += 1
-            if self.depth > _DEEPEST:
-                raise ToolError(f"brackets nest deeper than {_DEEPEST}")
+            if self.depth > _MAX_DEPTH:
+                raise ToolError(f"brackets nest deeper than {_MAX_DEPTH}")
             value = self.sum()
             self.depth -= 1
             if self.next() != ")":
@@ -115,8 +115,8 @@ class _Sum:
         if "." in lexeme:
             return _finite(float(lexeme))
         if lexeme[0] == "0" and lexeme.strip("0"):
-            raise ToolError(f"a number begins with 0: {lexeme[:20]}")
-        if len(lexeme) > _MOST_DIGITS:
+            raise ToolError(f"a number must not begin with 0: {lexeme[:20]}")
+        if len(lexeme) > _MAX_DIGITS:
             raise OverflowError
         return int(lexeme)
 
@@ -128,4 +128,4 @@ def _finite(value: int | float) -> int | float:
 
 
 CALCULATOR: Final = Tool("calculator", grammar("calculator"), lambda text: str(calculate(text)), seconds=None)
-"""For other tokens than nanochat's: `dataclasses.replace(CALCULATOR, tokens=ToolTokens(...))`."""
+"""To use other tokens than nanochat's: `dataclasses.replace(CALCULATOR, tokens=ToolTokens(...))`."""

@@ -3,9 +3,9 @@
     lookup = Tool("capitals", guided.python_type(Literal["France", "Peru"]), lambda text: CAPITALS[json.loads(text)])
     engine.generate("Where is ...?", tools=[lookup])
 
-A call is a *segment* of the output: begin token, arguments, end token, and then the result between two tokens of its
-own. The tool's grammar constrains the arguments. At the end token, the engine runs the tool and forces the result.
-In: the arguments' text. Out: the result's text, or "error: ..." with the reason why there is none.
+A call is a *segment* of the output: begin token, arguments, end token, and then the result between two more tokens. The
+tool's grammar constrains the arguments. At the end token, the engine runs the tool and forces the result. In: the text
+of the arguments. Out: the text of the result, or "error: ..." with the reason why there is none.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from guided.frontends.combinators import Expr, Part, choice, regex, repeat, sequ
 
 __all__ = ["NANOCHAT", "Tool", "ToolTokens", "answer_with"]
 
-_MOST_RUNNING: Final = 32  # concurrent calls in the process, including abandoned ones
-_running = threading.BoundedSemaphore(_MOST_RUNNING)
+_MAX_RUNNING: Final = 32  # concurrent calls in the process, including abandoned ones
+_running = threading.BoundedSemaphore(_MAX_RUNNING)
 
 
 class ToolTokens(NamedTuple):
@@ -44,15 +44,15 @@ class Tool:
 
     Attributes:
         name: unique among the tools.
-        arguments: the grammar of the text between begin and end token; a part as those of `guided.sequence`.
-        call: computes the result of that text. If it raises, the result is "error: ..." with the message. It runs while
-            the engine's batch waits, and must not call the engine itself.
-        tokens: of the segment; the begin token identifies the tool.
+        arguments: the grammar of the text between begin and end token; a part, as for `guided.sequence`.
+        call: computes the result from this text. If it raises an error, the result is "error: ..." with the message. It
+            runs while the engine's batch waits, and must not call the engine itself.
+        tokens: the control tokens of the segment; the begin token identifies the tool.
         seconds: the deadline. The call runs on its own thread, which cannot be stopped: after the deadline, the engine
             stops waiting for it. None: the call is fast for every text, and runs directly.
-        longest: maximum characters of a result; a longer one is refused.
-        room: tokens that a call reserves for its result, if the budget has them when the call begins. (If there is no
-            room for a result, it is left empty.)
+        longest: the maximum number of characters of a result; a longer result is refused.
+        room: the tokens that a call reserves for its result, if the budget has them when the call begins. (A result
+            that does not fit is left empty.)
         segment: a whole call and its result, as a part of a grammar for use inside a constraint.
     """
 
@@ -71,35 +71,35 @@ class Tool:
     def __post_init__(self) -> None:
         if self.seconds is not None and not 0 < self.seconds < threading.TIMEOUT_MAX:
             raise ValueError(
-                f"seconds is {brief(self.seconds)}: a time above 0, or None for a call that always ends soon"
+                f"seconds is {brief(self.seconds)}, but must be greater than 0, or None for a call that is always fast"
             )
         if not math.inf > self.longest >= 1:
-            raise ValueError(f"longest is {brief(self.longest)}: at least one character is needed")
+            raise ValueError(f"longest is {brief(self.longest)}, but must be at least 1")
         if self.room < 0:
-            raise ValueError(f"room is {brief(self.room)}: a number of tokens is needed")
+            raise ValueError(f"room is {brief(self.room)}, but must not be negative")
         begin, end, result_begin, result_end = map(special, self.tokens)
         segment = sequence(begin, self.arguments, end, result_begin, _ANY_TEXT, result_end)
         object.__setattr__(self, "segment", segment)
 
     def answer(self, text: str) -> str:
         """The result of a call, or the reason why there is none. Returns by the deadline and never raises."""
-        said, result = self._within_deadline(text) if self.seconds is not None else _outcome(self.call, text)
-        if said and len(result) > self.longest:
-            said, result = False, f"the result has {len(result)} characters, more than {self.longest}"
-        # Lone surrogates cannot be encoded. Errors are shortened, too.
-        return (result if said else f"error: {result}"[: self.longest]).encode("utf-8", "replace").decode()
+        succeeded, result = self._call_with_deadline(text) if self.seconds is not None else _run(self.call, text)
+        if succeeded and len(result) > self.longest:
+            succeeded, result = False, f"the result has {len(result)} characters, more than {self.longest}"
+        # Lone surrogates cannot be encoded. Error messages are shortened.
+        return (result if succeeded else f"error: {result}"[: self.longest]).encode("utf-8", "replace").decode()
 
-    def _within_deadline(self, text: str) -> tuple[bool, str]:
+    def _call_with_deadline(self, text: str) -> tuple[bool, str]:
         outcome = list[tuple[bool, str]]()
 
         def run() -> None:
             try:
-                outcome.append(_outcome(self.call, text))
+                outcome.append(_run(self.call, text))
             finally:
                 _running.release()
 
         if not _running.acquire(blocking=False):
-            return False, f"{_MOST_RUNNING} calls are still running"
+            return False, f"{_MAX_RUNNING} calls are still running"
         thread = threading.Thread(target=run, name=f"tool {self.name}", daemon=True)
         try:
             thread.start()
@@ -114,13 +114,13 @@ _ANY_TEXT: Final = regex("(?s:.*)")
 _ANY_CHARACTER: Final = regex("(?s:.)")
 
 
-def _outcome(call: Callable[[str], str], text: str) -> tuple[bool, str]:
+def _run(call: Callable[[str], str], text: str) -> tuple[bool, str]:
     """(True, result) or (False, reason)."""
     try:
         result = call(text)
         if isinstance(result, str):
             return True, result
-        return False, f"the tool gave a {type(result).__name__}, not text"
+        return False, f"the tool returned a {type(result).__name__}, not text"
     except (Exception, SystemExit) as error:
         try:
             return False, str(error) or type(error).__name__
@@ -134,5 +134,5 @@ def _answer_with(tools: tuple[Tool, ...]) -> Expr:
 
 
 def answer_with(tools: Sequence[Tool]) -> Expr:
-    """Any text in which the tools may be called anywhere; the same object for the same tools."""
+    """Any text in which the tools may be called anywhere. Returns the same object for the same tools."""
     return _answer_with(tuple(tools))

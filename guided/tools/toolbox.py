@@ -1,4 +1,4 @@
-"""`Toolbox`: the tools of a request in one vocabulary, found by the token that begins their calls."""
+"""`Toolbox`: the tools of a request for one vocabulary, by the token that begins their calls."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["BoundTool", "Toolbox"]
 
 @dataclass(frozen=True, slots=True)
 class BoundTool:
-    """A tool and the ids of its tokens. If several ids share a name, each of them begins or ends a call."""
+    """A tool, and the ids of its tokens. If several ids share a name, each of them begins or ends a call."""
 
     tool: Tool
     begins: frozenset[int]
@@ -27,7 +27,7 @@ class Toolbox:
     """The tools of a request.
 
     Attributes:
-        by_token: id that begins a call -> the tool.
+        by_token: maps an id that begins a call to the tool.
         result_begins: ids that begin a result; the model may not write them.
 
     Raises:
@@ -41,7 +41,7 @@ class Toolbox:
         names = set[str]()
         for tool in tools:
             if not isinstance(tool, Tool):
-                raise GuidedError(f"{brief(tool)} is no tool: write guided.Tool(name, arguments, call)")
+                raise GuidedError(f"{brief(tool)} is not a tool: write guided.Tool(name, arguments, call)")
             if tool.name in names:
                 raise GuidedError(f"two tools have the name {tool.name!r}")
             names.add(tool.name)
@@ -52,7 +52,7 @@ class Toolbox:
                 if id in self.by_token:
                     raise GuidedError(
                         f"the calls of the tools {self.by_token[id].tool.name!r} and {tool.name!r} begin with the same "
-                        "token: give them different ones, or make one tool of both whose arguments say which is meant"
+                        "token: give them different tokens, or combine them into one tool that chooses by its arguments"
                     )
                 self.by_token[id] = bound
 
@@ -63,7 +63,7 @@ class Toolbox:
             known = ", ".join(sorted(set(names.values()))[:8]) or "none"
             raise VocabularyError(
                 f"the vocabulary has no control token {token!r}, which the tool {tool.name!r} needs (it has: {known})",
-                hint="give four that it has: tokens=guided.ToolTokens(...) of a tool, or --tool-tokens",
+                hint="use four of these: tokens=guided.ToolTokens(...) of the tool, or --tool-tokens",
             )
         if ends := ids & self.vocabulary.eos_token_ids:
             raise VocabularyError(f"token {min(ends)} ends the output, so the tool {tool.name!r} cannot use it")

@@ -1,11 +1,11 @@
-"""How a byte-level BPE tokenizer spells a text: its merges, and how it splits a text into words, as data.
+"""The rules of a byte-level BPE tokenizer as data: its merges, and how it splits a text into words.
 
 In: the contents of a tokenizer file. Out: `BytePairs`. Encoders get ids from a package. Canonical masks need to know
-which ids a package can never produce (matching/canonical/), so they need the rules themselves.
+which ids the package can never produce (matching/canonical/), so they need the rules themselves.
 
-Supported are tokenizers over bytes that merge pairs by rank, after patterns that split a text into words: GPT-2's kind
-(a list of merges) and tiktoken's (two tokens merge if together they are a token, the lowest rank first). Everything
-else is refused by name: SentencePiece, normalizers other than NFC, randomly dropped merges, overlapping added tokens.
+Supported are tokenizers over bytes that split a text into words by patterns, and then merge pairs by rank: GPT-2's kind
+(a list of merges) and tiktoken's (two tokens merge if together they are a token, the lowest rank first). An error names
+what else a tokenizer has: SentencePiece, normalizers other than NFC, randomly dropped merges, overlapping added tokens.
 """
 
 from __future__ import annotations
@@ -36,42 +36,42 @@ Engine = Literal["rust", "oniguruma"]
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A step that splits a text: the matches of a pattern are pieces, and so is the text between two matches.
+    """A step that splits a text: each match of a pattern is a piece, and so is the text between two matches.
 
     Attributes:
         pattern: a regular expression, searched from left to right.
-        engine: the regex engine whose semantics apply: that of Rust's crates (tiktoken), or Oniguruma (tokenizers).
-        whole: the pieces between matches are dropped, so there must not be any.
+        engine: the regex engine whose semantics apply: Rust's fancy-regex (tiktoken) or Oniguruma (tokenizers).
+        must_cover: the tokenizer drops the text between matches, so the matches must cover the text.
     """
 
     pattern: str
     engine: Engine
-    whole: bool = False
+    must_cover: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """Two tokens that merge: the lowest `rank` first, and for equal ranks the leftmost. `made`: the merged token."""
+    """Two tokens that merge: the lowest `rank` first, and for equal ranks the leftmost. `merged`: the result."""
 
     left: int
     right: int
     rank: int
-    made: int
+    merged: int
 
 
 @dataclass(frozen=True, slots=True)
 class BytePairs:
-    """The rules.
+    """The rules of a tokenizer.
 
     Attributes:
-        ids: the tokens that words are spelled with: bytes -> id. They include the single bytes of UTF-8, except for
-            control characters: a text with one of those may have no encoding.
-        pair: (left, right) -> (rank, made), or None if these two do not merge.
+        ids: the tokens that words consist of: bytes -> id. They include the single bytes of UTF-8, except for control
+            characters: a text with a control character may have no encoding.
+        pair: (left, right) -> (rank, merged token), or None if these two do not merge.
         merges: all merges.
         whole_first: a word that is a token becomes this token, regardless of the merges.
-        splits: split a text into words; each step splits the pieces of the previous one.
+        splits: the steps that split a text into words; each splits the pieces of the previous one.
         added: texts that become a token before anything else happens: bytes -> id.
-        composed: texts are first converted to Unicode's normal form C.
+        composed: texts are first converted to Unicode normal form C.
     """
 
     ids: Mapping[bytes, int]
@@ -85,7 +85,7 @@ class BytePairs:
     def __post_init__(self) -> None:
         missing = [byte for byte in _REQUIRED_BYTES if bytes((byte,)) not in self.ids]
         if missing:
-            raise _refusal(f"the byte 0x{missing[0]:02X} is no token, so most texts have no encoding")
+            raise _refusal(f"no token is the byte 0x{missing[0]:02X}, so most texts have no encoding")
         beginnings = {data[:n]: data for data in self.added for n in range(1, len(data) + 1)}
         for one in self.added:
             parts = ((one[at:end], at, end) for at in range(len(one)) for end in range(at + 1, len(one) + 1))
@@ -99,7 +99,7 @@ BytePairsFactory = Callable[[], BytePairs]
 
 
 def _refusal(reason: str) -> UnsupportedError:
-    return UnsupportedError(f"canonical tokens are not known for this tokenizer: {reason}", hint=HINT)
+    return UnsupportedError(f"the canonical tokens of this tokenizer are unknown: {reason}", hint=HINT)
 
 
 def no_byte_pairs(reason: str) -> BytePairsFactory:
@@ -112,13 +112,13 @@ def no_byte_pairs(reason: str) -> BytePairsFactory:
 
 
 def pairs_of_ranks(ranks: Mapping[bytes, int], pattern: str | None, *, offset: int = 0) -> BytePairs:
-    """tiktoken's kind; a token's id is its rank plus `offset`.
+    """The rules of a tokenizer of tiktoken's kind; a token's id is its rank plus `offset`.
 
     Raises:
         UnsupportedError: a byte is missing, or the pattern is unknown.
     """
     if pattern is None:
-        raise _refusal("the pattern of its pre-tokenizer is not known; from_tiktoken(pattern=...) names it")
+        raise _refusal("the pattern of its pre-tokenizer is unknown; pass from_tiktoken(pattern=...)")
     by_rank = {rank: token for token, rank in ranks.items()}
 
     def pair(left: int, right: int) -> tuple[int, int] | None:
@@ -144,7 +144,7 @@ def pairs_of_merges(
     whole_first: bool,
     added: Mapping[str, int],
 ) -> BytePairs:
-    """GPT-2's kind: tokens in its byte alphabet, and merges in the order of their ranks.
+    """The rules of a tokenizer of GPT-2's kind: tokens in its byte alphabet, and merges in the order of their ranks.
 
     Raises:
         UnsupportedError: a byte is missing, or added tokens overlap.
@@ -155,7 +155,7 @@ def pairs_of_merges(
     ids = {data: id for name, id in vocab.items() if (data := from_byte_alphabet(name)) is not None}
 
     def all_merges() -> Iterator[Merge]:
-        return (Merge(left, right, rank, made) for (left, right), (rank, made) in ranked.items())
+        return (Merge(left, right, rank, merged) for (left, right), (rank, merged) in ranked.items())
 
     literals = {text.encode(): id for text, id in added.items()}
     return BytePairs(ids, lambda left, right: ranked.get((left, right)), all_merges, whole_first, splits, literals)
@@ -165,7 +165,7 @@ def pairs_of_huggingface(data: Mapping[str, Any], merges: Callable[[], Sequence[
     """The rules of a tokenizer.json; `merges` returns its merges as pairs.
 
     Raises:
-        UnsupportedError: a part of it is unknown.
+        UnsupportedError: a part of the file is not supported.
     """
     model, added = data["model"], data.get("added_tokens") or []
     if (model.get("type") or "BPE") != "BPE" or model.get("byte_fallback"):
@@ -195,7 +195,7 @@ def pairs_of_huggingface(data: Mapping[str, Any], merges: Callable[[], Sequence[
 
 
 def _splits(step: Mapping[str, Any] | None) -> list[Split]:
-    """The steps of a pre-tokenizer. The last one writes the bytes of a word in GPT-2's alphabet."""
+    """The splits of a pre-tokenizer. Its last step must map bytes to GPT-2's alphabet."""
     steps = _flatten(step)
     if not steps or steps[-1]["type"] != "ByteLevel":
         raise _refusal("its pre-tokenizer does not end with ByteLevel")
@@ -221,5 +221,5 @@ def _split(step: Mapping[str, Any]) -> list[Split]:
         if step["behavior"] == "Isolated":
             return [Split(pattern, "oniguruma")]
         if step["behavior"] == "Removed" and step.get("invert"):
-            return [Split(pattern, "oniguruma", whole=True)]
-    raise _refusal(f"the step {brief(dict(step), 80)} of its pre-tokenizer is not known")
+            return [Split(pattern, "oniguruma", must_cover=True)]
+    raise _refusal(f"the step {brief(dict(step), 80)} of its pre-tokenizer is not supported")

@@ -1,4 +1,4 @@
-"""Text to token ids, done by the packages that define the result: tokenizers, tiktoken and sentencepiece.
+"""Converts text to token ids with the packages that define the result: tokenizers, tiktoken and sentencepiece.
 
 In: the contents of a tokenizer file (JSON, merge rules, ranks, a SentencePiece model) and a text. Out: token ids. A
 model was trained on the ids of one of these packages, so the package itself encodes. It is imported when text is first
@@ -6,13 +6,13 @@ encoded. This module adds what constrained decoding needs:
 
 - names of special tokens in a text stay text (chat templates need the opposite, see `huggingface_encoder`)
 - a text that continues other text (`continued`) gets no leading space, and loses none
-- the unknown token never occurs: a text that no tokens spell is an error that names its first such character
-- a file that makes a package fail, including Rust panics, is a VocabularyError
-- other threads continue while a long text is encoded: `tokenizers` holds Python's lock in `encode`, for 17 s with 4 MB,
-  and releases it in `encode_batch_fast`, which returns the same ids (tiktoken and sentencepiece always release it)
+- the unknown token never occurs: if no tokens spell a text, an error names the first character that cannot be encoded
+- a file that makes a package fail, or panic in Rust, raises a VocabularyError
+- other threads continue while a long text is encoded: `tokenizers` holds the GIL in `encode`, for 17 s with 4 MB, and
+  releases it in `encode_batch_fast`, which returns the same ids (tiktoken and sentencepiece always release it)
 
-Cost: building happens once for each vocabulary, 0.1 s for 50,000 tokens; encoding takes about 2 microseconds a token.
-What it does not do: batches, offsets, truncation, padding, begin and end tokens.
+Cost: 0.1 s to build an encoder for 50,000 tokens, once for each vocabulary; about 2 microseconds per encoded token.
+Not supported: batches, offsets, truncation, padding, begin and end tokens.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["byte_level_encoder", "huggingface_encoder", "merge_pairs", "ranks_en
 
 Encode = Callable[[str], Sequence[int]]
 
-# The packages know an unknown token. A name that is no token makes `tokenizers` fail where it would return one.
+# With the name of a nonexistent token as the unknown token, `tokenizers` fails instead of returning an unknown token.
 _NO_TOKEN = "\0 no token \0"
 _UNKNOWN = -1
 _MAX_NESTING = 8
@@ -83,15 +83,15 @@ class _PackageEncoder:
         """The first character that cannot be encoded, with its word, for the error message."""
         words = text.split()
         word = words[self._first_failing(encode, words, " ")] if words else ""
-        for part, of in ((word, f" of {word[:40]!r}"), (text, "")):
+        for part, suffix in ((word, f" of {word[:40]!r}"), (text, "")):
             char = part[self._first_failing(encode, part, "")] if part else ""
             if char and self._encode_or_none(encode, char) is None:
-                return f"{char!r} ({hex_bytes(char.encode('utf-8'))}){of}"
+                return f"{char!r} ({hex_bytes(char.encode('utf-8'))}){suffix}"
         return brief(text, 80)
 
     def _first_failing(self, encode: Encode, parts: Sequence[str], between: str) -> int:
-        """The index of the first part that cannot be encoded, if a part fails by itself. A binary search, so it takes
-        about as long as encoding the text once more.
+        """The index of the first part that cannot be encoded, if a part fails by itself. A binary search takes about as
+        long as encoding the text once more.
         """
         begin, end = 0, len(parts)
         while end - begin > 1:
@@ -105,7 +105,7 @@ class _PackageEncoder:
 
 @contextmanager
 def _package_errors(what: str) -> Iterator[None]:
-    """Convert errors of a package to VocabularyError. A Rust panic is an exception outside `Exception`."""
+    """Convert errors of a package to VocabularyError. A Rust panic is not a subclass of `Exception`."""
     try:
         yield
     except VocabularyError:
@@ -136,7 +136,7 @@ def huggingface_encoder(data: Mapping[str, Any], *, special: bool = False) -> En
         special: names of special tokens in the text become those tokens.
 
     Raises:
-        VocabularyError: the package cannot read the file, encodes randomly, or numbers added tokens differently.
+        VocabularyError: the package cannot read the file or gives an added token another id, or encoding is random.
     """
     if data["model"].get("dropout"):
         raise VocabularyError("text cannot be encoded exactly as this tokenizer does: its merges are dropped at random")
@@ -155,7 +155,7 @@ def _model_ids(model: Mapping[str, Any]) -> Sequence[int]:
 
 
 def _without_unknown(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The file, changed so that a BPE model fails where it would return its unknown token or skip text."""
+    """The file, changed so that a BPE model fails instead of returning its unknown token or skipping text."""
     model = data["model"]
     if isinstance(model["vocab"], dict):
         model = model | {"unk_token": _NO_TOKEN, "merges": merge_pairs(model["vocab"], model["merges"])}
@@ -186,7 +186,7 @@ def _ids_of(tokenizer: Any) -> Encode:
                 ids: list[int] = tokenizer.encode(text, add_special_tokens=False).ids
             else:
                 ids = tokenizer.encode_batch_fast([text], add_special_tokens=False)[0].ids
-        except Exception as error:  # the package raises no other class
+        except Exception as error:  # the package raises only `Exception`
             if _NO_TOKEN in str(error) or "unk_id" in str(error):
                 return [_UNKNOWN]
             raise
@@ -233,7 +233,7 @@ def merge_pairs(vocab: Mapping[str, int], merges: Sequence[Any]) -> list[tuple[s
         left, right = pair
         if left not in vocab or right not in vocab or left + right not in vocab:
             missing = next(name for name in (left, right, left + right) if name not in vocab)
-            raise VocabularyError(f"merge rule {rank} needs the token {brief(missing, 60)}, which there is not")
+            raise VocabularyError(f"merge rule {rank} needs the token {brief(missing, 60)}, which does not exist")
         pairs.append((left, right))
     return pairs
 
@@ -252,24 +252,26 @@ def byte_level_encoder(
     Args:
         vocab: token in GPT-2's byte alphabet -> id.
         merges: the merge rules, by priority.
-        patterns: of the pre-tokenizer, each applied to the chunks of the previous one.
+        patterns: the pre-tokenizer's patterns; each splits the chunks of the previous one.
         whole_first: a chunk that is a token becomes this token, regardless of the merges ("ignore_merges").
-        added: tokens that are taken out of the text before anything else: text -> id.
-        prefix_space: add a space before text that does not start with one.
+        added: text -> id of the tokens that are matched before the text is split.
+        prefix_space: whether to add a space before text that does not start with one.
 
     Raises:
         VocabularyError: a merge rule is malformed or names no token.
     """
     tokenizers = _package("tokenizers")
-    cut = tokenizers.pre_tokenizers
+    splitters = tokenizers.pre_tokenizers
     pairs = merge_pairs(vocab, merges)
     names = dict(vocab) | dict(added)
     with _package_errors("the package tokenizers cannot read this tokenizer"):
         tokenizer = tokenizers.Tokenizer(
             tokenizers.models.BPE(names, pairs, unk_token=_NO_TOKEN, ignore_merges=whole_first)
         )
-        splits = [cut.Split(tokenizers.Regex(pattern), "isolated") for pattern in patterns]
-        tokenizer.pre_tokenizer = cut.Sequence([*splits, cut.ByteLevel(add_prefix_space=False, use_regex=False)])
+        splits = [splitters.Split(tokenizers.Regex(pattern), "isolated") for pattern in patterns]
+        tokenizer.pre_tokenizer = splitters.Sequence(
+            [*splits, splitters.ByteLevel(add_prefix_space=False, use_regex=False)]
+        )
         tokenizer.add_tokens([tokenizers.AddedToken(name, normalized=False) for name in added])
 
     encode = _ids_of(tokenizer)
@@ -289,8 +291,8 @@ def ranks_encoder(ranks: Mapping[bytes, int], pattern: str | None, *, offset: in
 
     Args:
         ranks: token -> rank; all ranks differ.
-        pattern: of the pre-tokenizer; None: bytes are merged across the whole text.
-        offset: a token's id is its rank plus this.
+        pattern: the pre-tokenizer's pattern; None: bytes are merged across the whole text.
+        offset: a token's id is its rank plus this offset.
 
     Raises:
         VocabularyError: tiktoken cannot read the pattern.
@@ -319,7 +321,7 @@ def sentencepiece_encoder(model: bytes, size: int) -> Encoder:
 
     Args:
         model: the bytes of a .model file, a serialised `ModelProto`.
-        size: the number of pieces that count; higher ids are unknown.
+        size: the number of pieces to use; ids from `size` on mean unknown text.
 
     Raises:
         VocabularyError: the package cannot read the model.

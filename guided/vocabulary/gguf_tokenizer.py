@@ -1,8 +1,8 @@
-"""The tokenizer inside a GGUF file.
+"""Reads the tokenizer inside a GGUF file.
 
 In: a path. Out: a `Source`. Models "gpt2" (byte-level BPE: tokens in GPT-2's alphabet, merge rules, the name of a
 pre-tokenizer) and "llama" (SentencePiece: pieces with scores). Token types: 1 normal, 2 unknown, 3 control, 4 user
-defined (text, taken out before splitting), 5 unused, 6 byte. Source: llama.cpp, src/llama-vocab.cpp. If a pre-tokenizer
+defined (text, matched before splitting), 5 unused, 6 byte. Source: llama.cpp, src/llama-vocab.cpp. If a pre-tokenizer
 is not in the table below, the tokens are still usable, but `encode` raises an error with its name.
 """
 
@@ -33,7 +33,7 @@ from guided.vocabulary.spelling import byte_alphabet, byte_piece, from_byte_alph
 
 __all__ = ["read_gguf"]
 
-# llama.cpp's names -> ours
+# llama.cpp's names -> names in PATTERNS
 _PRE_TOKENIZERS: Final[dict[str, str]] = {
     name: ours
     for ours, names in {
@@ -57,7 +57,7 @@ def read_gguf(file: str | PathLike[str] | GgufFile) -> Source:
     """The vocabulary of a GGUF file, given as a path or an open file.
 
     Raises:
-        VocabularyError: the file is corrupt, or contains no tokenizer, or one of another kind.
+        VocabularyError: the file is corrupt, contains no tokenizer, or contains one of another kind.
     """
     if not isinstance(file, GgufFile):
         check_path("path", file, "the path of a GGUF file")
@@ -72,7 +72,7 @@ def read_gguf(file: str | PathLike[str] | GgufFile) -> Source:
 def _source(metadata: Mapping[str, Any]) -> Source:
     model = metadata.get("tokenizer.ggml.model")
     if model is None:
-        raise VocabularyError("the file holds no tokenizer (no tokenizer.ggml.model)")
+        raise VocabularyError("the file contains no tokenizer (no tokenizer.ggml.model)")
     if not isinstance(model, str):
         raise _unknown_model(model)
     names = metadata.get("tokenizer.ggml.tokens")
@@ -80,7 +80,7 @@ def _source(metadata: Mapping[str, Any]) -> Source:
         raise VocabularyError("tokenizer.ggml.tokens is not a list of strings")
     types = _numbers(metadata, "tokenizer.ggml.token_type", len(names), NORMAL)
     if types and not NORMAL <= min(types) <= max(types) <= BYTE:
-        raise VocabularyError("tokenizer.ggml.token_type holds a type that is not 1 to 6")
+        raise VocabularyError("tokenizer.ggml.token_type contains a type that is not 1 to 6")
     if model == "gpt2":
         tokens, encoder, pairs = _byte_level(metadata, names, types)
     elif model == "llama":
@@ -96,7 +96,7 @@ def _source(metadata: Mapping[str, Any]) -> Source:
 
 
 def _unknown_model(model: object) -> VocabularyError:
-    return VocabularyError(f"the tokenizer model {brief(model)} is not read; 'gpt2' and 'llama' are")
+    return VocabularyError(f"the tokenizer model {brief(model)} is not supported, only 'gpt2' and 'llama'")
 
 
 def _flag(metadata: Mapping[str, Any], key: str, default: bool) -> bool:
@@ -174,9 +174,10 @@ def _byte_level_rules(
     pre = metadata.get("tokenizer.ggml.pre", "default")
     patterns = PATTERNS.get(_PRE_TOKENIZERS.get(pre, "")) if isinstance(pre, str) else None
     if not isinstance(merges, list):
-        return _unknown("the file holds no merge rules (tokenizer.ggml.merges)")
+        return _unknown("the file contains no merge rules (tokenizer.ggml.merges)")
     if patterns is None:
-        return _unknown(f"the pre-tokenizer {brief(pre)} is not known; known are {', '.join(sorted(_PRE_TOKENIZERS))}")
+        known = ", ".join(sorted(_PRE_TOKENIZERS))
+        return _unknown(f"the pre-tokenizer {brief(pre)} is unknown; the known ones are {known}")
 
     whole_first = pre in _WHOLE_FIRST
 

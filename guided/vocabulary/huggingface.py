@@ -1,9 +1,9 @@
-"""Hugging Face: fast tokenizers of transformers, `tokenizers.Tokenizer`, and tokenizer.json files.
+"""Reads Hugging Face tokenizers: fast tokenizers of transformers, `tokenizers.Tokenizer`, and tokenizer.json files.
 
-In: an object with `backend_tokenizer` or `to_str`, a path, or a hub's name. Out: a `Source`. Only the JSON is read; the
-package tokenizers is imported when text is first encoded. The decoder determines what a token spells: "ByteLevel"
-(GPT-2's alphabet), or U+2581 for a space with byte pieces such as <0x0A> ("Metaspace", or "Replace" and
-"ByteFallback"). WordPiece, WordLevel and decoders whose output for one token depends on its neighbours are refused:
+In: an object with `backend_tokenizer` or `to_str`, a path, or the name of a model on the hub. Out: a `Source`. Only the
+JSON is read; the package tokenizers is imported when text is first encoded. The decoder determines the bytes of a
+token: "ByteLevel" (GPT-2's alphabet), or U+2581 for a space with byte pieces such as <0x0A> ("Metaspace", or "Replace"
+and "ByteFallback"). WordPiece, WordLevel and decoders whose output for one token depends on its neighbours are refused:
 without fixed bytes, there are no exact masks.
 """
 
@@ -91,7 +91,7 @@ def _source(data: dict[str, Any]) -> Source:
     ids = list(vocab.values()) + [entry["id"] for entry in added]
     largest = max(ids, default=-1)
     if any(type(number) is not int or number < 0 for number in ids) or not ids:
-        raise ValueError("an id is not a number, or there are none")
+        raise ValueError("an id is not a number, or there are no ids")
     if largest >= min(MAX_SIZE, 2 * len(ids) + 65_536):
         raise ValueError(f"a token has the id {largest}, but there are {len(ids)} tokens")
     byte_level, byte_fallback = _spelling(data, model)
@@ -142,13 +142,13 @@ def _vocab(model: dict[str, Any]) -> dict[str, int]:
             vocab.setdefault(piece, number)
         return vocab
     raise VocabularyError(
-        f"a {kind or 'model without a type'} tokenizer: what a token spells depends on its neighbours; byte-level BPE, "
-        "BPE with byte fallback and Unigram tokenizers are read"
+        f"a {kind or 'model without a type'} tokenizer: what a token spells depends on its neighbours; supported are "
+        "byte-level BPE, BPE with byte fallback and Unigram tokenizers"
     )
 
 
 def _spelling(data: dict[str, Any], model: dict[str, Any]) -> tuple[bool, bool]:
-    """How tokens are spelled: (in GPT-2's byte alphabet, with byte pieces)."""
+    """How tokens represent bytes: (in GPT-2's byte alphabet, with byte pieces)."""
     decoders = _flatten(data.get("decoder"))
     kinds = [decoder["type"] for decoder in decoders]
     if "ByteLevel" in kinds:
@@ -161,8 +161,8 @@ def _spelling(data: dict[str, Any], model: dict[str, Any]) -> tuple[bool, bool]:
             spaces = True
     others = set(kinds) - {"Metaspace", "Replace", "ByteFallback", "Fuse", "Strip"}
     if others or not spaces:
-        found = ", ".join(sorted(others)) or "none that says how a space is spelled"
-        raise VocabularyError(f"the bytes of a token cannot be told from its decoders ({found})")
+        found = ", ".join(sorted(others)) or "none that shows how spaces are represented"
+        raise VocabularyError(f"the bytes of a token cannot be determined from its decoders ({found})")
     return False, "ByteFallback" in kinds or bool(model.get("byte_fallback"))
 
 

@@ -1,9 +1,9 @@
 """Encoders for vocabularies that come without a tokenizer.
 
-`FewestTokens`: for any list of byte strings. It uses the fewest tokens that spell the text. Among those encodings, it
-chooses the one whose last token is longest, then the one before it, and so on. Among ids that spell the same bytes, it
-chooses the lowest. Dynamic programming over the positions of the text: O(bytes x distinct token lengths with the same
-first byte). `Characters`: one token for each character.
+`FewestTokens` works for any list of byte strings and uses the fewest tokens that spell the text. Among these encodings,
+it chooses the one with the longest last token, then with the longest token before that, and so on. Among ids with the
+same bytes, it chooses the lowest. How: dynamic programming over the positions of the text. Cost: O(bytes x distinct
+token lengths with the same first byte). `Characters` has one token for each character.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class FewestTokens:
                 if end > len(data):
                     break
                 known = fewest[end]
-                # Positions come in rising order, so an equal count found earlier has the longer last token: keep it.
+                # Positions are visited in order, so an equal count found earlier has the longer last token: keep it.
                 if (known is None or known > steps + 1) and data[position:end] in self._ids:
                     fewest[end], last[end] = steps + 1, length
         if fewest[-1] is None:

@@ -1,6 +1,6 @@
 """The published patterns of pre-tokenizers, by their names in model files.
 
-A pre-tokenizer splits text into words, numbers and runs of punctuation before byte pairs are merged, so that no token
+A pre-tokenizer splits text into words, numbers and runs of punctuation before byte pairs are merged, so no token
 crosses these borders. If a name has several patterns, each splits the pieces of the previous one.
 """
 
@@ -28,7 +28,7 @@ PATTERNS: Final[dict[str, tuple[str, ...]]] = {
         _CONTRACTION
         + r"|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
     ),
-    # A possessive count, as in tiktoken. Oniguruma, the engine of `tokenizers`, interprets {1,3}+ differently.
+    # {1,3}+ is possessive, as in tiktoken. Oniguruma, the engine of `tokenizers`, interprets it differently.
     "cl100k": (
         r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]"
         r"|\s+(?!\S)|\s",

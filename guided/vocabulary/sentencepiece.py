@@ -1,12 +1,12 @@
-"""SentencePiece .model files.
+"""Reads SentencePiece .model files.
 
 In: a file with the protocol buffer `ModelProto` (https://github.com/google/sentencepiece,
 src/sentencepiece_model.proto). Out: a `Source`. `model_proto` writes such a file from the pieces of a GGUF file.
 
-The few fields that define what pieces spell are read here: the package sentencepiece does not expose all of them, and
-is only needed for encoding. Every length is checked against the remaining bytes, and the result is a small multiple of
-the file's size. Control, unknown and unused pieces have no bytes; byte pieces are one byte; in other pieces U+2581 is a
-space. Several pieces may spell the same bytes. Cost: one pass.
+This module reads the few fields that define the bytes of pieces. The package sentencepiece does not expose all of them,
+and is only needed for encoding. Every length is checked against the remaining bytes, so memory is at most a small
+multiple of the file's size. Control, unknown and unused pieces have no bytes; byte pieces are one byte; in other pieces
+U+2581 is a space. Several pieces may have the same bytes. Cost: one pass.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def piece_tokens(pieces: Sequence[str], types: Sequence[int], *, escape: bool = 
 
 
 def special_pieces(pieces: Sequence[str], types: Sequence[int]) -> dict[int, str]:
-    """Control and unknown pieces by id."""
+    """The control and unknown pieces, by id."""
     return {number: pieces[number] for number, type_ in enumerate(types) if type_ in (CONTROL, UNKNOWN)}
 
 
@@ -94,20 +94,20 @@ def model_proto(
 ) -> bytes:
     """A BPE model in the form that the package sentencepiece reads.
 
-    The package requires an unknown piece, and either all 256 byte pieces or none. Missing ones are added at the end,
-    where their ids are past those of the vocabulary.
+    The package requires an unknown piece, and either all 256 byte pieces or none. Missing ones are added at the end, so
+    their ids are outside the vocabulary.
 
     Raises:
-        VocabularyError: a score does not fit.
+        VocabularyError: a score does not fit into 32 bits.
     """
     entries = list(zip(pieces, scores, types, strict=True))
     if UNKNOWN not in types:
         entries.append(("<unknown>", 0.0, UNKNOWN))
     if BYTE in types:
-        there = {byte_piece(piece) for piece, type_ in zip(pieces, types, strict=True) if type_ == BYTE}
-        entries += [(f"<0x{byte:02X}>", 0.0, BYTE) for byte in range(256) if byte not in there]
+        present = {byte_piece(piece) for piece, type_ in zip(pieces, types, strict=True) if type_ == BYTE}
+        entries += [(f"<0x{byte:02X}>", 0.0, BYTE) for byte in range(256) if byte not in present]
     if max(map(abs, scores), default=0.0) > _LARGEST:
-        raise VocabularyError("a score is larger than a number of 32 bits")
+        raise VocabularyError("a score does not fit into a 32-bit float")
     out = [
         _message(_PIECES, _message(1, piece.encode("utf-8")) + b"\x15" + _FLOAT.pack(score) + _number(3, int(type_)))
         for piece, score, type_ in entries
@@ -149,9 +149,9 @@ def _model(data: bytes) -> tuple[list[str], list[int], bool, int]:
         elif number == _NORMALIZER:
             normalizer.update(_fields(data, *_span(value)))
     if not pieces or UNKNOWN not in types:
-        raise ValueError("it lists no pieces" if not pieces else "no piece is the unknown one")
+        raise ValueError("there are no pieces" if not pieces else "no piece has the type unknown")
     if trainer.get(_MODEL_TYPE, 1) not in _ALGORITHMS:
-        raise ValueError(f"the model type {trainer[_MODEL_TYPE]!r} is not known")
+        raise ValueError(f"the model type {trainer[_MODEL_TYPE]!r} is unknown")
     eos = trainer.get(_EOS, 2)
     return pieces, types, bool(normalizer.get(_ESCAPE, True)), eos if isinstance(eos, int) else -1
 
@@ -179,9 +179,7 @@ def _piece(data: bytes, start: int, end: int) -> tuple[str, int]:
 
 
 def _fields(data: bytes, position: int, end: int) -> Iterator[tuple[int, Any]]:
-    """The fields of a message: (number, value). Bytes are returned as (start, end), 32 and 64 bits as
-    they are stored.
-    """
+    """The fields of a message: (number, value). Bytes are given as (start, end), fixed-width numbers as raw bytes."""
     while position < end:
         key, position = _varint(data, position, end)
         kind = key & 7
@@ -191,17 +189,17 @@ def _fields(data: bytes, position: int, end: int) -> Iterator[tuple[int, Any]]:
         elif kind == _BYTES:
             length, position = _varint(data, position, end)
             if length > end - position:
-                raise ValueError(f"a field of {length} bytes at byte {position} ends past its message")
+                raise ValueError(f"a field of {length} bytes at byte {position} extends beyond its message")
             yield key >> 3, (position, position + length)
             position += length
         elif kind in (_FIXED32, _FIXED64):
             width = 4 if kind == _FIXED32 else 8
             if width > end - position:
-                raise ValueError(f"a number at byte {position} ends past its message")
+                raise ValueError(f"a number at byte {position} extends beyond its message")
             yield key >> 3, data[position : position + width]
             position += width
         else:
-            raise ValueError(f"the wire type {kind} at byte {position}")
+            raise ValueError(f"unknown wire type {kind} at byte {position}")
 
 
 def _varint(data: bytes, position: int, end: int) -> tuple[int, int]:

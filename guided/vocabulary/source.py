@@ -1,8 +1,8 @@
 """The result of a tokenizer reader for `Vocabulary`, and helpers that all readers share.
 
-`Source` has the tokens, the end ids, the names of the special tokens and a factory of the encoder: encoding needs
-tables that masks do not, so they are built when text is first encoded. `no_encoder(reason)` is the factory for a
-tokenizer whose ids can be read but whose encoding is unknown: it raises an error with the reason.
+`Source` has the tokens, the end ids, the names of the special tokens, and a factory of the encoder. The encoder needs
+tables that masks do not, so it is built when text is first encoded. `no_encoder(reason)` is the factory for a tokenizer
+whose ids can be read but whose encoding is unknown: it raises an error with the reason.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ class Encoder(Protocol):
 
 EncoderFactory = Callable[[], Encoder]
 
-_NO_BYTE_PAIRS: Final = no_byte_pairs("it is no byte-level BPE tokenizer")
-MAX_SIZE: Final = 1 << 24  # ids; the largest vocabularies in use have some 900,000
+_NO_BYTE_PAIRS: Final = no_byte_pairs("it is not a byte-level BPE tokenizer")
+MAX_SIZE: Final = 1 << 24  # ids; the largest vocabularies in use have about 900,000
 LONGEST_TOKEN: Final = (1 << 16) - 1  # bytes; the core counts the depth of its trie in 16 bits
-MAX_BYTES: Final = 1 << 24  # of all tokens; the core's trie takes up to 85 times as many
+MAX_BYTES: Final = 1 << 24  # of all tokens; the core's trie takes up to 85 times as much memory
 
-# Control tokens with which models end an answer. Files often declare only one of several, so the names count, too.
+# Names of control tokens that end an answer. Files often declare only one of several, so names are checked, too.
 END_NAMES: Final = frozenset(
     {
         "<|endoftext|>",
@@ -82,9 +82,8 @@ class Source:
         size: the number of logits, if the source specifies more than the tokens.
         special_encoder: creates an encoder that reads names of special tokens as these tokens; None: a text is split at
             these names, and the parts are encoded one by one.
-        byte_pairs: creates the rules by which a text is spelled, or raises an error with the reason why they are
-            unknown.
-        markers: text tokens that the tokenizer takes out of a text before anything else.
+        byte_pairs: creates the tokenizer's rules, or raises an error with the reason why they are unknown.
+        markers: text tokens that the tokenizer matches before anything else.
     """
 
     tokens: Sequence[bytes | None]
@@ -98,7 +97,7 @@ class Source:
 
 
 def ends_by_name(special_tokens: Mapping[int, str]) -> frozenset[int]:
-    """The special tokens whose names are known to end an answer."""
+    """The special tokens whose names are in `END_NAMES`."""
     return frozenset(number for number, name in special_tokens.items() if name in END_NAMES)
 
 
@@ -112,7 +111,7 @@ def no_encoder(reason: str) -> EncoderFactory:
 
 
 def check_ids(ids: Collection[int], what: str) -> list[int]:
-    """The ids as plain ints, each within 0 and `MAX_SIZE`."""
+    """The ids as plain ints; each must be in [0, `MAX_SIZE`)."""
     if isinstance(ids, (str, bytes)):
         raise VocabularyError(f"{what} are integers, not {ids!r}")
     try:

@@ -1,4 +1,4 @@
-"""How tokenizer files spell the bytes of a token.
+"""How tokenizer files represent the bytes of a token.
 
 GPT-2's byte alphabet writes each byte as one printable character ("Ġ" is a space). SentencePiece writes a space as
 U+2581 and a single byte as a name such as `<0x0A>`. `hex_bytes` shows bytes in error messages.
@@ -16,7 +16,7 @@ SPACE: Final = "\u2581"
 
 @cache
 def byte_alphabet() -> tuple[str, ...]:
-    """GPT-2's printable character for each byte: itself if it is printable Latin-1, else U+0100 and up in order."""
+    """GPT-2's printable character for each byte: itself if it is printable Latin-1, otherwise U+0100, U+0101, ..."""
     printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     others = iter(range(0x100, 0x200))
     return tuple(chr(byte if byte in printable else next(others)) for byte in range(256))

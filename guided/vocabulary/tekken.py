@@ -1,9 +1,9 @@
-"""tekken.json: Mistral's tokenizer files.
+"""Reads tekken.json, Mistral's tokenizer files.
 
 In: JSON with `config` (pattern, sizes), `vocab` (rank and base64 bytes of each token) and `special_tokens`. Out: a
-`Source`. The special tokens come first: a token's id is its rank plus their number, and only as many tokens count as
-fit into `default_vocab_size` (131,072 of the 150,000 listed). Encoding is BPE by ranks. Source: mistral-common,
-tokens/tokenizers/tekken.py. Versions up to v7 may omit the special tokens; these are known.
+`Source`. The special tokens come first: a token's id is its rank plus their number. Only the tokens that fit into
+`default_vocab_size` are used (131,072 of the 150,000 listed). Encoding is BPE by ranks. Source: mistral-common,
+tokens/tokenizers/tekken.py. Versions up to v7 may omit the special tokens, whose names are then fixed.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ def _source(data: dict[str, Any]) -> Source:
     if type(size) is not int or type(count) is not int or not 0 <= count <= size <= MAX_SIZE:
         raise ValueError(f"the sizes {size!r} and {count!r} are not valid")
     if size - count > len(vocab) or count > len(vocab) + 65_536:
-        raise ValueError(f"it promises {size - count} tokens and {count} special ones, but lists {len(vocab)} tokens")
+        raise ValueError(f"it declares {size - count} tokens and {count} special ones, but lists {len(vocab)} tokens")
     ranks: dict[bytes, int] = {}
     for entry in vocab:
         rank = entry["rank"]
         if type(rank) is not int or rank < 0:
-            raise ValueError(f"the rank {rank!r}")
+            raise ValueError(f"invalid rank {rank!r}")
         if rank < size - count:
             ranks[a2b_base64(entry["token_bytes"], strict_mode=True)] = rank
     tokens: list[bytes | None] = [None] * size
@@ -65,7 +65,7 @@ def _source(data: dict[str, Any]) -> Source:
         raise ValueError("two tokens have one rank, or the same bytes, or a rank is missing")
     names = _names(data, config, count)
     if not isinstance(pattern, str):
-        raise ValueError(f"the pattern {brief(pattern)}")
+        raise ValueError(f"invalid pattern {brief(pattern)}")
     ends = {number for number, name in names.items() if name == "</s>"}
     return Source(
         tokens,
@@ -77,7 +77,7 @@ def _source(data: dict[str, Any]) -> Source:
 
 
 def _names(data: dict[str, Any], config: dict[str, Any], count: int) -> dict[int, str]:
-    """The special tokens: as listed, then `<SPECIAL_n>`."""
+    """The special tokens: the listed names, and `<SPECIAL_n>` for all others."""
     names = {number: f"<SPECIAL_{number}>" for number in range(count)}
     listed = data.get("special_tokens")
     if listed is None:

@@ -1,9 +1,9 @@
-"""tiktoken: an `Encoding` object, or a ranks file.
+"""Reads tiktoken vocabularies: an `Encoding` object, or a ranks file.
 
 In: an object with `_mergeable_ranks`, `_special_tokens` and `_pat_str`, or a file of lines "base64 rank". Out: a
-`Source`. A token's id is its rank; missing ranks are holes; special tokens have their own ids. Encoding is BPE by ranks
-after the pre-tokenizer pattern. Source: https://github.com/openai/tiktoken (load.py, educational.py). Cost: one pass,
-about a microsecond per token. tiktoken itself is imported when text is first encoded.
+`Source`. A token's id is its rank; missing ranks have no token; special tokens have their own ids. Encoding is BPE by
+ranks after the pre-tokenizer pattern. Source: https://github.com/openai/tiktoken (load.py, educational.py). Cost: one
+pass, about a microsecond per token. tiktoken itself is imported when text is first encoded.
 """
 
 from __future__ import annotations
@@ -30,21 +30,22 @@ def read_tiktoken(encoding: Any, special: Mapping[int, str] | Mapping[str, int] 
         path = Path(encoding)
         return by_ranks(_ranks(path.read_bytes(), path), _names(special or {}), pattern, set())
     try:
-        ranks, declared, own = encoding._mergeable_ranks, encoding._special_tokens, encoding._pat_str
+        ranks, declared, own_pattern = encoding._mergeable_ranks, encoding._special_tokens, encoding._pat_str
     except AttributeError:
         raise VocabularyError(
             f"from_tiktoken takes a tiktoken.Encoding or the path of a ranks file, not {type(encoding).__name__}"
         ) from None
     names = _names(declared) | _names(special or {})
     ends = {number for number, name in names.items() if name == "<|endoftext|>"}
-    return by_ranks(ranks, names, pattern or own, ends)
+    return by_ranks(ranks, names, pattern or own_pattern, ends)
 
 
 def by_ranks(ranks: Mapping[bytes, int], special: Mapping[int, str], pattern: str | None, ends: set[int]) -> Source:
     """A vocabulary whose ids are ranks."""
     patterns = PATTERNS.get(pattern, (pattern,)) if pattern is not None else (None,)
     if len(patterns) > 1:
-        raise VocabularyError(f"the pre-tokenizer {pattern!r} cuts in {len(patterns)} steps; tiktoken has one pattern")
+        steps = len(patterns)
+        raise VocabularyError(f"the pre-tokenizer {pattern!r} splits in {steps} steps, but tiktoken has one pattern")
     return Source(
         tokens_by_rank(ranks),
         ends,
@@ -55,10 +56,10 @@ def by_ranks(ranks: Mapping[bytes, int], special: Mapping[int, str], pattern: st
 
 
 def tokens_by_rank(ranks: Mapping[bytes, int]) -> list[bytes | None]:
-    """The tokens by id, None in the holes.
+    """The tokens by id; None for a missing rank.
 
     Raises:
-        VocabularyError: two tokens have the same rank, or a rank is far past the number of tokens.
+        VocabularyError: two tokens have the same rank, or a rank is much larger than the number of tokens.
     """
     largest = max(ranks.values(), default=-1)
     if largest >= min(MAX_SIZE, 2 * len(ranks) + 65_536) or min(ranks.values(), default=0) < 0:
@@ -100,5 +101,5 @@ def _ranks(data: bytes, path: Path) -> dict[bytes, int]:
 
 def _decimal(digits: bytes) -> int:
     if len(digits) > 9 or not digits.isdigit():
-        raise ValueError(f"the rank is {digits[:20]!r}")
+        raise ValueError(f"invalid rank {digits[:20]!r}")
     return int(digits)

@@ -47,9 +47,9 @@ class Vocabulary:
     Args:
         tokens: the bytes of each id; None for an id without text. A token has at most 65,535 bytes, and all tokens
             together at most 16 MiB.
-        eos_token_ids: the ids that end an output, at least one. They may be past `tokens`. They have no bytes, even if
-            `tokens` has some for them. Programs that end outputs themselves use `Vocabulary.without_end`.
-        special_tokens: id -> name of control tokens. They have no bytes either.
+        eos_token_ids: the ids that end an output, at least one. They may lie beyond `tokens`. Their bytes, if `tokens`
+            has any, are ignored. Programs that end outputs themselves use `Vocabulary.without_end`.
+        special_tokens: id -> name of control tokens. Their bytes are ignored, too.
         size: the number of logits, if the model's head is padded past the largest id.
 
     Attributes:
@@ -58,7 +58,7 @@ class Vocabulary:
             text.
         eos_token_ids: the end ids.
         special_tokens: id -> name.
-        text_markers: text tokens that the tokenizer takes out of a text before anything else, such as `<think>`.
+        text_markers: text tokens that the tokenizer matches before anything else, such as `<think>`.
 
     Raises:
         VocabularyError: a token is not bytes, empty or too long, no id ends an output, an id is out of range, or `size`
@@ -126,17 +126,17 @@ class Vocabulary:
         size: int | None,
     ) -> None:
         self.eos_token_ids = ends
-        names = _checked_names(special_tokens)
+        names = _check_names(special_tokens)
         self.special_tokens = MappingProxyType(names)
-        self.tokens = _without_texts(tokens, self.eos_token_ids.union(names))
+        self.tokens = _check_tokens(tokens, self.eos_token_ids.union(names))
         least = max(len(self.tokens), max(self.eos_token_ids, default=-1) + 1, max(names, default=-1) + 1)
-        self.size = least if size is None else _checked_size(size)
+        self.size = least if size is None else _check_size(size)
         if not least <= self.size <= MAX_SIZE:
             raise VocabularyError(f"size {self.size} does not cover the ids: it must be from {least} to {MAX_SIZE}")
         if self.size == 0:
             raise VocabularyError("the vocabulary has no tokens: give the bytes of each id")
         self.text_markers = ()
-        # Not a method: a vocabulary with different end tokens encodes with the tokens of this one.
+        # A closure, not a method: `changed` passes it to vocabularies with other end tokens.
         self._factory: EncoderFactory = lambda: FewestTokens(self.tokens)
         self._encoder: Encoder | None = None
         self._pairs_factory: BytePairsFactory = no_byte_pairs("the vocabulary is a list of tokens")
@@ -160,8 +160,8 @@ class Vocabulary:
         """The tokenizer's ids for `text`, without begin or end tokens.
 
         Names of special tokens in `text` are ordinary text. Some tokenizers (SentencePiece) add a space before the
-        text, so that the ids decode to one more byte. With `continued`, the text continues other text, and they do not.
-        A vocabulary created from a list of tokens uses the fewest tokens.
+        text, so the ids decode to one more byte. With `continued`, the text continues other text, and no space is
+        added. A vocabulary created from a list of tokens uses the fewest tokens.
 
         Raises:
             VocabularyError: no tokens spell a character, the tokenizer's encoding is unknown, or the package that
@@ -175,7 +175,7 @@ class Vocabulary:
     def encode_with_special(self, text: str) -> list[int]:
         """Like `encode`, but names of special tokens in `text` become those tokens: for rendered chat templates.
 
-        Tokenizers of Hugging Face do this in their own way (their tokens may strip adjacent whitespace). For others,
+        Hugging Face tokenizers do this in their own way (their tokens may strip adjacent whitespace). For others,
         the text is split at the names, longest first, and each part is encoded separately.
 
         Raises:
@@ -198,7 +198,7 @@ class Vocabulary:
         return out
 
     def byte_pairs(self) -> BytePairs:
-        """The rules by which the tokenizer spells a text, created anew at each call.
+        """The tokenizer's rules: merges and patterns. Created anew at each call.
 
         Raises:
             UnsupportedError: the tokenizer is not byte-level BPE, or has an unknown part.
@@ -220,7 +220,7 @@ class Vocabulary:
     ) -> Self:
         """The tokenizer of a GGUF file (models "gpt2" and "llama"). An open `GgufFile` is not read twice.
 
-        End tokens are those that the file declares, and control tokens with a known end name.
+        End tokens are the ones that the file declares, and control tokens with a known end name.
         """
         from guided.vocabulary.gguf_tokenizer import read_gguf
 
@@ -232,8 +232,8 @@ class Vocabulary:
     ) -> Self:
         """A fast tokenizer of transformers, a `tokenizers.Tokenizer`, the path of a tokenizer.json, or "org/model".
 
-        End tokens are those that the tokenizer declares; for a path, those in the tokenizer_config.json and
-        generation_config.json in its folder. If none is declared, special tokens with a known end name.
+        End tokens are the ones that the tokenizer declares; for a path, tokenizer_config.json and
+        generation_config.json in its folder declare them. If none is declared: special tokens with a known end name.
         """
         from guided.vocabulary.huggingface import read_huggingface
 
@@ -253,8 +253,8 @@ class Vocabulary:
 
         A ranks file specifies neither its end tokens, its special tokens (id -> name, or name -> id as in tiktoken) nor
         its pre-tokenizer: `pattern` is one of the names "gpt2", "cl100k", "o200k", "llama3", "qwen2", "tekken", or the
-        regex itself. Without a pattern, `encode` merges across the whole text. The result spells the text, but may
-        differ from that of the model's own tokenizer.
+        regex itself. Without a pattern, `encode` merges across the whole text. The ids still decode to the text, but
+        may differ from those of the model's own tokenizer.
         """
         from guided.vocabulary.tiktoken import read_tiktoken
 
@@ -289,12 +289,12 @@ class Vocabulary:
         try:
             tokens = [char.encode("utf-8") for char in chars]
         except UnicodeEncodeError:
-            raise VocabularyError("the text holds a lone surrogate, which no bytes spell") from None
+            raise VocabularyError("the text contains a lone surrogate, which UTF-8 cannot encode") from None
         ids = {char: number for number, char in enumerate(chars)}
         return cls._from(lambda: Source(tokens, [len(chars)], encoder=lambda: Characters(ids)), None, size)
 
     def changed(self, *, eos_token_ids: Collection[int] | None = None, size: int | None = None) -> Vocabulary:
-        """The same tokenizer with other end tokens, or another number of logits; None: unchanged.
+        """The same tokenizer with other end tokens or another number of logits. None: no change.
 
         Tokens beyond the logits can never be generated and are left out; text is then encoded by the fewest tokens.
 
@@ -302,7 +302,7 @@ class Vocabulary:
             VocabularyError: as for the constructor, and for an end token beyond the logits.
         """
         ends = self.eos_token_ids if eos_token_ids is None else eos_token_ids
-        size = self.size if size is None else _checked_size(size)
+        size = self.size if size is None else _check_size(size)
         tokens = self.tokens[: max(size, 0)]
         names = {id: name for id, name in self.special_tokens.items() if id < size}
         if eos_token_ids is None and not ends:
@@ -316,12 +316,12 @@ class Vocabulary:
 
     @classmethod
     def from_source(cls, source: Source) -> Self:
-        """The vocabulary of a custom reader's source, see `guided.vocabulary.source`."""
+        """The vocabulary from the `Source` of a custom reader, see `guided.vocabulary.source`."""
         return cls._from(lambda: source, None, None)
 
     @classmethod
     def _from(cls, read: Callable[[], Source], eos_token_ids: Collection[int] | None, size: int | None) -> Self:
-        """The vocabulary from a reader. A file that cannot be read raises VocabularyError here."""
+        """The vocabulary from a reader. A file that cannot be read raises VocabularyError."""
         try:
             source = read()
         except ModelFileError as error:
@@ -351,7 +351,7 @@ def _check_text(text: str) -> None:
         raise VocabularyError(f"the text holds a lone surrogate at character {error.start}") from None
 
 
-def _without_texts(tokens: Sequence[bytes | None], without_text: Iterable[int]) -> tuple[bytes | None, ...]:
+def _check_tokens(tokens: Sequence[bytes | None], without_text: Iterable[int]) -> tuple[bytes | None, ...]:
     """The tokens as a tuple, None for ids without text."""
     if isinstance(tokens, (str, bytes)):
         raise VocabularyError("tokens is a sequence of bytes, one for each id, not one string")
@@ -376,7 +376,7 @@ def _without_texts(tokens: Sequence[bytes | None], without_text: Iterable[int]) 
     return tuple(out)
 
 
-def _checked_names(special_tokens: Mapping[int, str]) -> dict[int, str]:
+def _check_names(special_tokens: Mapping[int, str]) -> dict[int, str]:
     if not isinstance(special_tokens, Mapping):
         raise VocabularyError(f"special_tokens is a mapping from ids to names, not a {type(special_tokens).__name__}")
     for number, name in special_tokens.items():
@@ -385,7 +385,7 @@ def _checked_names(special_tokens: Mapping[int, str]) -> dict[int, str]:
     return dict(zip(check_ids(special_tokens, "special_tokens"), special_tokens.values(), strict=True))
 
 
-def _checked_size(size: int) -> int:
+def _check_size(size: int) -> int:
     try:
         return index(size)
     except TypeError:

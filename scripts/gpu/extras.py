@@ -80,7 +80,7 @@ def offload(setting: Setting, report: Report) -> None:
     caches: dict[str, Callable[[CacheShape], KVCache]] = {
         "paged": lambda shape: PagedCache(shape, blocks, size),
         "offload, ring of 4": lambda shape: OffloadCache(shape, blocks, 4, size),
-        "offload, half stays": lambda shape: OffloadCache(shape, blocks, 4, size, device_blocks=blocks // 2),
+        "offload, half on the device": lambda shape: OffloadCache(shape, blocks, 4, size, device_blocks=blocks // 2),
     }
     want: Tensor | None = None
     for name, make in caches.items():

@@ -41,7 +41,7 @@ def run(setting: Setting, report: Report) -> None:
     tokens = vocabulary(setting.pick(VOCABULARY_SIZE, 600))
     grammars = schemas(setting.pick(256, 4))
     path = best_path(setting)
-    report.note(f"attention: {path} (here: {', '.join(paths_here(setting))})")
+    report.note(f"attention used: {path} (available: {', '.join(paths_here(setting))})")
     shapes = {"Qwen3-1.7B": QWEN_17B, "Llama-3-8B": LLAMA_8B} if not setting.dry else {"a tiny Qwen3": TINY}
     for name, config in shapes.items():
         with report.checking(f"{name}: all requests end without an error"), attention_of(path), chosen_there(setting):
@@ -50,7 +50,7 @@ def run(setting: Setting, report: Report) -> None:
         gc.collect()
         if not setting.dry:
             torch.cuda.empty_cache()
-            report.figure("Device", name, "memory at most", torch.cuda.max_memory_allocated() / 1e9, "GB")
+            report.figure("Device", name, "peak memory", torch.cuda.max_memory_allocated() / 1e9, "GB")
             torch.cuda.reset_peak_memory_stats()
 
 
@@ -140,8 +140,10 @@ def look_at_steps(
                 take(run, scheduler.step())
         steps = setting.pick(COUNTED, 2)
         row = f"{name}, {count} sequences, {kind}"
-        report.figure("Waits of the host in a step", row, "operations that wait", len(waits.warned) / steps, "")
-        report.figure("Waits of the host in a step", row, "for chosen tokens", waits.fetched / steps, "")
+        report.figure(
+            "Waits of the host in a step", row, "other synchronizing operations", len(waits.warned) / steps, ""
+        )
+        report.figure("Waits of the host in a step", row, "waits for chosen tokens", waits.fetched / steps, "")
         if waits.warned:
             report.note(f"{row}: waits in {Counter(waits.warned).most_common(5)}")
         if best_path(setting) != "one by one":
@@ -163,6 +165,6 @@ def profile_step(setting: Setting, report: Report, scheduler: Any, run: Run, row
     on_device = {event.key: event.self_device_time_total for event in kernels}
     host = sum(event.self_cpu_time_total for event in events if "Synchronize" not in event.key)
     report.figure("Profile of a step", row, "device", sum(on_device.values()) / 1e3, "ms")
-    report.figure("Profile of a step", row, "host, waiting left out", host / 1e3, "ms")
+    report.figure("Profile of a step", row, "host without waits", host / 1e3, "ms")
     for key, microseconds in sorted(on_device.items(), key=lambda pair: -pair[1])[:6]:
         report.note(f"{row}: {microseconds / 1e3:.3f} ms in {key[:90]}")

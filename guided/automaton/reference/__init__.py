@@ -1,1 +1,1 @@
-"""The readable twin of the native core: the same language, by definition."""
+"""The reference implementation: it defines, in simple Python code, what the native core must compute."""

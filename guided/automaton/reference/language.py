@@ -1,14 +1,14 @@
-"""The language of an IR grammar, read byte by byte: an Earley parser that is written to be correct, not to be fast.
+"""The language of an IR grammar, read byte by byte by an Earley parser. It is written for correctness, not for speed.
 
-In: a `Grammar` and the live bytes, those that occur in some token. Out: states. `step` and `special` lead from one
-state to the next, or to None if no output continues in this way. States with equal sets of items are one object.
+In: a `Grammar` and the live bytes, which occur in some token. Out: states. `step` and `special` lead from one state to
+the next, or to None if no output continues in this way. States with equal sets of items are the same object.
 
-How: Earley's algorithm (CACM 13(2), 1970), with empty rules treated as by Aycock and Horspool (The Computer Journal
-45(6), 2002): a call of a nullable rule is also skipped, so a call that consumes nothing need not be completed. An item
-has three parts:
+How: Earley's algorithm (CACM 13(2), 1970). Empty rules are handled as by Aycock and Horspool (The Computer Journal
+45(6), 2002): the parser also skips each call of a nullable rule, so a call that consumes nothing need not be completed.
+An item has three parts:
 
 - the terms of a rule that are still to be read (the part after the dot);
-- its *return*: the continuation of its callers. Earley stores the column in which the rule began instead. The return is
+- its *return*: the continuation of its callers. Earley instead stores the column in which the rule began. The return is
   the part of that column that can still matter. It does not depend on how much has been read, so the same state can
   occur again later in the text;
 - the open uniqueness scopes with the values seen in them (`uniqueness.py`). A callee starts with the scopes of its
@@ -18,12 +18,12 @@ Example: `list -> "x" | list "," "x"`. The start state has the items ["x"] and [
 end. `list` itself makes that call, so its return leads back to itself; after `x,x` the parser is in the same state as
 after `x`. So left recursion (hidden or not), cyclic rules and empty rules need no special case.
 
-Only *productive* terms enter a state (`terms.py`), so a state exists exactly if some completion does. If values must
-differ, that is not enough: all remaining values may have been seen. Then a state is kept only if a search over at most
+Only *productive* terms enter a state (`terms.py`), so a state exists only if a completion does. If values must differ,
+this is not enough, because all remaining values may have been seen. Then a state is kept only if a search over at most
 `MAX_AHEAD` states finds a completion.
 
-Cost: a step is linear in the items of the state. States, returns and derivatives are memoised, at most `MAX_STATES` of
-them. With `Distinct`, each step may search.
+Cost: a step is linear in the items of the state. States (at most `MAX_STATES`), returns and derivatives are memoised.
+With `Distinct`, each step may search.
 """
 
 from __future__ import annotations
@@ -45,20 +45,20 @@ __all__ = ["Item", "Language", "State", "accepts", "viable"]
 ALL_BYTES = frozenset(range(256))
 
 MAX_AHEAD = 5_000
-"""The most states that one search for a completion visits; beyond it `LimitExceeded` is raised."""
+"""The most states that one search for a completion visits; beyond this, `LimitExceeded` is raised."""
 
 
 Call: TypeAlias = tuple[Node, Scopes]
-"""A rule, or the item of a repetition, that is called, with the open scopes at its start."""
+"""A rule or the item of a repetition, and the open scopes when it is called."""
 
 
 class Return:
     """The continuation of a call of `callee`: the terms that the parser reads when the call ends. Compared by identity.
 
-    `calls` are calls that began at one position in the text: callee -> {(terms after the call, owner of the caller)}.
-    The owner is the caller's return, or, if the caller was itself called at this position, its `Call`, to be looked up
-    in `calls` again. Left recursion is a cycle of such look-ups. `size` estimates the length of the shortest
-    completion.
+    `calls` are the calls that began at one position in the text: callee -> {(terms after the call, owner of the
+    caller)}. The owner is the caller's return, unless the caller was itself called at this position. Then it is the
+    `Call` of the caller, which is also a key of `calls`. Left recursion makes a cycle of such keys. `size` estimates
+    the length of the shortest completion.
     """
 
     def __init__(self, callee: Call | None, calls: Calls, size: int = 0) -> None:
@@ -73,7 +73,7 @@ _END = Return(None, {})
 
 
 class State:
-    """A set of items that wait for a byte or a control token. Compared by identity: equal sets are one object.
+    """A set of items that wait for a byte or a control token. Compared by identity: equal sets are the same object.
 
     `viable` says whether some completion exists; None means unknown.
     """
@@ -84,18 +84,18 @@ class State:
 
 
 class Language:
-    """The states of one grammar. `live` are the bytes that occur in some token."""
+    """The states of one grammar. `live`: the bytes that occur in some token."""
 
     def __init__(self, grammar: Grammar, live: frozenset[int] = ALL_BYTES) -> None:
         if grammar.start not in grammar.rules:
-            raise SpecError(f"there is no rule {grammar.start!r} to start from")
+            raise SpecError(f"the start rule {grammar.start!r} is not defined")
         self._terms, self._live = Terms(grammar, live), live
         self._returns: dict[object, Return] = {}
         self._states: dict[object, State] = {}
         self.control_tokens = self._terms.control_tokens
         """The control tokens that the grammar names."""
         self.limits = self._terms.limits
-        """The token limits that some output meets."""
+        """The `MaxTokens` nodes that some output can reach."""
         self.start = self._if_viable(self._close([((Ref(grammar.start),), _END, NO_SCOPES)]))
         """The state before the first byte, or None if the language is empty."""
         self.begin = self.start
@@ -107,7 +107,7 @@ class Language:
         return self._if_viable(self._step(state, byte))
 
     def special(self, state: State, names: Collection[int | str]) -> State | None:
-        """The state after a control token with any of `names`, or None. Its name is not part of an entry's text."""
+        """The state after a control token with any of `names`, or None. The token adds nothing to an entry's text."""
         return self._if_viable(self._special(state, names))
 
     def either(self, a: State | None, b: State | None) -> State | None:
@@ -117,16 +117,16 @@ class Language:
         return self._if_viable(self._state(a.items | b.items, a.accepting or b.accepting))
 
     def after_token(self, state: State, texts: Collection[bytes]) -> State | None:
-        """The state after a token ends here. `texts`: the texts of all tokens; see `limits.py`."""
+        """The state after a token ends here. `texts`: the texts of all tokens (see `limits.py`)."""
         items: set[Item] = set()
-        for rest, back, scopes in state.items:
+        for rest, return_, scopes in state.items:
             head = rest[0].after_token(texts) if isinstance(rest[0], Limited) else rest[0]
             if head is not None:
-                items.add(((head, *rest[1:]), back, scopes))
+                items.add(((head, *rest[1:]), return_, scopes))
         return self._if_viable(self._state(frozenset(items), state.accepting)) if items or state.accepting else None
 
     def check_limits(self, texts: Collection[bytes]) -> None:
-        """Raise `UnsupportedError` if some text does not fit into its token limit."""
+        """Raise `UnsupportedError` if even the shortest text of a `MaxTokens` node takes more tokens than it allows."""
         for node in self.limits:
             run = self._terms.run(node.item)
             needed = fewest_tokens(run, texts) if run.may_go_on else 0
@@ -138,8 +138,8 @@ class Language:
             return None
         if byte not in state.steps:
             state.steps[byte] = self._close(
-                ((run, *rest[1:]), back, read_byte(scopes, byte))
-                for rest, back, scopes in state.items
+                ((run, *rest[1:]), return_, read_byte(scopes, byte))
+                for rest, return_, scopes in state.items
                 if isinstance(rest[0], Run | Limited)
                 for run in rest[0].after(byte)
             )
@@ -147,16 +147,16 @@ class Language:
 
     def _special(self, state: State, names: Collection[int | str]) -> State | None:
         return self._close(
-            (rest[1:], back, scopes)
-            for rest, back, scopes in state.items
+            (rest[1:], return_, scopes)
+            for rest, return_, scopes in state.items
             if isinstance(rest[0], Special) and rest[0].token in names
         )
 
     def _close(self, kernel: Iterable[Item]) -> State | None:
-        """The state of these items and all that they predict and complete, or None if no item can be completed.
+        """The state of these items and of all that they predict and complete, or None if no item can be completed.
 
-        This is Earley's predictor and completer. Calls that begin here have no return yet: their owner is the call
-        itself, until all callers are known.
+        This is Earley's predictor and completer. A call that begins here has no return until all its callers are known.
+        Until then, the call itself is the owner of its items.
         """
         todo: list[tuple[Rest, Owner, Scopes]] = list(kernel)
         seen: set[tuple[Rest, Owner, Scopes]] = set()
@@ -170,10 +170,10 @@ class Language:
             if item in seen or not all(self._terms.productive(term) for term in rest):
                 continue
             seen.add(item)
-            if not rest:  # The end of a call. If the call began here, it consumed nothing, and was skipped already.
+            if not rest:  # The end of a call. A call that began here consumed nothing, and has already been skipped.
                 accepting |= owner is _END
                 if isinstance(owner, Return):
-                    todo.extend((after, back, scopes) for after, back in self.resumed(owner))
+                    todo.extend((after, return_, scopes) for after, return_ in self.resumed(owner))
                 continue
             head, tail = rest[0], rest[1:]
             if isinstance(head, Run | Limited):
@@ -208,12 +208,12 @@ class Language:
         return self._states.setdefault((items, accepting), State(items, accepting, viable))
 
     def _call(self, head: Ref | Repeat) -> Iterator[tuple[Node, Rest]]:
-        """The terms that `head` calls, and the terms of `head` that remain after each."""
+        """The nodes that `head` calls, each with the terms of `head` that remain after the call."""
         if isinstance(head, Ref):
             if self._terms.productive(head):
                 yield head, ()
         elif head.max != 0 and self._terms.productive(head.item):
-            # If the item is nullable, so are the remaining iterations: those that consume nothing need no call.
+            # If the item is nullable, so are the remaining iterations: iterations that consume nothing need no call.
             high = None if head.max is None else head.max - 1
             yield head.item, (Repeat(head.item, max(head.min - 1, 0), high),)
 
@@ -225,35 +225,35 @@ class Language:
         return state if state is not None and state.viable else None
 
     def _search(self, start: State) -> None:
-        """Decide whether `start` has a completion, by a best-first search. The estimates affect only its time."""
-        before: dict[State, State | None] = {start: None}
+        """Decide by a best-first search whether `start` has a completion. The size estimates affect only its speed."""
+        predecessors: dict[State, State | None] = {start: None}
         todo = [(self._size(start), 0, start)]
         while todo:
             at = heapq.heappop(todo)[2]
-            ways = [self._step(at, byte) for byte in self._live]
-            ways += [self._special(at, {name}) for name in self.control_tokens]
-            for after in dict.fromkeys(ways):
-                if after is None or after.viable is False or after in before:
+            next_states = [self._step(at, byte) for byte in self._live]
+            next_states += [self._special(at, {name}) for name in self.control_tokens]
+            for after in dict.fromkeys(next_states):
+                if after is None or after.viable is False or after in predecessors:
                     continue
-                before[after] = at
+                predecessors[after] = at
                 if after.viable:
-                    on_the_way: State | None = after
-                    while on_the_way is not None:
-                        on_the_way.viable, on_the_way = True, before[on_the_way]
+                    ancestor: State | None = after
+                    while ancestor is not None:
+                        ancestor.viable, ancestor = True, predecessors[ancestor]
                     return
-                if len(before) > MAX_AHEAD:
-                    raise LimitExceeded("states", len(before), MAX_AHEAD, fixed=True)
-                heapq.heappush(todo, (self._size(after), len(before), after))
-        for state in before:  # all states reachable from them were visited, and none is viable
+                if len(predecessors) > MAX_AHEAD:
+                    raise LimitExceeded("states", len(predecessors), MAX_AHEAD, fixed=True)
+                heapq.heappush(todo, (self._size(after), len(predecessors), after))
+        for state in predecessors:  # all states reachable from these have been visited, and none is viable
             state.viable = False
 
     def _size(self, state: State) -> int:
-        return min(sum(map(self._terms.size, rest)) + back.size for rest, back, _ in state.items)
+        return min(sum(map(self._terms.size, rest)) + return_.size for rest, return_, _ in state.items)
 
     # ---- returns
 
     def _return(self, callee: Call | None, calls: Calls) -> Return:
-        """The return of a call of `callee`, with only those of `calls` that are reachable from it."""
+        """The return of a call of `callee`. It keeps only the part of `calls` that is reachable from `callee`."""
         reached: dict[Call | None, frozenset[tuple[Rest, Owner]]] = {}
         todo = [callee]
         while todo:
@@ -261,29 +261,29 @@ class Language:
             if name not in reached:
                 reached[name] = frozenset(self._resumptions(name, calls))
                 todo.extend(owner for _, owner in reached[name] if not isinstance(owner, Return))
-        # If no owner has to be looked up, the callee's name does not matter: equal continuations become one object.
+        # If all owners are returns, the callee does not matter: equal continuations become the same object.
         if all(isinstance(owner, Return) for _, owner in reached[callee]):
             callee, reached = None, {None: reached[callee]}
         key = (callee, frozenset(reached.items()))
         if key not in self._returns:
-            self._returns[key] = Return(callee, reached, self._least(reached)[callee])
+            self._returns[key] = Return(callee, reached, self._estimate_sizes(reached)[callee])
         return self._returns[key]
 
-    def _least(self, calls: Calls) -> dict[Call | None, int]:
-        """For each callee, an estimate of the length of the shortest completion (by Bellman-Ford rounds)."""
-        least = dict.fromkeys(calls, len(calls) * MAX_AHEAD)
+    def _estimate_sizes(self, calls: Calls) -> dict[Call | None, int]:
+        """For each callee, an estimate of the length of the shortest completion, computed by Bellman-Ford rounds."""
+        sizes = dict.fromkeys(calls, len(calls) * MAX_AHEAD)
         for _ in calls:
-            for name, ways in calls.items():
+            for name, next_states in calls.items():
                 spend()
-                for rest, owner in ways:
-                    after = owner.size if isinstance(owner, Return) else least[owner]
-                    least[name] = min(least[name], after + sum(map(self._terms.size, rest)))
-        return least
+                for rest, owner in next_states:
+                    after = owner.size if isinstance(owner, Return) else sizes[owner]
+                    sizes[name] = min(sizes[name], after + sum(map(self._terms.size, rest)))
+        return sizes
 
     def _resumptions(self, callee: Call | None, calls: Calls) -> Iterator[tuple[Rest, Owner]]:
-        """The terms after `callee`. A caller with no terms left is replaced by its own continuation.
+        """The terms after `callee`. A caller without remaining terms is replaced by its continuation.
 
-        This elimination of tail calls keeps the returns of right-recursive rules from growing with the text.
+        This tail-call elimination keeps the returns of right-recursive rules from growing with the text.
         """
         todo, seen = [callee], {callee}
         while todo:
@@ -297,16 +297,14 @@ class Language:
                     seen.add(owner)
                     todo.append(owner)
 
-    def resumed(self, back: Return) -> frozenset[tuple[Rest, Return]]:
-        """The continuation of a call with this return: remaining terms and the return of the caller.
-        Empty for `_END`.
-        """
-        if back.resumed is None:
-            back.resumed = frozenset(
-                (rest, owner if isinstance(owner, Return) else self._return(owner, back.calls))
-                for rest, owner in back.calls.get(back.callee, ())
+    def resumed(self, return_: Return) -> frozenset[tuple[Rest, Return]]:
+        """The continuations of a call with this return: remaining terms and the caller's return. Empty for `_END`."""
+        if return_.resumed is None:
+            return_.resumed = frozenset(
+                (rest, owner if isinstance(owner, Return) else self._return(owner, return_.calls))
+                for rest, owner in return_.calls.get(return_.callee, ())
             )
-        return back.resumed
+        return return_.resumed
 
 
 def _after(grammar: Grammar, data: bytes) -> State | None:
@@ -320,7 +318,7 @@ def _after(grammar: Grammar, data: bytes) -> State | None:
 
 
 def accepts(grammar: Grammar, data: bytes) -> bool:
-    """Whether `data` is in the language of `grammar`. An output with control tokens is not equal to any `data`."""
+    """Whether `data` is in the language of `grammar`. Outputs with control tokens do not equal any `data`."""
     state = _after(grammar, data)
     return state is not None and state.accepting
 

@@ -1,30 +1,30 @@
-"""The twin of grammars with a lexer, which lexes and parses one byte at a time.
+"""The reference implementation of grammars with a lexer: it lexes and parses one byte at a time.
 
 In: a `Grammar` in whose rules `Special(name)` is a terminal, and a `Lexer`. Out: states, as in `language.py`.
 
 Problem. A lexer decides without lookahead: the longest match wins, even if the parser cannot continue after it. While
-text is being written, the lexer cannot know yet where a lexeme ends. After `<`, the next byte may make it `<=`.
+a text is being written, it is not yet known where a lexeme ends. After `<`, the next byte may make it `<=`.
 
-A state is therefore a set of *readings*. Each is one way to split the text so far: the state of the parser, the
-terminals that may still match the current lexeme, and the *competitors*: for each lexeme that was ended here, the
-terminals that might have matched more. If a competitor matches, the lexer would not have ended there, and the reading
-is dropped.
+A state is therefore a set of *readings*. Each reading is one way to split the text so far: the state of the parser, the
+terminals that may still match the current lexeme, and the *competitors*: for each lexeme that this reading has ended,
+the terminals that could still match a longer one. If a competitor matches, the lexer would not have ended the lexeme
+there, and the reading is dropped.
 
     terminals: LESS = "<", LESS_OR_EQUAL = "<=", NAME = [a-z]+          text: a<
 
     reading 1   a  <...      in a lexeme that can become LESS or LESS_OR_EQUAL
-    reading 2   a  <  ...    LESS was ended; competitor: LESS_OR_EQUAL, which needs "="
+    reading 2   a  <  ...    LESS has ended; competitor: LESS_OR_EQUAL, which needs "="
     next byte "=": the competitor matches, so reading 2 is dropped; reading 1 continues
-    next byte "b": the competitor cannot match any more, reading 2 continues without it; reading 1 is dropped
+    next byte "b": the competitor can no longer match, so reading 2 continues without it; reading 1 is dropped
 
-A reading tries the terminals that its parser can take, or those of its context, and the ignored ones. A lexer that is
-not contextual tries all terminals.
+A reading tries the terminals that its parser can accept, those that its contexts add, and the ignored ones. A lexer
+that is not contextual tries all terminals.
 
 With indentation, a reading also has the stack of widths, the number of open brackets, and, in a lexeme that may become
-a newline, the width of its last line so far. All of this is known where the lexeme ends.
+a newline, the width of its last line so far. All of this is known when the lexeme ends.
 
 Cost: a step is linear in the readings and their terminals. A breadth-first search of at most `MAX_AHEAD` states decides
-whether a state can be completed. Slow on purpose.
+whether a state can be completed. The code is deliberately slow.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ from guided.ir.nodes import Grammar, Lexer, Node, Special, Terminal
 
 __all__ = ["LexedLanguage", "LexedState", "Reading"]
 
-_MAX_READINGS = 100_000  # of the states that a search visits: each may have as many as the text has bytes
+_MAX_READINGS = 100_000  # in all states of one search; one state may have as many readings as the text has bytes
 
 Match: TypeAlias = tuple[int, Run]
-"""A terminal that is being matched: its number, and what it may still read."""
+"""A terminal that may match the current lexeme: its number, and the run of the rest of its pattern."""
 
 
 class LexerPosition(NamedTuple):
@@ -58,9 +58,10 @@ class LexerPosition(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """One way to split the text: see the module's docstring. `started`: the lexeme has at least one byte.
+    """One way to split the text (see the module's docstring). `started`: the current lexeme has at least one byte.
 
-    `width`: the width of the lexeme's last line so far, if it may be a newline and has a line feed.
+    `keywords`: (terminal, keyword, run) for each keyword that the lexeme may still spell. `width`: the width of the
+    lexeme's last line so far, if the lexeme may be a newline and contains a line feed.
     """
 
     position: LexerPosition
@@ -75,7 +76,7 @@ LexedState: TypeAlias = frozenset[Reading]
 
 
 class LexedLanguage:
-    """The states of one grammar with a lexer. `live` are the bytes that can be written."""
+    """The states of one grammar with a lexer. `live`: the bytes that can be written."""
 
     def __init__(
         self, grammar: Grammar, lexer: Lexer, live: frozenset[int] = ALL_BYTES, parser: Language | None = None
@@ -111,11 +112,11 @@ class LexedLanguage:
         return self.first if self._is_completable(self.first) else None
 
     def accepting(self, state: LexedState) -> bool:
-        """Whether the text may end here. Then the competitors cannot match any more."""
+        """Whether the text may end here: at its end, no competitor can match any more."""
         return any(not reading.started and self._may_end(reading.position) for reading in state)
 
     def step(self, state: LexedState, byte: int) -> LexedState | None:
-        """The state after `byte`, or None if no completion is left."""
+        """The state after `byte`, or None if it has no completion."""
         after = self.read(state, byte)
         return after if self._is_completable(after) else None
 
@@ -126,10 +127,9 @@ class LexedLanguage:
         return frozenset(after for reading in state for after in self.read_one(reading, byte))
 
     def may_go_on(self, state: LexedState) -> bool:
-        """False: no output begins like this, because the current lexeme cannot end as any terminal that is allowed
-        here.
+        """Whether the current lexeme can end as a terminal that is allowed here. If not, no output begins like this.
 
-        True does not imply that there is an output; `step` searches for one.
+        If so, a completion may still not exist; `step` searches for one.
         """
         return any(not reading.started or any(self._allowed_endings(reading)) for reading in state)
 
@@ -141,7 +141,7 @@ class LexedLanguage:
         return self.accepting(state)
 
     def run_of(self, terminal: int) -> Run:
-        """The run of a terminal of which nothing has been read."""
+        """The initial run of a terminal."""
         return self._runs[terminal]
 
     # ---- stepping
@@ -159,12 +159,14 @@ class LexedLanguage:
             if matches := _unfinished(matches):
                 competitors.add(matches)
         matches = _advance(reading.matches, byte)
-        keywords = tuple((of, name, after) for of, name, run in reading.keywords for after in run.after(byte))
-        width = self._width(reading.width, matches, byte)
+        keywords = tuple(
+            (terminal, name, after) for terminal, name, run in reading.keywords for after in run.after(byte)
+        )
+        width = self._line_width(reading.width, matches, byte)
         out = []
         winner = _matching_terminal(matches)
         if winner is not None:
-            position = self._after(reading.position, winner, self._name(winner, keywords), width)
+            position = self._after_lexeme(reading.position, winner, self._lexeme_name(winner, keywords), width)
             left = _unfinished(matches)
             if position is not None:
                 out.append(self._begin_lexeme(position, frozenset(competitors | {left} if left else competitors)))
@@ -172,23 +174,21 @@ class LexedLanguage:
             out.append(Reading(reading.position, True, matches, keywords, frozenset(competitors), width))
         return out
 
-    def _name(self, winner: int, keywords: tuple[tuple[int, int, Run], ...]) -> str:
+    def _lexeme_name(self, winner: int, keywords: tuple[tuple[int, int, Run], ...]) -> str:
         """The name of the lexeme: a keyword of the terminal that matched, or that terminal.
 
-        A lexeme of an ignored terminal is ignored, keyword or not. A keyword counts even if it is ignored elsewhere, so
-        that the parser may refuse it.
+        A lexeme of an ignored terminal is ignored even if it is a keyword. For other terminals, a lexeme becomes a
+        keyword even if the keyword is itself an ignored terminal, so the parser may refuse it.
         """
         name = self._lexer.terminals[winner].name
         if name not in self._lexer.ignored:
-            for of, keyword, run in keywords:
-                if of == winner and run.may_stop:
+            for terminal, keyword, run in keywords:
+                if terminal == winner and run.may_stop:
                     return self._lexer.terminals[keyword].name
         return name
 
-    def _after(self, position: LexerPosition, winner: int, name: str, width: int | None) -> LexerPosition | None:
-        """The place after a lexeme of the terminal `winner` that counts as `name`, or None if it is
-        not allowed here.
-        """
+    def _after_lexeme(self, position: LexerPosition, winner: int, name: str, width: int | None) -> LexerPosition | None:
+        """The position after a lexeme that `winner` matched and that counts as `name`, or None if it is not allowed."""
         if self._lexer.terminals[winner].name in self._lexer.ignored:
             return position
         indentation, brackets = self._lexer.indentation, position.brackets
@@ -207,43 +207,47 @@ class LexedLanguage:
         return after
 
     def _allowed_endings(self, reading: Reading) -> Iterator[bool]:
-        """For each terminal that the current lexeme may still count as, whether it is allowed here."""
-        keywords = [(of, self._lexer.terminals[keyword].name) for of, keyword, _ in reading.keywords]
+        """For each terminal that the current lexeme may still become, whether it is allowed here."""
+        keywords = [(terminal, self._lexer.terminals[keyword].name) for terminal, keyword, _ in reading.keywords]
         for number, _ in reading.matches:
-            names = [self._lexer.terminals[number].name, *(name for of, name in keywords if of == number)]
-            for name in names:  # the width of the line is still unknown
-                yield number in self._newlines or self._after(reading.position, number, name, None) is not None
+            names = [self._lexer.terminals[number].name, *(name for terminal, name in keywords if terminal == number)]
+            for name in names:  # the width of the last line is not known yet
+                yield number in self._newlines or self._after_lexeme(reading.position, number, name, None) is not None
 
     def _shift(self, position: LexerPosition, name: str) -> LexerPosition | None:
         parser = self._parser.special(position.parser, {name})
         return None if parser is None else position._replace(parser=parser)
 
     def _begin_lexeme(self, position: LexerPosition, competitors: frozenset[tuple[Match, ...]]) -> Reading:
-        """The reading in which a new lexeme begins."""
+        """The reading at the start of a new lexeme."""
         tried = self._candidates(position.parser) | self._lexer.ignored
         if self._lexer.indentation is not None:
             tried |= {self._lexer.indentation.newline}
-        taken = {number for name, number in self._numbers.items() if name in tried}
+        tried_numbers = {number for name, number in self._numbers.items() if name in tried}
         embedded = {
-            self._numbers[name] for number in taken for name in _embedded_keywords(self._lexer.terminals[number])
+            self._numbers[name]
+            for number in tried_numbers
+            for name in _embedded_keywords(self._lexer.terminals[number])
         }
-        matches = [(number, self._runs[number]) for number in sorted(taken - embedded)]
-        keywords = [entry for number in sorted(taken) for entry in self._keywords[number] if entry[1] in taken]
+        matches = [(number, self._runs[number]) for number in sorted(tried_numbers - embedded)]
+        keywords = [
+            entry for number in sorted(tried_numbers) for entry in self._keywords[number] if entry[1] in tried_numbers
+        ]
         return Reading(position, False, tuple(matches), tuple(keywords), competitors)
 
     def _candidates(self, parser: ParserState) -> frozenset[str]:
-        """The terminals that the parser can take, and those that the contexts of Lark's table add."""
+        """The terminals that the parser can accept, and those that the contexts of Lark's table add."""
         if not self._lexer.contextual:
             return frozenset(self._numbers)
-        takes = frozenset(str(rest[0].token) for rest, _, _ in parser.items if isinstance(rest[0], Special))
-        contexts, marks = self._lexer.contexts, takes & self._marks
+        accepted = frozenset(str(rest[0].token) for rest, _, _ in parser.items if isinstance(rest[0], Special))
+        contexts, marks = self._lexer.contexts, accepted & self._marks
         parts = [marks] if marks in contexts else [part for part in contexts if part <= marks]
         largest = [part for part in parts if not any(part < other for other in parts)]
-        return takes.union(*(contexts[part] for part in largest))
+        return accepted.union(*(contexts[part] for part in largest))
 
     # ---- indentation
 
-    def _width(self, width: int | None, matches: tuple[Match, ...], byte: int) -> int | None:
+    def _line_width(self, width: int | None, matches: tuple[Match, ...], byte: int) -> int | None:
         """The width of the lexeme's last line after `byte`."""
         if self._lexer.indentation is None or not any(number in self._newlines for number, _ in matches):
             return None
@@ -254,7 +258,7 @@ class LexedLanguage:
         return None if width is None else min(width + columns.get(byte, 0), too_wide)
 
     def _begin_line(self, position: LexerPosition, indentation: Indentation, width: int | None) -> LexerPosition | None:
-        """The place after a newline, and the indentation or the dedentations that follow it."""
+        """The position after a newline and the indentation or dedentations that follow it, or None if not allowed."""
         after = self._shift(position, indentation.newline)
         if after is None or width is None:
             return None
@@ -267,7 +271,7 @@ class LexedLanguage:
         return after if after is not None and width == after.widths[-1] else None
 
     def _may_end(self, position: LexerPosition) -> bool:
-        """Whether the text may end here, after one dedentation for each remaining width."""
+        """Whether the text may end here, after a dedentation for each width on the stack except the first."""
         after: LexerPosition | None = position
         for _ in position.widths[1:]:
             if after is not None and self._lexer.indentation is not None:
@@ -278,7 +282,7 @@ class LexedLanguage:
 
     def _is_completable(self, start: LexedState) -> bool:
         if start not in self._completable:
-            before: dict[LexedState, LexedState | None] = {start: None}
+            predecessors: dict[LexedState, LexedState | None] = {start: None}
             todo, found, readings = [start], None, 0
             for state in todo:
                 if self.accepting(state) or self._completable.get(state, False):
@@ -286,22 +290,22 @@ class LexedLanguage:
                     break
                 for byte in self._live:
                     after = self.read(state, byte)
-                    if after and after not in before and self._completable.get(after, True):
-                        before[after] = state
+                    if after and after not in predecessors and self._completable.get(after, True):
+                        predecessors[after] = state
                         todo.append(after)
                         readings += len(after)
-                for visited, most in ((len(before), MAX_AHEAD), (readings, _MAX_READINGS)):
-                    if visited > most:
-                        raise LimitExceeded("states", visited, most, fixed=True)
+                for visited, limit in ((len(predecessors), MAX_AHEAD), (readings, _MAX_READINGS)):
+                    if visited > limit:
+                        raise LimitExceeded("states", visited, limit, fixed=True)
             if found is None:
-                self._completable.update(dict.fromkeys(before, False))
+                self._completable.update(dict.fromkeys(predecessors, False))
             while found is not None:
-                self._completable[found], found = True, before[found]
+                self._completable[found], found = True, predecessors[found]
         return self._completable[start]
 
 
 def _advance(matches: tuple[Match, ...], byte: int) -> tuple[Match, ...]:
-    """The terminals after `byte`, without those behind the first that matches: they can no longer win."""
+    """The terminals after `byte`, up to the first one that matches: the others can no longer win."""
     out: list[Match] = []
     for terminal, run in matches:
         after = [(terminal, further) for further in run.after(byte)]
@@ -317,7 +321,7 @@ def _matching_terminal(matches: tuple[Match, ...]) -> int | None:
 
 
 def _unfinished(matches: tuple[Match, ...]) -> tuple[Match, ...]:
-    """The terminals that may still match more."""
+    """The terminals that may still match a longer lexeme."""
     return tuple(match for match in matches if match[1].may_go_on)
 
 

@@ -1,10 +1,10 @@
-"""Token limits in the twin: the rest of a `MaxTokens`, and what happens to it when a token ends.
+"""Token limits in the reference implementation: the rest of a `MaxTokens`, and how it changes when a token ends.
 
-In: the run of the regular item, and the texts of all tokens. Out: a `Limited`, which is a run that also knows how many
-tokens are left, and whether something was read. A token that ends within its text uses one of these tokens. The run is
-then dropped unless the rest can still be written in the remaining tokens, the last of which ends with the rest.
+In: the run of the regular item, and the texts of all tokens. Out: a `Limited`, which is a run that also stores how many
+tokens are left and whether a byte has been read. Each token that ends within the item's text uses one of these tokens.
+The run is then dropped unless the remaining tokens can write the rest, such that the last token ends with the rest.
 
-Cost: a breadth-first search over the runs that tokens lead to. Slow on purpose.
+Cost: a breadth-first search over the runs to which tokens lead. The code is deliberately slow.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["Limited", "fewest_tokens"]
 
 @dataclass(frozen=True)
 class Limited:
-    """The rest of a non-empty text of `run`, with `left` tokens for it. Its methods are those of a run."""
+    """The rest of a non-empty text of `run`, with `left` tokens to write it. It has the methods of a run."""
 
     run: Run
     left: int
@@ -53,10 +53,10 @@ class Limited:
 
 
 def fewest_tokens(start: Run, texts: Collection[bytes]) -> int | None:
-    """The fewest tokens, but at least one, that lead from a run to an end; None if there is no way."""
-    met, level, count = {start}, [start], 0
+    """The fewest tokens, at least one, that lead from `start` to an end; None if none do."""
+    seen, level, count = {start}, [start], 0
     while level:
-        further: list[Run] = []
+        next_level: list[Run] = []
         count += 1
         for run in level:
             for text in texts:
@@ -65,7 +65,7 @@ def fewest_tokens(start: Run, texts: Collection[bytes]) -> int | None:
                     runs = {after for each in runs for after in each.after(byte)}
                 if any(each.may_stop for each in runs):
                     return count
-                further += runs - met
-                met |= runs
-        level = further
+                next_level += runs - seen
+                seen |= runs
+        level = next_level
     return None

@@ -1,21 +1,21 @@
-"""Regular languages by derivatives: regular IR nodes matched byte by byte, the lowest layer of the readable twin.
+"""Regular languages by derivatives: matches regular IR nodes byte by byte, as the lowest layer of the reference.
 
-In: a regular node (characters, sequences, alternatives, repetition, *and*, *not*, length windows), an `Encoding`, and
-the *live* bytes, those that occur in some token. Out: a `Run`, which is a position in the node. It says whether the
-node may end here, whether anything can follow, and to which runs a byte leads.
+In: a regular node (characters, sequences, alternatives, repetitions, intersections, complements, length windows), an
+`Encoding`, and the *live* bytes, which occur in some token. Out: a `Run`, which is a position in the node. It says
+whether the text may end here, whether a byte can follow, and to which runs each byte leads.
 
 How: Brzozowski's derivatives ("Derivatives of regular expressions", JACM 11(4), 1964). The derivative of a language by
-a character is what may follow that character; since nodes are normalised, there are finitely many. For example, the
-derivative of `ab|ac` by `a` is `b|c`. Derivatives are taken by code points, because `Not` and `Length` are about code
-points. Bytes come in between: an encoding writes a character as positional digits, one byte each, so a run inside a
-character also knows the form of the encoding, the number of digits read and their sum so far. Bytes that spell no code
-points are in no language, not even in a language under `Not`.
+a character contains the strings that may follow that character; for example, the derivative of `ab|ac` by `a` is `b|c`.
+Since nodes are normalised, there are finitely many derivatives. They are taken by code points, because `Not` and
+`Length` work on code points. An encoding writes a code point as positional digits, one byte each. So a run inside a
+character also stores the form of the encoding, the number of digits read, and their sum so far. Bytes that do not spell
+code points are in no language, not even in a language under `Not`.
 
 A run is *alive* if some text of live bytes completes it. Runs that are not alive are never returned.
 
 Cost: one derivative for each interval into which the node's character classes divide the code points. To decide whether
-a run is alive, up to `MAX_STATES` derivatives are searched. This module is slow on purpose: it builds no automaton and
-minimises nothing.
+a run is alive, derivatives with up to `MAX_STATES` operands are searched. This is deliberately slow: no automaton is
+built or minimised.
 """
 
 from __future__ import annotations
@@ -49,8 +49,9 @@ from guided.meter import spend
 __all__ = ["MAX_DEPTH", "MAX_NODES", "MAX_STATES", "Run", "Spelling", "derive", "in_bounds", "nullable", "regular"]
 
 MAX_STATES = 50_000
-"""The most states of a language, and the most alternatives in the derivatives of one search. Beyond it, `LimitExceeded`
-is raised.
+"""The most states of a language, and the most operands of all derivatives in one search (see `_operand_count`).
+
+Beyond this, `LimitExceeded` is raised.
 """
 
 MAX_DEPTH = 100
@@ -66,8 +67,8 @@ def in_bounds(low: int, high: int | None) -> bool:
     return high is None or max(low, 0) <= high
 
 
-# Normalising constructors. Unions and intersections are flattened and their operands treated as sets (associativity,
-# commutativity and idempotence), which makes the number of different derivatives finite, as Brzozowski proved. Operands
+# Normalising constructors. They flatten unions and intersections and treat the operands as sets (associativity,
+# commutativity and idempotence). This makes the number of different derivatives finite, as Brzozowski proved. Operands
 # are ordered by hash: any order works if equal sets have the same order.
 
 
@@ -89,7 +90,7 @@ def alt(items: Iterable[Node]) -> Node:
     return parts.pop() if len(parts) == 1 else Alt(tuple(sorted(parts, key=hash)))
 
 
-def both(items: Iterable[Node]) -> Node:
+def intersect(items: Iterable[Node]) -> Node:
     """Intersection."""
     parts = {part for item in items for part in (item.items if isinstance(item, And) else (item,))} - {EVERYTHING}
     if EMPTY in parts:
@@ -99,17 +100,17 @@ def both(items: Iterable[Node]) -> Node:
     return parts.pop() if len(parts) == 1 else And(tuple(sorted(parts, key=hash)))
 
 
-def opposite(item: Node) -> Node:
+def complement(item: Node) -> Node:
     """Complement."""
     return item.item if isinstance(item, Not) else Not(item)
 
 
 def regular(node: Node, rules: Mapping[str, Node]) -> Node:
-    """The regular `node` with the rules that it refers to inlined, built by the constructors above.
+    """The regular `node`, built by the constructors above, with the rules to which it refers inlined.
 
     Raises:
         SpecError: a rule that is not defined or is recursive, or a node that is not regular.
-        UnsupportedError: an `Encoded` inside of the node.
+        UnsupportedError: an `Encoded` inside the node.
         LimitExceeded: more than `MAX_DEPTH` levels or `MAX_NODES` nodes.
     """
     count = 0
@@ -138,9 +139,9 @@ def regular(node: Node, rules: Mapping[str, Node]) -> Node:
             case Alt(items):
                 return alt(all_of(items))
             case And(items):
-                return both(all_of(items))
+                return intersect(all_of(items))
             case Not(item):
-                return opposite(all_of((item,))[0])
+                return complement(all_of((item,))[0])
             case Repeat(item, low, high):
                 return Repeat(all_of((item,))[0], low, high)
             case Length(item, low, high):
@@ -149,14 +150,14 @@ def regular(node: Node, rules: Mapping[str, Node]) -> Node:
                 if name not in rules:
                     raise SpecError(f"rule {name!r} is not defined")
                 if name in inside:
-                    raise SpecError(f"rule {name!r} is recursive, and a boolean or spelled node needs a regular item")
+                    raise SpecError(f"rule {name!r} is recursive, but must be regular here")
                 return build(rules[name], (*inside, name), depth + 1)
             case Encoded():
                 raise UnsupportedError(
-                    "text that is already spelled is combined or spelled again",
+                    "an encoded node is combined or encoded again",
                     hint="combine the items first, then put `Encoded` around the result",
                 )
-        raise SpecError(f"a boolean or spelled node needs a regular item, not {type(node).__name__}")
+        raise SpecError(f"a regular node is required here, not {type(node).__name__}")
 
     return build(node, (), 1)
 
@@ -184,9 +185,9 @@ def nullable(node: Node) -> bool:
 
 
 def derive(node: Node, point: int) -> Node:
-    """Brzozowski's derivative: what may follow `point` in those strings of `node` that begin with it.
+    """Brzozowski's derivative: the rests of the strings of `node` that begin with `point`.
 
-    The ranges of characters are sorted, see `regular`.
+    `node` comes from `regular`, so the ranges of characters are sorted.
     """
     match node:
         case Chars(ranges):
@@ -208,14 +209,14 @@ def derive(node: Node, point: int) -> Node:
             return alt(derive(item, point) for item in items)
         case Repeat(item, low, high):
             # The derivative of the first iteration is enough, even if the item is nullable: an empty iteration before
-            # the one that reads `point` can be replaced by an empty one after it.
+            # the one that reads `point` can be moved after it.
             if not in_bounds(low, high) or high == 0:
                 return EMPTY
             return seq((derive(item, point), Repeat(item, max(low - 1, 0), None if high is None else high - 1)))
         case And(items):
-            return both(derive(item, point) for item in items)
+            return intersect(derive(item, point) for item in items)
         case Not(item):
-            return opposite(derive(item, point))
+            return complement(derive(item, point))
         case Length(item, low, high):
             if not in_bounds(low, high) or high == 0:
                 return EMPTY
@@ -225,7 +226,7 @@ def derive(node: Node, point: int) -> Node:
 
 
 def _borders(node: Node) -> Iterator[int]:
-    """The borders between derivatives: all code points between two adjacent borders have the same derivative."""
+    """The borders between derivatives: all code points from one border up to the next have the same derivative."""
     match node:
         case Chars(ranges):
             for low, high in ranges:
@@ -248,24 +249,29 @@ def _borders(node: Node) -> Iterator[int]:
             yield from _borders(item)
 
 
-def _width(node: Node) -> int:
-    """The number of operands in a derivative: a measure of the work of deriving it again."""
+def _operand_count(node: Node) -> int:
+    """The number of operands of a derivative, which measures the work of deriving it again."""
     match node:
         case Alt(items) | And(items):
-            return sum(map(_width, items))
+            return sum(map(_operand_count, items))
         case Not(item) | Length(item):
-            return _width(item)
+            return _operand_count(item)
     return 1
 
 
 def _overlap(a: Ranges, b: Ranges) -> Ranges:
     """The intersection of two sets of ranges."""
-    pairs = ((max(low, lo), min(high, hi)) for low, high in a for lo, hi in b if low <= hi and lo <= high)
+    pairs = (
+        (max(low, other_low), min(high, other_high))
+        for low, high in a
+        for other_low, other_high in b
+        if low <= other_high and other_low <= high
+    )
     return tuple(sorted(pairs))
 
 
 def _union(ranges: Iterable[tuple[int, int]]) -> Ranges:
-    """The union: sorted ranges, of which no two overlap or touch."""
+    """The union of ranges, as sorted ranges that neither overlap nor touch."""
     merged: list[tuple[int, int]] = []
     for low, high in sorted(ranges):
         if merged and low <= merged[-1][1] + 1:
@@ -277,7 +283,7 @@ def _union(ranges: Iterable[tuple[int, int]]) -> Ranges:
 
 @lru_cache(maxsize=256)
 def _tail_sums(form: Form, live: frozenset[int]) -> tuple[Ranges, ...]:
-    """For each digit, the sums that it and all later digits can have in live bytes. The last element is the sum 0."""
+    """For each digit, the possible sums of it and all later digits in live bytes. The last element is the sum 0."""
     sums: list[Ranges] = [((0, 0),)]
     for spans in reversed(form.digits):
         heads = {
@@ -291,11 +297,11 @@ def _tail_sums(form: Form, live: frozenset[int]) -> tuple[Ranges, ...]:
 
 
 class Spelling:
-    """An encoding restricted to live bytes, and what is known about the terms that are spelled in it."""
+    """An encoding restricted to live bytes, with cached facts about the terms that it spells."""
 
     def __init__(self, encoding: Encoding, live: frozenset[int]) -> None:
         if not all(form.digits for form in encoding.forms):
-            raise SpecError(f"encoding {encoding.name!r} spells a character in no bytes")
+            raise SpecError(f"encoding {encoding.name!r} spells a character with no bytes")
         self.forms = [(form, _tail_sums(form, live)) for form in encoding.forms]
         spelled = [pair for form, sums in self.forms for pair in _overlap(sums[0], form.ranges)]
         self.characters = _overlap(_union(spelled), ALL_CHARS)
@@ -304,7 +310,7 @@ class Spelling:
         self._runs: dict[tuple[Node, int | None, int, int], Run] = {}
 
     def run(self, term: Node, form: int | None = None, digit: int = 0, value: int = 0) -> Run:
-        """The run with these fields (see `Run`). Equal fields give the same object."""
+        """The run with these fields (see `Run`). For equal fields, it is the same object."""
         key = (term, form, digit, value)
         if key not in self._runs:
             self._runs[key] = Run(self, *key)
@@ -325,14 +331,14 @@ class Spelling:
                 unseen = {rest for _, rest in self._derive(at) if self._alive.get(rest, True)} - seen
                 todo.extend(unseen)
                 seen |= unseen
-                work += sum(map(_width, unseen))
+                work += sum(map(_operand_count, unseen))
                 if work > MAX_STATES:
                     raise LimitExceeded("states", work, MAX_STATES, fixed=True)
             self._alive.update({term: True} if found else dict.fromkeys(seen, False))
         return self._alive[term]
 
     def _derive(self, term: Node) -> tuple[tuple[Ranges, Node], ...]:
-        """All non-empty derivatives of `term`, each with its characters. Computed once per interval."""
+        """All non-empty derivatives of `term`, each with its characters. Derives once per interval of code points."""
         if term not in self._derivatives:
             spend()
             groups: dict[Node, list[tuple[int, int]]] = {}
@@ -347,10 +353,10 @@ class Spelling:
 
 
 class Run:
-    """A position in a regular term that is being spelled. Compared by identity.
+    """A position in the text of a regular term. Compared by identity.
 
-    `form` is None between two characters. Inside a character it is the number of the encoding's form, `digit` is how
-    many of its digits have been read, and `value` is their sum.
+    `form` is None between two characters. Inside a character, `form` is the number of the encoding's form, `digit` is
+    how many of its digits have been read, and `value` is their sum.
     """
 
     def __init__(self, spelling: Spelling, term: Node, form: int | None, digit: int, value: int) -> None:
@@ -373,7 +379,7 @@ class Run:
         return self.may_stop or self.may_go_on
 
     def after(self, byte: int) -> tuple[Run, ...]:
-        """The runs after `byte`: several if several forms of the encoding have a digit with this byte."""
+        """The runs after `byte`. There are several if several forms of the encoding have a digit with this byte."""
         if byte not in self._after:
             forms = range(len(self.spelling.forms)) if self.form is None else (self.form,)
             self._after[byte] = tuple({run for form in forms for run in self._spell(form, byte)})
@@ -382,8 +388,8 @@ class Run:
     def _spell(self, number: int, byte: int) -> Iterator[Run]:
         """The runs after `byte` as the next digit of form `number`.
 
-        `reach` are the code points that the digits read so far can still become; some derivative must be by one of
-        them. Inside a character, the run keeps the term. Only the last digit selects the derivative.
+        `reach`: the code points that the digits read so far can still become. A digit is allowed only if a live
+        derivative is by one of them. Inside a character, the run keeps the term. Only the last digit derives it.
         """
         form, sums = self.spelling.forms[number]
         for span in form.digits[self.digit]:

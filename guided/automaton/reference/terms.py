@@ -1,10 +1,10 @@
-"""The terms of a grammar: which are nullable, which are productive, and how they are expanded into others.
+"""The terms of a grammar: which are nullable, which are productive, and how they expand into other terms.
 
-A *term* is a part of a rule for the parser (`language.py`): an IR node, or the rest of a node that has been read in
-part. The rest of a regular node is a `Run`, and that of a permutation is its `Members`. A `Mark` or an `Open` says
+A *term* is a part of a rule for the parser (`language.py`): an IR node, or the rest of a node that has been partly
+read. The rest of a regular node is a `Run`, and the rest of a permutation is a `Members`. `Mark` and `Open` terms say
 where uniqueness scopes and their entries begin and end (`uniqueness.py`).
 
-In: a `Grammar` and the live bytes, those that occur in some token. Out, for each term:
+In: a `Grammar` and the live bytes, which occur in some token. Out, for each term:
 
 - whether it is *nullable*: its language contains the empty text;
 - whether it is *productive*: its language contains some text of live bytes and control tokens;
@@ -13,8 +13,8 @@ In: a `Grammar` and the live bytes, those that occur in some token. Out, for eac
 How: nullable and productive rules are least fixpoints, found by iterating over all rules until nothing changes. The
 effect of `Distinct` is not considered here, because it depends on the text.
 
-Cost: each fact is decided once for each term and round. The nesting of nodes is limited to `MAX_DEPTH`. Not supported:
-`Encoded` inside `And`, `Not`, `Length` or another `Encoded`. Combine the items first, then encode the result.
+Cost: each fact is decided once per term and round. Nodes may nest at most `MAX_DEPTH` deep. `Encoded` inside `And`,
+`Not`, `Length` or another `Encoded` is not supported: combine the items first, then encode the result.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ __all__ = ["Members", "Rest", "Term", "Terms"]
 class Members:
     """The rest of a `Permutation`.
 
-    `seen` are the relevant members that were written: those that affect what may follow. `count` is how many members
-    were written (see `choices`).
+    `seen`: the written members that affect what may follow. `count`: how many members have been written, up to a limit
+    (see `choices`).
     """
 
     whole: Permutation
@@ -75,7 +75,7 @@ class Members:
         return enough and (self.whole.condition is None or holds(self.whole.condition, self.seen))
 
     def is_open(self, at: int) -> bool:
-        """Whether member `at` may come next as far as slots and the order of members are concerned."""
+        """Whether the slots and the order of members allow member `at` next."""
         members, slots = self.whole.members, self.whole.slots or range(len(self.whole.members))
         if members[at].repeatable:
             return True
@@ -88,14 +88,16 @@ class Members:
         whole = self.whole
         if whole.max is not None and self.count >= whole.max:
             return
-        # To keep the number of states small, irrelevant facts are forgotten. Without an upper bound, a count above the
-        # lower bound is equivalent to the bound itself (1 differs from 0: a separator precedes all members but the
-        # first). A repeatable member is not recorded unless it is required or a condition or an order depends on it.
-        top = max(whole.min, 1) if whole.max is None else whole.max
+        # To keep the number of states small, irrelevant facts are not stored. Without an upper bound, counts above the
+        # lower bound are equivalent to the bound (but 1 differs from 0: a separator precedes all members except the
+        # first). A repeatable member is recorded only if it is required, or if a condition or an order depends on it.
+        max_count = max(whole.min, 1) if whole.max is None else whole.max
         for i, member in enumerate(whole.members):
             if self.is_open(i):
-                forgets = whole.condition is None and not whole.ordered and member.repeatable and not member.required
-                yield i, Members(whole, self.seen if forgets else self.seen | {i}, min(self.count + 1, top))
+                is_irrelevant = (
+                    whole.condition is None and not whole.ordered and member.repeatable and not member.required
+                )
+                yield i, Members(whole, self.seen if is_irrelevant else self.seen | {i}, min(self.count + 1, max_count))
 
     def item(self, at: int) -> Node:
         """The node of member `at`, preceded by the separator unless it is the first."""
@@ -121,7 +123,7 @@ Rest: TypeAlias = tuple[Term, ...]
 
 
 class Terms:
-    """The terms of one grammar. `live` are the bytes that occur in some token.
+    """The terms of one grammar. `live`: the bytes that occur in some token.
 
     Raises:
         SpecError: a reference to a missing rule, or an empty item where the IR forbids it.
@@ -136,18 +138,18 @@ class Terms:
         self._nullable_rules: set[str] = set()
         self._productive_rules: set[str] = set()
         self._check()
-        self._least(self.nullable, self._nullable_rules)
+        self._add_least_fixpoint(self.nullable, self._nullable_rules)
         self._check_empty()
-        self._least(self.productive, self._productive_rules)
+        self._add_least_fixpoint(self.productive, self._productive_rules)
         self.control_tokens = frozenset(node.token for node in self._nodes() if isinstance(node, Special))
         """The control tokens that the grammar names."""
         self.has_uniqueness = any(isinstance(node, Distinct) for node in self._nodes())
-        """Whether values must differ anywhere in the grammar."""
-        self.limits = list(self._limits(grammar.start))
-        """The token limits that some output meets."""
+        """Whether the grammar has a `Distinct`."""
+        self.limits = list(self._reachable_limits(grammar.start))
+        """The `MaxTokens` nodes that some output can reach."""
 
     def expand(self, head: Term) -> Iterator[Rest]:
-        """The sequences of terms whose union has the same language as `head`."""
+        """The sequences of terms to which `head` expands. The union of their languages is the language of `head`."""
         match head:
             case Seq(items):
                 yield items
@@ -170,17 +172,19 @@ class Terms:
                 yield (Mark.BEGIN, item, Mark.END)
             case Dispatch(automaton, _, items):
                 yield (self.run(automaton),)
-                yield from ((self.run(led), item) for led, item in zip(_texts_before_items(head), items, strict=True))
+                yield from (
+                    (self.run(before), item) for before, item in zip(_texts_before_items(head), items, strict=True)
+                )
             case Text() | Chars() | Automaton() | And() | Not() | Length() | Encoded():
                 yield (self.run(head),)
 
-    def _limits(self, start: str) -> Iterator[MaxTokens]:
+    def _reachable_limits(self, start: str) -> Iterator[MaxTokens]:
         todo: list[Node] = [Ref(start)]
-        met = set[Node]()
-        for node in todo:  # grows while it is read
-            if node in met:
+        seen_nodes = set[Node]()
+        for node in todo:  # grows during the loop
+            if node in seen_nodes:
                 continue
-            met.add(node)
+            seen_nodes.add(node)
             if not self.productive(node):
                 continue
             match node:
@@ -199,8 +203,8 @@ class Terms:
 
     # ---- facts
 
-    def _least(self, holds: Callable[[Node], bool], into: set[str]) -> None:
-        """Least fixpoint: add rules to `into` until it has all for which `holds`, which reads `into`, is true."""
+    def _add_least_fixpoint(self, holds: Callable[[Node], bool], into: set[str]) -> None:
+        """Compute a least fixpoint: add rules to `into` until no other rule satisfies `holds`, which reads `into`."""
         grown = True
         while grown:
             self._productive_cache.clear()
@@ -222,7 +226,9 @@ class Terms:
                 return in_bounds(low, high) and (low <= 0 or self.nullable(item))
             case Dispatch(automaton, _, items):
                 ways = zip(_texts_before_items(term), items, strict=True)
-                return self.nullable(automaton) or any(self.nullable(led) and self.nullable(item) for led, item in ways)
+                return self.nullable(automaton) or any(
+                    self.nullable(before) and self.nullable(item) for before, item in ways
+                )
             case Permutation():
                 return Members(term).may_stop
             case Members():
@@ -259,12 +265,12 @@ class Terms:
             case Dispatch(automaton, _, items):
                 ways = zip(_texts_before_items(term), items, strict=True)
                 return self.run(automaton).alive or any(
-                    self.run(led).alive and self.productive(item) for led, item in ways
+                    self.run(before).alive and self.productive(item) for before, item in ways
                 )
             case Permutation():
-                return self._fillable(Members(term))
+                return self._can_complete(Members(term))
             case Members():
-                return self._fillable(term)
+                return self._can_complete(term)
             case Distinct(item) | Entry(item):
                 return self.productive(item)
             case Special() | Mark() | Open():
@@ -275,14 +281,18 @@ class Terms:
                 return self.run(item).alive if most else self.nullable(item)
         return self.run(term).alive
 
-    def _fillable(self, rest: Members) -> bool:
-        """Whether a permutation can be completed: all required members, and enough others for the bounds."""
+    def _can_complete(self, rest: Members) -> bool:
+        """Whether a permutation can be completed: with all required members, and enough others for the bounds."""
         whole = rest.whole
         if whole.condition is not None or whole.ordered or whole.slots:
-            return self._finishable(rest)
+            return self._can_complete_by_search(rest)
         members = [(i, member, self.productive(member.item)) for i, member in enumerate(whole.members)]
-        missing = [can for i, member, can in members if member.required and i not in rest.seen]
-        available = [member for i, member, can in members if can and (i not in rest.seen or member.repeatable)]
+        missing = [is_productive for i, member, is_productive in members if member.required and i not in rest.seen]
+        available = [
+            member
+            for i, member, is_productive in members
+            if is_productive and (i not in rest.seen or member.repeatable)
+        ]
         fewest = max(len(missing), whole.min - rest.count, 0)
         upper_bounds = [fewest] if whole.max is None else [whole.max - rest.count]
         if not any(member.repeatable for member in available):
@@ -291,10 +301,8 @@ class Terms:
             upper_bounds.append(0 if rest.count else 1)
         return all(missing) and fewest <= min(upper_bounds)
 
-    def _finishable(self, rest: Members) -> bool:
-        """Like `_fillable`, with conditions, slots or an order: a search over all sets of members
-        that can be written.
-        """
+    def _can_complete_by_search(self, rest: Members) -> bool:
+        """Like `_can_complete`, but for conditions, slots or an order. It searches all sets of members in turn."""
         todo, visited = [rest], {rest}
         while todo:
             at = todo.pop()
@@ -309,7 +317,7 @@ class Terms:
         return False
 
     def size(self, term: Term) -> int:
-        """An estimate of the length of the shortest text of `term`. It orders searches and decides nothing."""
+        """An estimate of the length of the shortest text of `term`. It affects only the order of searches."""
         match term:
             case Seq(items):
                 return sum(self.size(item) for item in items)
@@ -331,7 +339,7 @@ class Terms:
         return 1
 
     def run(self, node: Node) -> Run:
-        """The run at the start of a node that is matched by derivatives as a whole, not expanded into its items."""
+        """The run at the start of a regular node, which is matched by derivatives and not expanded into its items."""
         if node not in self._runs:
             item, encoding = (node.item, node.encoding) if isinstance(node, Encoded) else (node, UTF8)
             if encoding not in self._spellings:
@@ -342,7 +350,7 @@ class Terms:
     # ---- checks
 
     def _nodes(self) -> Iterator[Node]:
-        """Every node of every rule, except the insides of regular and encoded nodes.
+        """All nodes of all rules, except nodes inside regular and encoded nodes.
 
         Raises:
             LimitExceeded: nodes are nested deeper than `MAX_DEPTH`.
@@ -363,7 +371,7 @@ class Terms:
                     todo.extend((item, depth + 1) for item in (separator, *(member.item for member in members)))
 
     def _check(self) -> None:
-        """Raise `SpecError` or `UnsupportedError` for what the IR excludes or this module does not support."""
+        """Raise `SpecError` for an invalid node, and `UnsupportedError` for a node that is not supported."""
         for node in self._nodes():
             match node:
                 case Ref(name) if name not in self.rules:
@@ -374,20 +382,20 @@ class Terms:
                     self.run(item)
 
     def _check_empty(self) -> None:
-        """Raise `SpecError` for an item that may be empty where the IR excludes this."""
+        """Raise `SpecError` for an item that may be empty where the IR forbids this."""
         for node in self._nodes():
             match node:
                 case Permutation(members) if any(self.nullable(member.item) for member in members):
                     what = "a member of a permutation"
                 case Distinct(item) | Entry(item) if self.nullable(item):
-                    what = "the item of a Distinct or of an Entry"
+                    what = "the item of a Distinct or an Entry"
                 case _:
                     continue
-            raise SpecError(f"{what} may be empty", hint="take the empty case out of it")
+            raise SpecError(f"{what} may be empty", hint="exclude the empty text from it")
 
 
 def _texts_before_items(node: Dispatch) -> list[Automaton]:
-    """For each item, the texts before it: those that lead the automaton into its state."""
+    """For each item, an automaton for the texts before it, which lead `node.automaton` into the item's exit state."""
     plain = [(False, edges) for _, edges in node.automaton.states]
     out = []
     for at in node.exits:

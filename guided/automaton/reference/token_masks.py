@@ -1,22 +1,22 @@
-"""The readable twin of the native core: the exact token masks of a grammar over a vocabulary, by definition.
+"""The reference implementation of token masks: the exact masks of a grammar over a vocabulary, by definition.
 
-The native core caches, shares and skips. This module does none of that: it defines what a mask is, and the tests
-compare the core with it. It has the same operations, but shares no code.
+The native core caches and shares results, and skips work. This module does none of this: it defines the masks, and the
+tests compare the core with it. It has the same operations as the core, but shares no code with it.
 
 In: an IR `Grammar`, the bytes of each token id, the end tokens, and the names of the control tokens. Out: states, the
 token ids that are allowed in a state, and the fewest tokens from a state to the end of an output.
 
-A token is allowed if, after its bytes, an accepting state can still be reached *in tokens*. If every byte that occurs
-in a token is also a token by itself, it is enough that there is a state after its bytes, because every state has a
-completion in live bytes (`language.py`). Otherwise the graph of states and tokens is searched from each successor,
-breadth first. Example: with the tokens `a` and `bc`, the grammar `a|aab` does not allow `a` after `a`: a `b` would have
-to follow, and no token spells it.
+A token is allowed if an accepting state can still be reached *in tokens* after its bytes. If every byte that occurs in
+a token is also a token by itself, a token is allowed if a state exists after its bytes, because every state has a
+completion in live bytes (`language.py`). Otherwise, a breadth-first search of the graph of states and tokens decides.
+Example: with the tokens `a` and `bc`, the grammar `a|aab` does not allow `a` after `a`: a `b` would have to follow, and
+no token spells it.
 
 End tokens and control tokens spell no text, regardless of their bytes. Ids without bytes (None or empty) are allowed
 only where the grammar names them. A grammar names a control token by its id or by its name.
 
 Cost: a mask tries every token. Searches are memoised by state and raise `LimitExceeded` after `MAX_SEARCH` states; they
-never guess. Slow on purpose.
+never approximate. The code is deliberately slow.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from guided.ir.nodes import Grammar
 __all__ = ["ReferenceGrammar", "State", "accepts", "viable"]
 
 MAX_SEARCH = 10_000
-"""The most states that one search for the fewest tokens visits."""
+"""The most states that one search visits."""
 
 _NO_NAMES: Mapping[int, str] = MappingProxyType({})
 
@@ -59,8 +59,8 @@ class ReferenceGrammar:
         eos_token_ids: Collection[int],
         special_tokens: Mapping[int, str] = _NO_NAMES,
     ) -> None:
-        self._ends = frozenset(eos_token_ids)
-        no_text = self._ends | special_tokens.keys()
+        self._end_tokens = frozenset(eos_token_ids)
+        no_text = self._end_tokens | special_tokens.keys()
         self._texts = {token: data for token, data in enumerate(tokens) if data and token not in no_text}
         strings = frozenset(self._texts.values())
         live = frozenset(byte for data in strings for byte in data)
@@ -81,17 +81,17 @@ class ReferenceGrammar:
         self._start = start
 
     def _control_ids(self, size: int, special_tokens: Mapping[int, str]) -> dict[int, frozenset[int | str]]:
-        """The control tokens that the grammar names: id -> the grammar's names for it (names, or the id itself)."""
+        """The control tokens that the grammar names: id -> the names that the grammar uses (or the id itself)."""
         found: dict[int, set[int | str]] = {}
         for name in self._language.control_tokens:
             if isinstance(name, str):
                 ids = {token for token, its_name in special_tokens.items() if its_name == name}
             else:
-                ids = {name} if 0 <= name < size or name in special_tokens or name in self._ends else set()
+                ids = {name} if 0 <= name < size or name in special_tokens or name in self._end_tokens else set()
             if not ids:
                 raise VocabularyError(f"the vocabulary has no control token {name!r}")
-            if ends := ids & self._ends:
-                raise VocabularyError(f"token {min(ends)} ends the output, so the grammar cannot name it inside")
+            if ends := ids & self._end_tokens:
+                raise VocabularyError(f"token {min(ends)} ends the output, so the grammar cannot name it")
             for token in ids:
                 found.setdefault(token, set()).add(name)
         return {token: frozenset(names) for token, names in found.items()}
@@ -105,7 +105,7 @@ class ReferenceGrammar:
         return state.accepting
 
     def terminated(self, state: State) -> bool:
-        """Whether an end token was accepted. Further end tokens change nothing; no other token may follow."""
+        """Whether an end token has been accepted. Further end tokens change nothing; no other token may follow."""
         return state is self._terminated
 
     def step(self, state: State, byte: int) -> State | None:
@@ -114,7 +114,7 @@ class ReferenceGrammar:
 
     def accept_token(self, state: State, token: int) -> State | None:
         """The state after one token, or None if it is not allowed."""
-        if token in self._ends:
+        if token in self._end_tokens:
             return self._terminated if state.accepting else None
         after = self._after(state, self._texts.get(token))
         if token in self._controls:  # a grammar may also name an ordinary token by its id
@@ -126,10 +126,10 @@ class ReferenceGrammar:
         return {token for token in self._ids() if self.accept_token(state, token) is not None}
 
     def min_tokens(self, state: State) -> int | None:
-        """The fewest tokens to the end of an output, including the end token, or None if there is no way."""
+        """The fewest tokens to the end of an output, including the end token, or None if it cannot be reached."""
         if self.terminated(state):
             return 0
-        if not self._ends:
+        if not self._end_tokens:
             return None
         if state not in self._fewest:
             self._fewest[state] = self._search(state)
@@ -147,7 +147,7 @@ class ReferenceGrammar:
         return allowed
 
     def _ids(self) -> set[int]:
-        return {*self._ends, *self._texts, *self._controls}
+        return {*self._end_tokens, *self._texts, *self._controls}
 
     def _after(self, state: State, data: bytes | None) -> State | None:
         after = state if data else None
@@ -177,12 +177,12 @@ class ReferenceGrammar:
         while level:
             if any(state.accepting for state in level):
                 return distance
-            further: list[State] = []
+            next_level: list[State] = []
             for after in (after for state in level for after in self._successors(state)):
                 if after not in seen:
                     seen.add(after)
-                    further.append(after)
+                    next_level.append(after)
                 if len(seen) > MAX_SEARCH:
                     raise LimitExceeded("states", len(seen), MAX_SEARCH, fixed=True)
-            level, distance = further, distance + 1
+            level, distance = next_level, distance + 1
         return None

@@ -1,7 +1,7 @@
-"""The part of the twin for `OtherTokens`: a grammar in which the remaining tokens are written out.
+"""`OtherTokens` in the reference implementation: each one is replaced by a list of its tokens.
 
 In: a grammar, the ids that have text, the names of control tokens. Out: the grammar without `OtherTokens`. A node
-without it remains the same object. Cost: linear in the grammar, and in the vocabulary for each `OtherTokens`.
+that contains none remains the same object. Cost: linear in the grammar, and in the vocabulary for each `OtherTokens`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PARTS = ("item", "items", "members", "separator")
 
 
 def without_other_tokens(grammar: Grammar, text_ids: Collection[int], special_tokens: Mapping[int, str]) -> Grammar:
-    """The grammar with each `OtherTokens` spelled out for a vocabulary."""
+    """The grammar with each `OtherTokens` replaced by a list of the tokens that it allows in a vocabulary."""
     done: ByIdentity[Any, Any] = ByIdentity()
 
     def ids(token: int | str) -> Collection[int]:
@@ -31,21 +31,21 @@ def without_other_tokens(grammar: Grammar, text_ids: Collection[int], special_to
             raise VocabularyError(f"the vocabulary has no control token {token!r}")
         return found
 
-    def spelled(node: Any) -> Any:
+    def rewrite(node: Any) -> Any:
         if node not in done:
-            done[node] = of(node)
+            done[node] = rewrite_uncached(node)
         return done[node]
 
-    def of(node: Any) -> Any:
+    def rewrite_uncached(node: Any) -> Any:
         if isinstance(node, OtherTokens):
             return other_tokens(node, {id for token in node.but for id in ids(token)}, text_ids)
         if isinstance(node, tuple):
-            parts = tuple([spelled(part) for part in node])
+            parts = tuple([rewrite(part) for part in node])
             return node if all(new is old for new, old in zip(parts, node, strict=True)) else parts
         if isinstance(node, _CONTAINERS):
             old = {part.name: getattr(node, part.name) for part in fields(node) if part.name in _PARTS}
-            new = {name: spelled(part) for name, part in old.items()}
+            new = {name: rewrite(part) for name, part in old.items()}
             return node if all(new[name] is old[name] for name in old) else replace(node, **new)
         return node
 
-    return replace(grammar, rules={name: spelled(node) for name, node in grammar.rules.items()})
+    return replace(grammar, rules={name: rewrite(node) for name, node in grammar.rules.items()})

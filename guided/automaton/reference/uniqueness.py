@@ -4,19 +4,19 @@ A grammar marks the part of the output whose values must differ with `Distinct`,
 module follows these marks along one text and refuses an entry whose value the scope has already seen.
 
 In: the bytes of the text, one at a time, and the marks between them. Out: the stack of open scopes, innermost last, or
-None if an entry has just ended with a seen value. Each scope stores the values of its completed entries (its *seen
-set*) and the text of each unfinished entry, innermost last. Outside all scopes, the stack is `NO_SCOPES`, and entries
-are ignored. Whitespace outside strings is not part of an entry's text.
+None if an entry has just ended with a value that was seen. Each scope stores the values of its completed entries (its
+*seen set*) and the text of each unfinished entry, innermost last. Outside all scopes, the stack is `NO_SCOPES`, and
+entries are ignored. Whitespace outside strings is not part of an entry's text.
 
-Example: `[1, 2, 1.0]` with `uniqueItems`. The seen set grows to {1} and to {1, 2}. The third entry, `1.0`, ends with a
-value that is in it, so the result is None.
+Example: `[1, 2, 1.0]` with `uniqueItems`. The seen set grows to {1} and then to {1, 2}. The third entry, `1.0`, has a
+value that is in the set, so the result is None.
 
 Values are compared as in JSON Schema: strings after decoding, numbers by their numeric value, arrays item by item,
-objects as sets of members. A text that is not JSON is equal only to itself. A member that is written twice counts once.
+objects as sets of members. A member that is written twice counts once. A text that is not JSON equals only itself.
 Values are parsed with Python's `json`.
 
 Cost: each byte copies the stack, and the end of an entry parses its text. At most `MAX_OPEN` scopes and entries may be
-open at once, and an exponent may have at most `MAX_EXPONENT` digits; beyond that, `LimitExceeded` is raised.
+open at once, and an exponent may have at most `MAX_EXPONENT` characters; beyond this, `LimitExceeded` is raised.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ _NUMBER = re.compile(r"(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([-+]?[0-9]+))?")
 class Scope(NamedTuple):
     """One open uniqueness scope.
 
-    `known` are strings that count as seen from the start, `values` the values of completed entries, and `entries` the
-    texts of unfinished entries.
+    `known`: strings that count as seen from the start. `values`: the values of completed entries. `entries`: the texts
+    of unfinished entries.
     """
 
     known: frozenset[str]
@@ -58,13 +58,13 @@ NO_SCOPES: Scopes = ()
 
 @dataclass(frozen=True)
 class Open:
-    """The mark at which a scope begins. `known` are strings that count as seen from the start."""
+    """The mark at which a scope begins. `known`: strings that count as seen from the start."""
 
     known: frozenset[str]
 
 
 class Mark(Enum):
-    """The other marks: the innermost scope ends (`CLOSE`); an entry begins or ends."""
+    """The other marks: the innermost scope ends (`CLOSE`), an entry begins (`BEGIN`), or an entry ends (`END`)."""
 
     CLOSE = "close"
     BEGIN = "begin"
@@ -72,7 +72,7 @@ class Mark(Enum):
 
 
 def apply_mark(scopes: Scopes, mark: Mark | Open) -> Scopes | None:
-    """The open scopes after `mark`, or None if the entry that ends has a seen value."""
+    """The open scopes after `mark`, or None if an entry ends whose value has been seen."""
     if isinstance(mark, Open):
         return _check_open((*scopes, Scope(mark.known)))
     if not scopes:
@@ -90,17 +90,17 @@ def apply_mark(scopes: Scopes, mark: Mark | Open) -> Scopes | None:
 
 def read_byte(scopes: Scopes, byte: int) -> Scopes:
     """The open scopes after one byte of the text."""
-    return tuple(scope._replace(entries=tuple(_longer(text, byte) for text in scope.entries)) for scope in scopes)
+    return tuple(scope._replace(entries=tuple(_append_byte(text, byte) for text in scope.entries)) for scope in scopes)
 
 
 def _check_open(scopes: Scopes) -> Scopes:
-    opened = sum(1 + len(scope.entries) for scope in scopes)
-    if opened > MAX_OPEN:
-        raise LimitExceeded("depth", opened, MAX_OPEN, fixed=True)
+    open_count = sum(1 + len(scope.entries) for scope in scopes)
+    if open_count > MAX_OPEN:
+        raise LimitExceeded("depth", open_count, MAX_OPEN, fixed=True)
     return scopes
 
 
-def _longer(text: bytes, byte: int) -> bytes:
+def _append_byte(text: bytes, byte: int) -> bytes:
     if byte in b" \t\n\r" and not _inside_string(text):
         return text
     return text + bytes([byte])
@@ -119,19 +119,19 @@ def _inside_string(text: bytes) -> bool:
 
 
 def json_value(text: bytes) -> Hashable:
-    """The value that `text` spells. Texts with equal JSON values have equal results; only strings become `str`."""
+    """The value of a JSON text. Texts with equal values have equal results. Only JSON strings become `str` objects."""
     try:
         return _hashable(
             json.loads(
                 text.decode(),
                 parse_int=_number,
                 parse_float=_number,
-                parse_constant=_no_json,
+                parse_constant=_refuse_constant,
                 object_pairs_hook=_Members,
             )
         )
     except ValueError:
-        return ("no JSON", text)
+        return ("not JSON", text)
     except RecursionError:
         raise LimitExceeded("depth", len(text), MAX_OPEN, fixed=True) from None
 
@@ -153,7 +153,7 @@ def _hashable(value: object) -> Hashable:
 
 
 def _number(text: str) -> tuple[str, str, str, int]:
-    """The numeric value: the sign, the digits without zeros at either end, and the power of ten of the last digit."""
+    """The numeric value: sign, digits without leading or trailing zeros, and the power of ten of the last digit."""
     found = _NUMBER.fullmatch(text)
     if found is None:
         raise ValueError(text)
@@ -167,5 +167,5 @@ def _number(text: str) -> tuple[str, str, str, int]:
     return ("number", sign, digits.rstrip("0"), power)
 
 
-def _no_json(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")

@@ -1,7 +1,8 @@
-"""The interface of llguidance 1.9.1 over guided: `import guided.compat.llguidance as llguidance`.
+"""The interface of llguidance 1.9.1 on top of guided: `import guided.compat.llguidance as llguidance`.
 
-It takes llguidance's arguments and returns its results, except where those are wrong. `docs/migration.md` lists the
-differences and the reasons. `.numpy`, `.torch`, `.hf`, `.tiktoken` and `.gbnf_to_lark` are imported only on request.
+It accepts the same arguments as llguidance and returns the same results, except where those are wrong.
+`docs/migration.md` lists the differences and the reasons. `.numpy`, `.torch`, `.mlx`, `.hf`, `.tiktoken` and
+`.gbnf_to_lark` are imported only on request.
 """
 
 from guided.compat.llguidance.compilers import (
@@ -21,7 +22,7 @@ from guided.compat.llguidance.struct_tag import StructTag
 from guided.compat.llguidance.tokenizer import LLTokenizer, TokenizerWrapper
 
 __version__ = "1.9.1"
-"""The version of llguidance with this interface."""
+"""The version of llguidance whose interface this is."""
 
 __all__ = [
     "GrammarFormat",
@@ -44,5 +45,5 @@ __all__ = [
 
 
 def get_version() -> str:
-    """The version of the interface, and that guided implements it."""
+    """The version of the interface, followed by "by guided"."""
     return f"llguidance@{__version__} by guided"

@@ -1,4 +1,4 @@
-"""llguidance's checks of bitmasks and logits, for arrays of any library. In: an array. Out: nothing, or its error."""
+"""llguidance's checks of bitmasks and logits, for arrays of any library, with llguidance's messages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def require(holds: bool, message: str) -> None:
 
 
 def check_bitmask(bitmask: Any, int32: Any, *, contiguous: bool = True) -> tuple[int, int]:
-    """The shape of a bitmask, which must have its library's dtype `int32` and two dimensions."""
+    """Check the dtype (the library's `int32`), dimensions and layout of a bitmask, and return its shape."""
     require(bitmask.dtype == int32, "Mask must be int32")
     require(bitmask.ndim == 2, "Mask must be 2D")
     require(contiguous, "Mask must be contiguous")
@@ -22,7 +22,7 @@ def check_bitmask(bitmask: Any, int32: Any, *, contiguous: bool = True) -> tuple
 
 
 def check_pair(logits: Any, mask: Any, int32: Any) -> None:
-    """Check that a bitmask fits the rows of logits."""
+    """Check that a bitmask is int32 and has as many rows as the logits."""
     require(mask.dtype == int32, "Mask must be int32")
     require(logits.ndim == 2, "Logits must be 2D")
     require(logits.shape[0] == mask.shape[0], "Batch size mismatch")

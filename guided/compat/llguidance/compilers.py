@@ -1,4 +1,4 @@
-"""The older grammar compilers. In: a schema, a Lark text or an expression. Out: the text of a grammar."""
+"""llguidance's older grammar compilers. In: a schema, a Lark text or a regular expression. Out: a grammar as text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GrammarFormat: TypeAlias = Literal[
 
 
 class JsonCompiler:
-    """Grammars of JSON Schemas with some options, see `guided.compat.llguidance.options`."""
+    """Grammars of JSON Schemas. `guided.compat.llguidance.options` describes the options."""
 
     def __init__(
         self,
@@ -38,16 +38,16 @@ class JsonCompiler:
 
     def compile(self, schema: str, check: bool = True) -> str:
         """The grammar of a schema. ValueError: `check` is set and the schema is invalid."""
-        return _checked(LLMatcher.grammar_from_json_schema(schema, overrides=self._options), check)
+        return _validate(LLMatcher.grammar_from_json_schema(schema, overrides=self._options), check)
 
 
 class LarkCompiler:
     """Grammars of Lark texts."""
 
     def compile(self, lark: str, check: bool = True) -> str:
-        """The grammar of a text. ValueError: `check` is set and the text is invalid."""
+        """The grammar of a Lark text. ValueError: `check` is set and the text is invalid."""
         top = {"grammars": [{"name": "lark_grammar", "json_schema": None, "lark_grammar": lark}], "max_tokens": None}
-        return _checked(json.dumps(top, separators=(",", ":"), ensure_ascii=False), check)
+        return _validate(json.dumps(top, separators=(",", ":"), ensure_ascii=False), check)
 
 
 class RegexCompiler:
@@ -55,15 +55,16 @@ class RegexCompiler:
 
     def compile(self, regex: str, check: bool = True) -> str:
         """The grammar of an expression. ValueError: `check` is set and the expression is invalid."""
-        return _checked(LLMatcher.grammar_from_regex(regex), check)
+        return _validate(LLMatcher.grammar_from_regex(regex), check)
 
 
 def grammar_from(format: GrammarFormat, text: str) -> str:
-    """The grammar of a text. Formats: "lark"; "gbnf", "ebnf", "cfg" or "grammar" (GBNF, otherwise Lark);
-    "json_schema" or "json"; "regex"; "choice" (a JSON list of strings); "llguidance" (returned unchanged).
+    """The grammar of a text in one of these formats: "lark"; "gbnf", "ebnf", "cfg" or "grammar" (GBNF if the text looks
+    like it, otherwise Lark); "json_schema" or "json"; "regex"; "choice" (a JSON list of strings); "llguidance"
+    (returned unchanged).
 
     Raises:
-        ValueError: the format is unknown, or the text is not JSON although the format requires it.
+        ValueError: the format is unknown, or the format requires JSON and the text is not JSON.
     """
     match format:
         case "lark":
@@ -83,8 +84,8 @@ def grammar_from(format: GrammarFormat, text: str) -> str:
 
 
 def regex_to_lark(regex: str, use_ascii: str | None = None) -> str:
-    r"""An expression that can be written between slashes in Lark. `use_ascii` names the classes of \d, \w and \s that
-    become ASCII, together with their complements: "d", "dw", "dws"; None: none of them."""
+    r"""The expression in a form that can stand between slashes in Lark. `use_ascii` lists which of the classes \d, \w
+    and \s are limited to ASCII, together with their complements, for example "dw"; None means none of them."""
     ascii_sets = {"d": "0-9", "w": "0-9a-zA-Z_", "s": r" \t\n\r\f\v"}
     out, at, in_class, text = [], 0, False, regex_between_slashes(regex)
     while at < len(text):
@@ -98,7 +99,7 @@ def regex_to_lark(regex: str, use_ascii: str | None = None) -> str:
     return "".join(out)
 
 
-def _checked(grammar: str, check: bool) -> str:
+def _validate(grammar: str, check: bool) -> str:
     if check and (message := LLMatcher.validate_grammar(grammar)):
         raise ValueError(message)
     return grammar

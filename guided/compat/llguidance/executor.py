@@ -1,7 +1,8 @@
 """`LLExecutor`: many matchers at once. In: matchers, and the addresses of their masks or their tokens. Out: the masks,
-or whether the tokens were allowed.
+or whether each token was allowed.
 
-Masks are filled on several OS threads (`fill_batch`); with drafts, one after the other. Each matcher may occur once.
+Masks are filled on several OS threads (`fill_batch`), or one after the other if there are draft tokens. Each matcher
+may occur only once.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ class LLExecutor:
     """Fills masks of many matchers.
 
     Args:
-        num_threads: the number of OS threads; None: four fifths of the cores, at most 32.
+        num_threads: the number of OS threads; None means four fifths of the cores, but at most 32.
     """
 
     def __init__(self, num_threads: int | None = None) -> None:
@@ -37,17 +38,17 @@ class LLExecutor:
         """Write the mask of each matcher at `trg_pointer + index * one_mask_bytes`.
 
         Raises:
-            ValueError: the address or a size is wrong, or an index is out of bounds. TypeError: an entry is not a
+            ValueError: the address or a size is wrong, or an index is out of bounds. TypeError: an entry has no
             matcher. RuntimeError: a matcher occurs twice.
         """
-        given = _checked(interpreters, 2)
+        given = _check_entries(interpreters, 2)
         rows = _rows(given, trg_pointer, one_mask_bytes, trg_batch_size)
         live = [matcher for matcher, _ in given if matcher.needs_mask]
         if len(live) > 1 and len({id(matcher.live.grammar.vocabulary) for matcher in live}) == 1:
             masks = allocate_token_bitmask(len(live), 32 * rows.shape[1])
             fill_batch([matcher.live for matcher in live], masks, threads=self.num_threads)
             for matcher, mask in zip(live, masks, strict=True):
-                matcher.take_mask(mask)
+                matcher.set_mask(mask)
         for matcher, index in given:
             rows[index] = matcher.row()
 
@@ -58,8 +59,8 @@ class LLExecutor:
         one_mask_bytes: int,
         trg_batch_size: int,
     ) -> None:
-        """Like `unsafe_compute_mask_ptr`, with further masks after each draft token, up to one that is not allowed."""
-        given = _checked(interpreters, 3)
+        """Like `unsafe_compute_mask_ptr`, followed by masks after each draft token, up to the first forbidden one."""
+        given = _check_entries(interpreters, 3)
         rows = _rows(given, trg_pointer, one_mask_bytes, trg_batch_size)
         for matcher, index, drafts in given:
             if index + len(drafts) >= trg_batch_size:
@@ -67,11 +68,11 @@ class LLExecutor:
             matcher.write_rows(rows[index : index + len(drafts) + 1], drafts)
 
     def consume_token_par(self, matchers: list[tuple[LLMatcher, int]]) -> list[bool]:
-        """Let each matcher read its token; see `LLMatcher.consume_token`. Raises as `unsafe_compute_mask_ptr`."""
-        return [matcher.consume_token(token) for matcher, token in _checked(matchers, 2)]
+        """Let each matcher read its token; see `LLMatcher.consume_token`. Errors: see `unsafe_compute_mask_ptr`."""
+        return [matcher.consume_token(token) for matcher, token in _check_entries(matchers, 2)]
 
 
-def _checked(given: Sequence[Any], parts: int) -> list[Any]:
+def _check_entries(given: Sequence[Any], parts: int) -> list[Any]:
     if not given:
         raise ValueError("No matchers")
     for each in given:
@@ -84,7 +85,7 @@ def _checked(given: Sequence[Any], parts: int) -> list[Any]:
     seen: set[int] = set()
     for each in given:
         if id(each[0]) in seen:
-            raise RuntimeError("Already borrowed: a matcher is named twice; use deep_copy()")
+            raise RuntimeError("Already borrowed: a matcher occurs twice; use deep_copy()")
         seen.add(id(each[0]))
     return list(given)
 

@@ -1,7 +1,7 @@
 """Translates llama.cpp's grammars to Lark's notation. In: a text in GBNF. Out: a Lark text with the same language.
 
-Each rule becomes a rule, `root` becomes `start`, and a class of characters becomes a regular expression. `LLMatcher`
-does not need this: it reads `grammar_from("gbnf", text)` as llama.cpp does. Cost: linear in the text.
+Each rule remains a rule, `root` becomes `start`, and a character class becomes a regular expression. `LLMatcher` does
+not need this: it reads `grammar_from("gbnf", text)` as llama.cpp does. Cost: linear in the length of the text.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _SHORT: Final = {"n": "\n", "r": "\r", "t": "\t"}
 
 
 def is_lark_syntax(text: str) -> bool:
-    """Whether a text is in Lark's notation: no rule is written `name ::= ...`."""
+    """Whether a text is in Lark's notation, that is, it has no line that begins with `name ::=`."""
     return re.search(r"(?m)^\s*[\w-]+\s*::=", text) is None
 
 
 def any_to_lark(text: str) -> str:
-    """The Lark text of a grammar in either notation. SpecError: see `gbnf_to_lark`."""
+    """The Lark text of a grammar in either notation. Errors: see `gbnf_to_lark`."""
     return text if is_lark_syntax(text) else gbnf_to_lark(text)
 
 
@@ -46,7 +46,7 @@ def gbnf_to_lark(text: str) -> str:
     """See the module docstring.
 
     Raises:
-        SpecError: a character begins no token; with its place.
+        SpecError: a character does not belong to GBNF; the error has its location.
     """
     names: dict[str, str] = {}
     out = ["%llguidance {}"]
@@ -57,7 +57,7 @@ def gbnf_to_lark(text: str) -> str:
             case "name":
                 out.append(_name(token[0], names))
             case "string":
-                out.append(json.dumps("".join(map(chr, _codes(token[0][1:-1]))), ensure_ascii=False))
+                out.append(json.dumps("".join(map(chr, _code_points(token[0][1:-1]))), ensure_ascii=False))
             case "class":
                 out.append(_class(token[0]))
             case "any":
@@ -74,14 +74,14 @@ def _tokens(text: str) -> Iterator[re.Match[str]]:
     while at < len(text):
         found = _TOKEN.match(text, at)
         if found is None:
-            raise SpecError("this character begins no token of GBNF", text=text, span=(at, at + 1))
+            raise SpecError("unexpected character in GBNF", text=text, span=(at, at + 1))
         at = found.end()
         if found.lastgroup != "space":
             yield found
 
 
 def _name(name: str, names: dict[str, str]) -> str:
-    """The name of a rule in Lark: in lower case, and unique."""
+    """A unique lower-case name for a rule in Lark."""
     if name not in names:
         plain = "start" if name == "root" else name.lower().replace("-", "_")
         plain = plain if plain[0].isalpha() else f"r_{plain}"
@@ -91,16 +91,16 @@ def _name(name: str, names: dict[str, str]) -> str:
     return names[name]
 
 
-def _codes(text: str) -> Iterator[int]:
-    """The characters of a literal or class, with escapes decoded."""
+def _code_points(text: str) -> Iterator[int]:
+    """The code points of a literal or class, with escapes decoded."""
     for found in _ESCAPE.finditer(text):
         digits = found[1] or found[2] or found[3]
         yield int(digits, 16) if digits else ord(found[5] or _SHORT.get(found[4], found[4]))
 
 
-def _class(written: str) -> str:
-    inside = written[1:-1].removeprefix("^")
-    pieces, parts = list(_ESCAPE.finditer(inside)), list(_codes(inside))
+def _class(text: str) -> str:
+    inside = text[1:-1].removeprefix("^")
+    pieces, parts = list(_ESCAPE.finditer(inside)), list(_code_points(inside))
     out, at = [], 0
     while at < len(parts):
         if at + 2 < len(parts) and pieces[at + 1][0] == "-":
@@ -109,7 +109,7 @@ def _class(written: str) -> str:
         else:
             out.append(_char(parts[at]))
             at += 1
-    return f"/[{'^' if written[1:2] == '^' else ''}{''.join(out)}]/"
+    return f"/[{'^' if text[1:2] == '^' else ''}{''.join(out)}]/"
 
 
 def _char(code: int) -> str:

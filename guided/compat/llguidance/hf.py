@@ -1,4 +1,4 @@
-"""Tokenizers of transformers, as `llguidance.hf` takes them. It does not import transformers."""
+"""Tokenizers of transformers, as in `llguidance.hf`. This module does not import transformers."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def from_tokenizer(
 
     Args:
         n_vocab: the number of logits, if there are more logits than tokens.
-        eos_token: end tokens, instead of the tokenizer's own.
+        eos_token: the end token or tokens, instead of the tokenizer's.
         slices: ignored.
 
     Raises:
-        ValueError: it is not a fast tokenizer, or its tokens have no fixed bytes.
+        ValueError: it is not a fast tokenizer, or its tokens do not have fixed bytes.
     """
     if not hasattr(hf_tokenizer, "backend_tokenizer"):
         raise ValueError("Only fast tokenizers are supported")

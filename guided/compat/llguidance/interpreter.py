@@ -1,5 +1,5 @@
 """`LLInterpreter`: a matcher for engines that call it before and after each token. In: a tokenizer and a grammar. Out:
-at each step a mask, and the new output as JSON; after a token, the tokens that are forced to follow it.
+at each step, a mask and the new output as JSON; after each token, the forced tokens that follow it.
 
 It raises an exception where `LLMatcher` would enter its error state. It never takes tokens back, so `enable_backtrack`
 has no effect.
@@ -24,8 +24,8 @@ class LLInterpreter:
         tokenizer: the model's tokenizer.
         grammar: as for `LLMatcher`.
         enable_backtrack: ignored.
-        enable_ff_tokens: whether forced tokens are returned without running the model.
-        log_level: stored, but otherwise ignored.
+        enable_ff_tokens: whether to return forced tokens, for which the model need not run.
+        log_level: stored but otherwise ignored.
         limits: bounds on the grammar.
 
     Raises:
@@ -64,7 +64,7 @@ class LLInterpreter:
         return self._matcher.stop_reason()
 
     def process_prompt(self, prompt: list[int]) -> list[int]:
-        """Begin after a prompt. Returns the prompt and the forced tokens at the beginning of the output."""
+        """Begin after a prompt. Returns the prompt, followed by the forced tokens at the beginning of the output."""
         self.start_without_prompt()
         return [*prompt, *self._forced()]
 
@@ -75,11 +75,12 @@ class LLInterpreter:
         self._is_started = True
 
     def validate_tokens_raw(self, tokens: list[int]) -> int:
-        """The number of tokens that could be read."""
+        """The number of tokens, from the first one on, that could be read."""
         return self._matcher.validate_tokens(tokens)
 
     def compute_mask(self) -> tuple[bytes | None, str]:
-        """The mask, one byte for each id (200: allowed, 0: not), or None at the end; and the new output, as JSON.
+        """The mask, with one byte for each id (200 if allowed, otherwise 0), or None at the end; and the new output as
+        JSON.
 
         Raises:
             ValueError: there was an error, or the end was already reported.
@@ -88,7 +89,7 @@ class LLInterpreter:
         return (None if self.has_pending_stop() else self._matcher.compute_logit_bias()), progress
 
     def compute_mask_into(self, trg: bytearray) -> str:
-        """Like `compute_mask`, but writes the mask into an array of bits, or of one byte for each id."""
+        """Like `compute_mask`, but write the mask into `trg`: one byte for each id if they fit, otherwise one bit."""
         progress = self._step()
         bits, octets = self._matcher.compute_bitmask(), self._matcher.compute_logit_bias()
         mask = octets if len(trg) >= len(octets) else bits
@@ -96,17 +97,17 @@ class LLInterpreter:
         return progress
 
     def unsafe_compute_mask_ptr(self, trg_pointer: int, trg_byte_size: int) -> str:
-        """Like `compute_mask`, but writes the mask's bits to an address. Raises as `LLMatcher`'s method."""
+        """Like `compute_mask`, but write the mask's bits to an address. Errors: see `LLMatcher`'s method."""
         progress = self._step()
         self._matcher.unsafe_compute_mask_ptr(trg_pointer, trg_byte_size)
         return progress
 
     def commit_token(self, sampled_token: int | None) -> tuple[int, list[int]]:
-        """Read the chosen token; None if there was no mask. Returns 0, and the tokens to continue with: the chosen one
-        and the forced tokens after it.
+        """Read the sampled token, or None if there was no mask. Returns 0 (the number of tokens to take back), and the
+        tokens to continue with: the sampled one and the forced tokens after it.
 
         Raises:
-            ValueError: the token is not allowed, or there was a mask and no token.
+            ValueError: the token is not allowed, or there was a mask but no token is given.
         """
         if self.has_pending_stop():
             return 0, []
@@ -123,7 +124,7 @@ class LLInterpreter:
         return self._matcher.is_stopped()
 
     def _forced(self) -> list[int]:
-        """Read the forced tokens, and return them."""
+        """Read the forced tokens and return them."""
         tokens = self._matcher.compute_ff_tokens() if self._ff else []
         self._matcher.consume_tokens(tokens)
         self._check()
@@ -146,7 +147,7 @@ class LLInterpreter:
         return self._matcher.live.temperature() or 0.0
 
     def _progress(self) -> list[dict[str, Any]]:
-        """The output since the last call: text, captures, and at the end the whole text."""
+        """The output since the last call: text, captures and, at the end, the whole text."""
         ends = self._tokenizer.eos_tokens
         new, number = self._output_tokens[self._reported :], len(self._output_tokens) - self._reported
         text = self._tokenizer.decode_bytes([token for token in new if token not in ends])

@@ -1,7 +1,7 @@
 """`LLParserLimits`, and its translation to guided's `Limits`.
 
-llguidance's limits of a compilation are scaled: `Limits` change in proportion to llguidance's default. guided bounds
-the cost of a step differently, so `max_items_in_row`, `step_lexer_fuel` and `step_max_items` are never reached.
+Limits of a compilation are scaled: half of llguidance's default becomes half of guided's. guided bounds the cost of a
+step differently, so `max_items_in_row`, `step_lexer_fuel` and `step_max_items` have no effect.
 `precompute_large_lexemes` and `verbose_errors` do not change the output.
 """
 
@@ -20,7 +20,7 @@ _GRAMMAR_SIZE: Final = 500_000
 
 
 class LLParserLimits:
-    """Bounds on the cost of a grammar, in llguidance's units; None: its default. See the module docstring."""
+    """Bounds on the cost of a grammar, in llguidance's units; None means its default. See the module docstring."""
 
     def __init__(
         self,
@@ -48,19 +48,19 @@ class LLParserLimits:
 
 
 def limits_of(limits: LLParserLimits | None) -> Limits:
-    """The bounds of a compilation."""
+    """guided's limits of a compilation."""
     if limits is None:
         return _DEFAULTS
     fuel = limits.initial_lexer_fuel
-    states = _part(_DEFAULTS.states, limits.max_lexer_states, _LEXER_STATES)
-    if fuel < _INITIAL_FUEL:  # the work on small expressions is not counted, but their states are
-        states = min(states, _part(_DEFAULTS.states, fuel, _INITIAL_FUEL))
+    states = _scale(_DEFAULTS.states, limits.max_lexer_states, _LEXER_STATES)
+    if fuel < _INITIAL_FUEL:  # guided does not count the work on small expressions, but it counts their states
+        states = min(states, _scale(_DEFAULTS.states, fuel, _INITIAL_FUEL))
     return Limits(
-        work=_part(_DEFAULTS.work, fuel, _INITIAL_FUEL),
+        work=_scale(_DEFAULTS.work, fuel, _INITIAL_FUEL),
         states=states,
-        nodes=_part(_DEFAULTS.nodes, limits.max_grammar_size, _GRAMMAR_SIZE),
+        nodes=_scale(_DEFAULTS.nodes, limits.max_grammar_size, _GRAMMAR_SIZE),
     )
 
 
-def _part(whole: int, given: int, default: int) -> int:
+def _scale(whole: int, given: int, default: int) -> int:
     return max(1, whole * given // default)

@@ -1,10 +1,10 @@
-"""`LLMatcher`. In: a tokenizer and the text of a grammar. Out: the state of one output. It never raises for an invalid
-grammar or token: `is_error` and `get_error` report the error, which is permanent.
+"""`LLMatcher`. In: a tokenizer and the text of a grammar. Out: the state of one output. Invalid grammars and tokens do
+not raise exceptions: `is_error` and `get_error` report the error, which is permanent.
 
-How: a `GrammarMatcher`. Forced text is spelled as the tokenizer spells it: while text is forced, the mask contains only
-its first token. An output *stops* when only an end token can follow.
+How: it wraps a `GrammarMatcher`. Forced text is tokenized as the tokenizer does it: while text is forced, the mask
+allows only its first token. An output *stops* when only an end token can follow.
 
-Unlike in llguidance, an end token is a step like any other, so `rollback` takes it back.
+Unlike in llguidance, an end token is a step like any other, so `rollback` can take it back.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from guided.compat.llguidance.grammars import (
-    compiled,
-    definition_of,
-    forces,
-    ignores,
+    compile_grammar,
+    definitions_of,
+    forces_tokens,
+    has_ignored_text,
     message_of,
     named_tokens,
 )
@@ -51,7 +51,7 @@ class LLMatcher:
     Args:
         tokenizer: the model's tokenizer.
         grammar: a Lark grammar, or the result of a `grammar_from_...` function.
-        log_level: ignored: nothing is logged.
+        log_level: ignored, since nothing is logged.
         limits: bounds on the grammar.
     """
 
@@ -61,18 +61,18 @@ class LLMatcher:
         if not isinstance(tokenizer, LLTokenizer):
             raise TypeError(f"'{type(tokenizer).__name__}' object is not an instance of 'LLTokenizer'")
         self._tokenizer, self._error = tokenizer, ""
-        self._ended: StopReason = "EndOfSentence"  # why it stopped, after an end token was read
+        self._end_reason: StopReason = "EndOfSentence"  # the reason for the stop, once an end token has been read
         self._matcher: GrammarMatcher | None = None
-        self._strict: GrammarMatcher | None = None  # without ignored text at the end: decides whether the output stops
+        self._strict: GrammarMatcher | None = None  # allows no ignored text at the end; decides whether output stops
         self._warnings: list[str] = []
         self._bitmask, self._is_filled = allocate_token_bitmask(1, tokenizer.vocab_size), False
         self._is_verbose = limits is None or limits.verbose_errors
         try:
-            found = compiled(grammar, tokenizer, limits_of(limits))
-            self._matcher, self._forces = GrammarMatcher(found), forces(grammar)
-            if ignores(grammar):
-                self._strict = GrammarMatcher(compiled(grammar, tokenizer, limits_of(limits), final_skip=False))
-            self._warnings = _warnings_of(found)
+            compiled = compile_grammar(grammar, tokenizer, limits_of(limits))
+            self._matcher, self._forces_tokens = GrammarMatcher(compiled), forces_tokens(grammar)
+            if has_ignored_text(grammar):
+                self._strict = GrammarMatcher(compile_grammar(grammar, tokenizer, limits_of(limits), final_skip=False))
+            self._warnings = _warnings_of(compiled)
         except GuidedError as error:
             self._error = message_of(error, grammar)
 
@@ -80,7 +80,7 @@ class LLMatcher:
     def validate_grammar(
         grammar: str, tokenizer: LLTokenizer | None = None, *, limits: LLParserLimits | None = None
     ) -> str:
-        """The error in a grammar, or "". Without a tokenizer, the tokens that it names are not looked up."""
+        """The error in a grammar, or "". Without a tokenizer, names of tokens are not looked up."""
         is_error, messages = LLMatcher.validate_grammar_with_warnings(grammar, tokenizer, limits=limits)
         return messages[0] if is_error else ""
 
@@ -88,19 +88,19 @@ class LLMatcher:
     def validate_grammar_with_warnings(
         grammar: str, tokenizer: LLTokenizer | None = None, *, limits: LLParserLimits | None = None
     ) -> tuple[bool, list[str]]:
-        """Whether a grammar is invalid; and the error if it is, otherwise the warnings."""
+        """Whether a grammar is invalid, and a list: the error if it is, otherwise the warnings."""
         warnings: list[str] = []
         try:
-            found = compiled(grammar, tokenizer or LLTokenizer("byte"), limits_of(limits))
+            compiled = compile_grammar(grammar, tokenizer or LLTokenizer("byte"), limits_of(limits))
         except VocabularyError as error:
             if tokenizer is not None:
                 return True, [message_of(error, grammar)]
         except GuidedError as error:
             return True, [message_of(error, grammar)]
         else:
-            warnings = _warnings_of(found)
+            warnings = _warnings_of(compiled)
         if tokenizer is None:
-            warnings += [f"no tokenizer - can't validate {name}" for name in named_tokens(definition_of(grammar))]
+            warnings += [f"no tokenizer - can't validate {name}" for name in named_tokens(definitions_of(grammar))]
         return False, warnings
 
     @staticmethod
@@ -109,7 +109,8 @@ class LLMatcher:
         defaults: JsonCompileOptions | None = None,
         overrides: JsonCompileOptions | None = None,
     ) -> str:
-        """The grammar of a JSON Schema. `overrides` win over the schema's "x-guidance", which wins over `defaults`.
+        """The grammar of a JSON Schema. `overrides` take precedence over the schema's "x-guidance", which takes
+        precedence over `defaults`.
 
         Raises:
             ValueError: the schema is not JSON.
@@ -118,7 +119,7 @@ class LLMatcher:
         if isinstance(read, dict) and (defaults or overrides or "x-guidance" in read):
             options = {**(defaults or {}), **(read.get("x-guidance") or {}), **(overrides or {})}
             read = {**read, "x-guidance": options}
-        return _top({"name": "json_schema", "json_schema": read, "lark_grammar": None})
+        return _grammars_json({"name": "json_schema", "json_schema": read, "lark_grammar": None})
 
     @staticmethod
     def grammar_from_lark(lark: str) -> str:
@@ -129,7 +130,7 @@ class LLMatcher:
     def grammar_from_regex(regex: str) -> str:
         """The grammar of a regular expression in Rust's notation, which is not checked."""
         slashed = regex_between_slashes(regex)
-        return _top({"name": "regex", "json_schema": None, "lark_grammar": f"start: /{slashed}/"})
+        return _grammars_json({"name": "regex", "json_schema": None, "lark_grammar": f"start: /{slashed}/"})
 
     def is_error(self) -> bool:
         """Whether the grammar or a token was invalid. An error is permanent."""
@@ -161,35 +162,35 @@ class LLMatcher:
         return bool(self._error) or self.stop_reason() != "NotStopped"
 
     def stop_reason(self) -> StopReason:
-        """Why it stopped: "NoExtension", "EndOfSentence", "InternalError" (see `get_error`), or "NotStopped"."""
+        """Why the output stopped: "NoExtension", "EndOfSentence", "InternalError" (`get_error`); or "NotStopped"."""
         if self._error:
             return "InternalError"
         if self.live.is_terminated():
-            return self._ended
+            return self._end_reason
         judge = self._strict or self.live
         return "NoExtension" if judge.is_accepting() and self._has_no_extension() else "NotStopped"
 
     def rollback(self, num_tokens: int) -> bool:
-        """Take back the last tokens. False: there are fewer, which is an error."""
-        return self._changed(num_tokens)
+        """Take back the last tokens. False if there are fewer, which is an error."""
+        return self._take_back(num_tokens)
 
     def reset(self) -> bool:
         """Take back all tokens."""
-        return not self._error and self._changed(self.live.steps)
+        return not self._error and self._take_back(self.live.steps)
 
     def compute_ff_tokens(self) -> list[int]:
         """The tokens that must come next; none if the output has ended."""
         return [] if self._error or self.live.is_terminated() else self.live.forced_tokens()
 
     def compute_ff_bytes(self) -> bytes:
-        """The bytes that must come next. A control token is 0xFF and its id in brackets."""
+        """The bytes that must come next. A control token is written as 0xFF and its id in brackets."""
         if self._error or self.live.is_terminated():
             return b""
         symbols = self.live._forced(_FORCED_BYTES)
         return b"".join(bytes([one]) if one < 256 else b"\xff[%d]" % (one - 256) for one in symbols)
 
     def try_consume_tokens(self, tokens: list[int]) -> int:
-        """Read tokens up to the first one that is not allowed, and return how many were read."""
+        """Read tokens up to the first forbidden one, and return how many were read."""
         if self._error or not self._are_ids(tokens):
             return 0
         read = 0
@@ -198,11 +199,11 @@ class LLMatcher:
         return read
 
     def consume_token(self, sampled_token: int) -> bool:
-        """Read a token. False: it is not allowed, which is an error."""
+        """Read a token. False if it is not allowed, which is an error."""
         return self.consume_tokens([sampled_token])
 
     def consume_tokens(self, sampled_tokens: list[int]) -> bool:
-        """Read tokens. False: one of them is not allowed, which is an error."""
+        """Read tokens. False if one of them is not allowed, which is an error."""
         if self._error or not self._are_ids(sampled_tokens):
             return False
         for token in sampled_tokens:
@@ -214,7 +215,7 @@ class LLMatcher:
         return True
 
     def validate_tokens(self, tokens: list[int]) -> int:
-        """The number of tokens that could be read. The state is unchanged."""
+        """The number of tokens, from the first one on, that could be read. The state does not change."""
         if self.is_stopped() or not self._are_ids(tokens):
             return 0
         ends = self.live.grammar.vocabulary.eos_token_ids
@@ -224,11 +225,11 @@ class LLMatcher:
         return self.live.validate_tokens(tokens[: first_end + 1])
 
     def compute_bitmask(self) -> bytes:
-        """The mask: one bit for each id, in int32 words."""
+        """The mask, with one bit for each id, in int32 words."""
         return self.row().tobytes()
 
     def compute_logit_bias(self) -> bytes:
-        """The mask: one byte for each id, 200 if it is allowed, otherwise 0."""
+        """The mask, with one byte for each id: 200 if it is allowed, otherwise 0."""
         bits = bits_of(self.row())[: self._tokenizer.vocab_size]
         return (bits * np.uint8(_ALLOWED)).tobytes()
 
@@ -236,22 +237,23 @@ class LLMatcher:
         """Write the mask to an address.
 
         Raises:
-            ValueError: the address is null or not a multiple of 4, or the size is not the size of a mask.
+            ValueError: the address is null or not a multiple of 4, or the size is not that of one mask.
         """
         self._rows_at(trg_pointer, trg_byte_size, 1)[0] = self.row()
 
     def unsafe_compute_mask_ptr_with_draft_token(
         self, trg_pointer: int, trg_byte_size: int, draft_tokens: list[int]
     ) -> None:
-        """Write the mask to an address, followed by the mask after each draft token that is allowed.
+        """Write the mask to an address, followed by the mask after each draft token, up to the first forbidden one.
+        `trg_byte_size` is the size of one mask.
 
         Raises:
-            ValueError: see `unsafe_compute_mask_ptr`; the size is that of one mask.
+            ValueError: see `unsafe_compute_mask_ptr`.
         """
         self.write_rows(self._rows_at(trg_pointer, trg_byte_size, len(draft_tokens) + 1), draft_tokens)
 
     def write_rows(self, rows: Row, draft_tokens: Sequence[int]) -> None:
-        """Write the masks here and after each allowed draft token into int32 (drafts + 1, words)."""
+        """Write the current mask, and the mask after each allowed draft token, into int32 (drafts + 1, words)."""
         rows[0] = self.row()
         read = 0
         for token in draft_tokens:
@@ -260,11 +262,11 @@ class LLMatcher:
             read += 1
             rows[read] = self.row()
         if read:
-            self._changed(read)
+            self._take_back(read)
 
     def get_capture(self, name: str) -> bytes | None:
-        """The last text captured under a name; None: there is none."""
-        return next((text for found, text in reversed(self.get_captures()) if found == name), None)
+        """The last text captured under a name, or None."""
+        return next((text for captured, text in reversed(self.get_captures()) if captured == name), None)
 
     def get_captures(self) -> list[tuple[str, bytes]]:
         """All captures as (name, text), in the order in which they end."""
@@ -272,7 +274,7 @@ class LLMatcher:
 
     @property
     def live(self) -> GrammarMatcher:
-        """The matcher behind it; an invalid grammar has none."""
+        """The matcher behind it, which exists only if the grammar is valid."""
         assert self._matcher is not None
         return self._matcher
 
@@ -284,12 +286,12 @@ class LLMatcher:
         return rows_at(pointer, rows, words)
 
     def _are_ids(self, tokens: Sequence[int]) -> bool:
-        """Whether all are ids of the vocabulary; otherwise, enter the error state."""
+        """Whether all are ids of the vocabulary; if not, enter the error state."""
         for token in tokens:
             if token < 0:
                 raise OverflowError(f"{token} is not a token id")
             if token >= self._tokenizer.vocab_size:
-                self._error = f"token id {token} out of range: there are {self._tokenizer.vocab_size}"
+                self._error = f"token id {token} out of range: there are {self._tokenizer.vocab_size} tokens"
         return not self._error
 
     def _step(self, token: int) -> bool:
@@ -301,33 +303,33 @@ class LLMatcher:
         if accepted:
             self._is_filled = False
             if is_end and self.live.is_terminated():
-                self._ended = "EndOfSentence" if before == "NotStopped" else before
+                self._end_reason = "EndOfSentence" if before == "NotStopped" else before
         return accepted
 
-    def _changed(self, steps: int) -> bool:
+    def _take_back(self, steps: int) -> bool:
         if self._error:
             return False
         if not 0 <= steps <= self.live.steps:
             self._error = f"rollback: {steps} > {self.live.steps}"
             return False
         self.live.rollback(steps)
-        if self._strict is not None:  # it never reads end tokens
+        if self._strict is not None:  # `_strict` never reads end tokens
             self._strict.rollback(max(0, self._strict.steps - self.live.steps))
         self._is_filled = False
         return True
 
     def _fill(self) -> Row:
-        """The mask of the grammar alone."""
+        """The mask without regard to forced tokens."""
         row: Row = self._bitmask[0]
         if not self._is_filled:
             if not self.live.fill_next_token_bitmask(self._bitmask):
                 row[:] = row_of(self._tokenizer.vocab_size, slice(self._tokenizer.vocab_size))
-            self.take_mask(row)
+            self.set_mask(row)
         return row
 
     @property
     def words(self) -> int:
-        """The number of int32 in a mask."""
+        """The number of int32 words in a mask."""
         return int(self._bitmask.shape[1])
 
     @property
@@ -335,8 +337,8 @@ class LLMatcher:
         """Whether the mask of `live` must be filled before the next call of `row`."""
         return not (self._error or self._is_filled)
 
-    def take_mask(self, mask: Row) -> None:
-        """Set the mask of `live`, int32 (words,), which was filled elsewhere."""
+    def set_mask(self, mask: Row) -> None:
+        """Set the mask, int32 (words,), which `live` has filled elsewhere."""
         self._bitmask[0] = mask
         if self._strict is not None:
             strict = allocate_token_bitmask(1, self._tokenizer.vocab_size)
@@ -350,16 +352,16 @@ class LLMatcher:
         return not (row & ~ends).any()
 
     def row(self) -> Row:
-        """The mask; after an error, only the end tokens."""
+        """The mask; after an error, it allows only the end tokens."""
         if self._error:
             return row_of(self._tokenizer.vocab_size, self._tokenizer.eos_tokens)
         row = self._fill()
-        forced = self.live.forced_tokens() if self._forces else []
+        forced = self.live.forced_tokens() if self._forces_tokens else []
         return row_of(self._tokenizer.vocab_size, forced[:1]) if forced else row
 
 
 def regex_between_slashes(pattern: str) -> str:
-    """A pattern that can be written between slashes."""
+    """The pattern in a form that can stand between slashes."""
     out, at = [], 0
     while at < len(pattern):
         if pattern[at] == "\\":
@@ -376,5 +378,5 @@ def _warnings_of(grammar: CompiledGrammar) -> list[str]:
     return [f"Unknown format: {text}" if ": format (" in text else text for text in messages]
 
 
-def _top(grammar: Mapping[str, Any]) -> str:
+def _grammars_json(grammar: Mapping[str, Any]) -> str:
     return json.dumps({"grammars": [grammar], "max_tokens": None}, separators=(",", ":"), ensure_ascii=False)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from guided.compat.llguidance.checks import check_pair
 from guided.compat.llguidance.numpy import allocate_token_bitmask, fill_next_token_bitmask, get_bitmask_shape
-from guided.logits.mlx import masked, mlx
+from guided.logits.mlx import import_mlx, mask_logits
 
 __all__ = [
     "allocate_token_bitmask",
@@ -19,16 +19,16 @@ __all__ = [
     "get_bitmask_shape",
 ]
 
-mlx()  # fail at import if MLX is missing
+import_mlx()  # fail at import if MLX is missing
 
 
 def apply_token_bitmask_kernel(data: Any, mask: Any) -> Any:
-    """Logits (batch, vocab) with -inf for tokens that are not allowed. Both are MLX arrays. It also runs on a CPU."""
-    return masked(data, np.array(mask))
+    """The logits (batch, vocab) with -inf for forbidden tokens. Both arguments are MLX arrays, also on a CPU."""
+    return mask_logits(data, np.array(mask))
 
 
 def apply_token_bitmask(logits: Any, mask_np: npt.NDArray[np.int32]) -> Any:
-    """Logits, (vocab,) or (batch, vocab), with -inf for tokens that are not allowed. The result is (batch, vocab).
+    """The logits, (vocab,) or (batch, vocab), with -inf for forbidden tokens. The result is (batch, vocab).
 
     Raises:
         AssertionError: the mask is not int32, or the shapes do not fit.
@@ -36,4 +36,4 @@ def apply_token_bitmask(logits: Any, mask_np: npt.NDArray[np.int32]) -> Any:
     mask = np.atleast_2d(mask_np)
     logits = logits.reshape(1, -1) if len(logits.shape) == 1 else logits
     check_pair(logits, mask, np.int32)
-    return masked(logits, mask)
+    return mask_logits(logits, mask)

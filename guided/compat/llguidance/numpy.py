@@ -26,7 +26,7 @@ __all__ = [
 
 
 def get_bitmask_shape(batch_size: int, vocab_size: int) -> tuple[int, int]:
-    """The shape of a bitmask."""
+    """The shape of a bitmask: (batch, words)."""
     return (batch_size, (vocab_size + 31) // 32)
 
 
@@ -36,7 +36,7 @@ def allocate_token_bitmask(batch_size: int, vocab_size: int) -> npt.NDArray[np.i
 
 
 def apply_token_bitmask_inplace(logits: npt.NDArray[Any], mask: npt.NDArray[np.int32]) -> None:
-    """Set the logits, (vocab,) or (batch, vocab), of tokens that are not allowed to -inf.
+    """Set the logits, (vocab,) or (batch, vocab), of forbidden tokens to -inf.
 
     Raises:
         AssertionError: the mask is not int32, or the shapes do not fit.
@@ -47,12 +47,12 @@ def apply_token_bitmask_inplace(logits: npt.NDArray[Any], mask: npt.NDArray[np.i
 
 
 def apply_token_bitmask_inplace_kernel(logits: npt.NDArray[Any], mask: npt.NDArray[np.int32]) -> None:
-    """The same for two dimensions. If the mask is wider than the logits, the rest of it is ignored."""
+    """The same for arrays of two dimensions. Any part of the mask beyond the logits is ignored."""
     _logits.apply_token_bitmask_inplace(logits, np.ascontiguousarray(mask[:, : (logits.shape[1] + 31) // 32]))
 
 
 def fill_next_token_bitmask(interp: LLMatcher, bitmask: npt.NDArray[np.int32], index: int = 0) -> None:
-    """Write the mask of a matcher into a row. AssertionError: it is not int32, not 2D, or not contiguous."""
+    """Write the mask of a matcher into a row. AssertionError: `bitmask` is not int32, not 2D, or not contiguous."""
     check_bitmask(bitmask, np.int32)
     row = bitmask[index, :]
     require(row.flags["C_CONTIGUOUS"], "Mask must be contiguous")
@@ -62,16 +62,16 @@ def fill_next_token_bitmask(interp: LLMatcher, bitmask: npt.NDArray[np.int32], i
 def fill_next_token_bitmask_par(
     executor: LLExecutor, matchers: list[tuple[LLMatcher, int]], bitmask: npt.NDArray[np.int32]
 ) -> None:
-    """Write the mask of each matcher into the row of its index. Raises: see `LLExecutor`, and `_whole`."""
-    batch, words = _whole(bitmask)
+    """Write the mask of each matcher into the row of its index. Errors: see `fill_next_token_bitmask`, `LLExecutor`."""
+    batch, words = _check_contiguous(bitmask)
     executor.unsafe_compute_mask_ptr(matchers, bitmask.ctypes.data, words * 4, batch)
 
 
 def fill_next_token_bitmask_par_with_draft_tokens(
     executor: LLExecutor, matchers: list[tuple[LLMatcher, int, list[int]]], bitmask: npt.NDArray[np.int32]
 ) -> None:
-    """The same, and write the masks after each allowed draft token into the rows after it."""
-    batch, words = _whole(bitmask)
+    """The same, and write the masks after each allowed draft token into the following rows."""
+    batch, words = _check_contiguous(bitmask)
     executor.unsafe_compute_mask_ptr_with_draft_token(matchers, bitmask.ctypes.data, words * 4, batch)
 
 
@@ -80,5 +80,5 @@ def consume_token_par(executor: LLExecutor, matchers: list[tuple[LLMatcher, int]
     return executor.consume_token_par(matchers)
 
 
-def _whole(bitmask: npt.NDArray[np.int32]) -> tuple[int, int]:
+def _check_contiguous(bitmask: npt.NDArray[np.int32]) -> tuple[int, int]:
     return check_bitmask(bitmask, np.int32, contiguous=bitmask.flags["C_CONTIGUOUS"])

@@ -3,12 +3,12 @@
 By default, any white space may come between tokens, integers have no fraction and no exponent, and strings contain only
 necessary escapes.
 
-    item_separator, key_separator    `separators`: regular expressions in both libraries
+    item_separator, key_separator    `separators`, which are regular expressions in both libraries
     whitespace_flexible, whitespace_pattern    `whitespace`; the pattern is matched at most once
     json_allowed_escapes    `escapes`
-    json_allow_general_unicode_escapes    adds `U` if there is `u`: any character may be written as `\\uXXXX`
+    json_allow_general_unicode_escapes    adds `U` if `u` is allowed: any character may be written as `\\uXXXX`
     lenient    formats that are not enforced cause warnings; by default, they are refused
-    coerce_one_of    no effect: `oneOf` is enforced exactly
+    coerce_one_of    no effect, since `oneOf` is enforced exactly
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ class JsonCompileOptions(TypedDict, total=False):
 
 
 def schema_options(given: Mapping[str, Any]) -> JsonSchemaKeywords:
-    """guided's options for a schema's "x-guidance".
+    """guided's options that correspond to a schema's "x-guidance".
 
     Raises:
-        SpecError: llguidance has no such option.
+        SpecError: an option is unknown to llguidance.
     """
     for name in given:
         if name not in JsonCompileOptions.__annotations__:

@@ -1,4 +1,4 @@
-"""`StructTag`: tool calls in running text, as a Lark grammar. In: tags. Out: the text of a grammar for `LLMatcher`."""
+"""`StructTag`: tool calls in free text, as a Lark grammar. In: tags. Out: the text of a grammar for `LLMatcher`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class StructTag:
     """A constrained part of a text, between a beginning and an end.
 
     Args:
-        trigger: the text, or `<name>` for a control token, that begins the tag.
+        trigger: the text that begins the tag, or `<name>` for a control token.
         begin: the whole beginning, which starts with the trigger.
         grammar: the content: a JSON Schema (a dict, or text that begins with a brace) or a Lark grammar.
         end: the text after the content.
@@ -34,15 +34,15 @@ class StructTag:
 
     @staticmethod
     def to_grammar(tags: list[StructTag], *, assume_special: bool = True, text_regex: str = r"(.|\n)*") -> str:
-        """The grammar of free text with any of the tags in it, any number of times.
+        """The grammar of free text that contains any of the tags, any number of times.
 
         Args:
             assume_special: whether a trigger `<...>` is a control token.
-            text_regex: a regular expression for free text, without a slash.
+            text_regex: a regular expression for the free text, without a slash.
 
         Raises:
-            AssertionError: there are no tags, or `text_regex` has a slash. ValueError: a grammar is neither text nor a
-                dict.
+            AssertionError: there are no tags, or `text_regex` contains a slash. ValueError: a grammar is neither text
+                nor a dict.
         """
         if not tags:
             raise AssertionError("tags must not be empty")
@@ -51,31 +51,32 @@ class StructTag:
         names = [f"tag_{number}" for number in range(len(tags))]
         lines = ["%llguidance {}", f"start: ({' | '.join(names)})* tag_end", "tag_end: TAG_TEXT"]
         lines.append(f"TAG_TEXT: /{text_regex}/")
-        others: list[Mapping[str, str]] = []
+        extra_grammars: list[Mapping[str, str]] = []
         for name, tag in zip(names, tags, strict=True):
             tag._validate()
-            inside = _inside(tag.grammar, f"{name}_grm", others)
-            body = " ".join(filter(None, [_text(tag.begin[len(tag.trigger) :]), inside, _text(tag.end)]))
+            content = _content(tag.grammar, f"{name}_grm", extra_grammars)
+            body = " ".join(filter(None, [_literal(tag.begin[len(tag.trigger) :]), content, _literal(tag.end)]))
             if assume_special and tag.trigger.startswith("<") and tag.trigger.endswith(">"):
                 lines.append(f"{name}: TAG_TEXT {tag.trigger} {body}")
             else:
-                lines.append(f"{name}_trig[lazy]: TAG_TEXT {_text(tag.trigger)}")
+                lines.append(f"{name}_trig[lazy]: TAG_TEXT {_literal(tag.trigger)}")
                 lines.append(f"{name}: {name}_trig {body}")
         lark = "\n".join(lines) + "\n"
-        return json.dumps({"grammars": [{"name": "struct_tag", "lark_grammar": lark}, *others]}) if others else lark
+        grammars = [{"name": "struct_tag", "lark_grammar": lark}, *extra_grammars]
+        return json.dumps({"grammars": grammars}) if extra_grammars else lark
 
 
-def _text(text: str) -> str:
+def _literal(text: str) -> str:
     return json.dumps(text) if text else ""
 
 
-def _inside(grammar: str | dict[str, Any], name: str, others: list[Mapping[str, str]]) -> str:
-    """The grammar of a tag in Lark. A Lark text becomes a separate grammar, referenced by its name."""
+def _content(grammar: str | dict[str, Any], name: str, extra_grammars: list[Mapping[str, str]]) -> str:
+    """The content of a tag in Lark. A Lark text becomes a separate grammar, which is referenced by its name."""
     if isinstance(grammar, dict):
         return "%json " + json.dumps(grammar)
     if not isinstance(grammar, str):
         raise ValueError("grammar must be a string or a dictionary")
     if grammar.lstrip().startswith("{"):
         return "%json " + grammar
-    others.append({"name": name, "lark_grammar": grammar})
+    extra_grammars.append({"name": name, "lark_grammar": grammar})
     return f"@{name}"

@@ -1,4 +1,4 @@
-"""Encodings of tiktoken, as `llguidance.tiktoken` takes them."""
+"""Encodings of tiktoken, as in `llguidance.tiktoken`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def lltokenizer_from_encoding(
     eos_token: int | list[int] | None = None,
     slices: list[str] | None = None,
 ) -> LLTokenizer:
-    """The `LLTokenizer` of a `tiktoken.Encoding`; arguments as for `LLTokenizer`. ValueError: it cannot be read."""
+    """The `LLTokenizer` of a `tiktoken.Encoding`, with the same arguments. ValueError: it cannot be read."""
     ends = encoding.eot_token if eos_token is None else eos_token
     try:
         vocabulary = Vocabulary.from_tiktoken(encoding, eos_token_ids=[ends] if isinstance(ends, int) else ends)

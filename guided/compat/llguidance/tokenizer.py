@@ -1,11 +1,10 @@
 """`LLTokenizer` and `TokenizerWrapper`. In: a tokenizer in one of llguidance's forms, or a `Vocabulary`. Out: the same
 methods over a `Vocabulary`, and its compilers.
 
-As in llguidance, bytes may name control tokens: 0xFF, which never occurs in UTF-8, then a token's name, or its id as
-`[13]`.
+As in llguidance, bytes may contain control tokens: 0xFF, which never occurs in UTF-8, followed by the token's name or
+by its id, as in `[13]`.
 
-Slices, which speed up llguidance's masks, are ignored. So is `recent_tokens`, a hint in llguidance that is not needed
-here.
+Slices, which speed up llguidance's masks, are ignored. So is `recent_tokens`, a hint that is not needed here.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ class TokenizerWrapper:
 
     Args:
         gtokenizer: an object with `eos_token_id`, `bos_token_id`, `tokens` (the bytes of each id) and
-            `special_token_ids`. Calling it encodes text (bytes, or a str if it does not accept bytes).
+            `special_token_ids`. Calling it encodes a text, given as bytes, or as a str if it does not accept bytes.
     """
 
     def __init__(self, gtokenizer: Any) -> None:
@@ -65,12 +64,12 @@ class LLTokenizer:
         tokenizer: "byte" (256 bytes and six control tokens), the path or the text of a tokenizer.json, a
             `TokenizerWrapper`, or a `guided.Vocabulary`.
         n_vocab: the number of logits, if there are more logits than tokens.
-        eos_token: the end token or tokens, instead of the tokenizer's own.
+        eos_token: the end token or tokens, instead of the tokenizer's.
         slices: ignored.
 
     Attributes:
         vocab_size, eos_token, eos_tokens: the number of logits, the first end token, all end tokens.
-        is_canonical: whether texts are encoded as by the model's own tokenizer.
+        is_canonical: True: texts are encoded as the model's tokenizer encodes them.
         vocabulary: the `Vocabulary` behind it.
 
     Raises:
@@ -98,7 +97,7 @@ class LLTokenizer:
         self._compilers: dict[Limits, GrammarCompiler] = {}
 
     def compiler(self, limits: Limits) -> GrammarCompiler:
-        """The compiler for this vocabulary and these limits, created once."""
+        """The compiler for this vocabulary and these limits, which is created only once."""
         return self._compilers.setdefault(limits, GrammarCompiler(self.vocabulary, limits=limits, warn=False))
 
     @staticmethod
@@ -121,7 +120,7 @@ class LLTokenizer:
         return LLTokenizer(Vocabulary.from_tiktoken(encoding, eos_token_ids=ends, size=size), eos_token=ends)
 
     def with_slices(self, slices: list[str]) -> Self:
-        """The same tokenizer: slices are ignored."""
+        """The same tokenizer, since slices are ignored."""
         return self
 
     @staticmethod
@@ -135,21 +134,22 @@ class LLTokenizer:
         return list(_JSON_SLICES)
 
     def greedy_tokenize(self, text: str) -> list[int]:
-        """The longest token at each position of a text. Bytes that no token spells are left out."""
+        """Encode a text by taking the longest token at each position. Bytes at which no token begins are left out."""
         return self._greedy(text.encode())
 
     def tokenize_bytes(self, utf8bytes: bytes, *, parse_special: bool = False) -> list[int]:
-        """The ids of bytes: valid UTF-8 as by the tokenizer, the rest as longest tokens. See the module docstring."""
+        """The ids of bytes: the tokenizer encodes valid UTF-8, and the rest becomes the longest tokens. See the module
+        docstring for control tokens."""
         if parse_special:
             return self.tokenize_str(utf8bytes.decode(errors="replace"), parse_special=True)
         return [number for number, _ in self._tokenize(utf8bytes)]
 
     def tokenize_str(self, text: str, *, parse_special: bool = False) -> list[int]:
-        """The ids of a text. With `parse_special`, names of control tokens in it become these tokens."""
+        """The ids of a text. With `parse_special`, names of control tokens in the text become these tokens."""
         return self.vocabulary.encode_with_special(text) if parse_special else self.tokenize_bytes(text.encode())
 
     def tokenize_partial(self, new_bytes: bytes, recent_tokens: list[int] | None = None) -> tuple[list[int], bytes]:
-        """The ids at the beginning of bytes that do not depend on what follows, and the remaining bytes."""
+        """The ids at the beginning that later bytes cannot change, and the remaining bytes."""
         native, at = native_vocabulary(self.vocabulary), 0
         out: list[int] = []
         for number, end in self._tokenize(new_bytes):
@@ -160,15 +160,15 @@ class LLTokenizer:
         return out, new_bytes[at:]
 
     def decode_bytes(self, tokens: list[int]) -> bytes:
-        """The bytes of ids. A control token becomes its name, an id without text `<[id]>`."""
+        """The bytes of ids. A control token becomes its name, and an id without text becomes `<[id]>`."""
         return b"".join(map(self._decode_token, tokens))
 
     def decode_str(self, tokens: list[int]) -> str:
-        """The text of ids, with U+FFFD for bytes that are not UTF-8."""
+        """The text of ids, with U+FFFD in place of bytes that are not UTF-8."""
         return self.decode_bytes(tokens).decode(errors="replace")
 
     def is_special_token(self, token: int) -> bool:
-        """Whether it is a control token."""
+        """Whether the token is a control token."""
         return token in self._names
 
     def dbg_tokens(self, tokens: list[int]) -> str:
@@ -176,10 +176,10 @@ class LLTokenizer:
         return f"\u27e6{self.test_trace_tokens(tokens)}\u27e7".replace("\n", "\\n")
 
     def test_trace_tokens(self, tokens: list[int]) -> str:
-        """Tokens for traces of tests."""
-        return "\u2027".join(self._shown(token) for token in tokens)
+        """Tokens in the form of llguidance's test traces."""
+        return "\u2027".join(self._format_token(token) for token in tokens)
 
-    def _shown(self, token: int) -> str:
+    def _format_token(self, token: int) -> str:
         if token in self.eos_tokens:
             return "\u227aEOS\u227b"
         if token in self._names:
@@ -200,8 +200,8 @@ class LLTokenizer:
             return self._names[token].encode()
         return self._text(token) or f"<[{token}]>".encode()
 
-    def _named(self, piece: bytes) -> tuple[int | None, int]:
-        """The control token that the bytes after a marker name, and the length of the name."""
+    def _control_token_at(self, piece: bytes) -> tuple[int | None, int]:
+        """The control token whose name or id follows a marker, and the length of that name or id."""
         if (found := _NUMBERED.match(piece)) and int(found[1]) < self.vocab_size:
             return int(found[1]), found.end()
         for name, number in self._by_name:
@@ -211,21 +211,21 @@ class LLTokenizer:
 
     @cached_property
     def _by_name(self) -> list[tuple[bytes, int]]:
-        named = [(name.encode(), number) for number, name in self._names.items() if name]
-        return sorted(named, key=lambda each: (-len(each[0]), each[1]))
+        pairs = [(name.encode(), number) for number, name in self._names.items() if name]
+        return sorted(pairs, key=lambda each: (-len(each[0]), each[1]))
 
     def _tokenize(self, data: bytes) -> list[tuple[int, int]]:
-        """The ids of bytes, and the end of each one; -1 if the ids do not spell the bytes."""
+        """The ids of bytes, and the end of each one; -1 where the ids do not decode to these bytes."""
         out: list[tuple[int, int]] = []
         at = 0
         for number, piece in enumerate(data.split(bytes([_MARKER]))):
             begin = at
             if number:
-                named, length = self._named(piece)
+                control, length = self._control_token_at(piece)
                 begin += 1 + length
-                out += [] if named is None else [(named, begin)]
+                out += [] if control is None else [(control, begin)]
                 piece = piece[length:]
-            ids, end = self._plain(piece), begin
+            ids, end = self._tokenize_text(piece), begin
             spelled = b"".join(self._text(token) or b"" for token in ids) == piece
             for token in ids:
                 end += len(self._text(token) or b"")
@@ -233,8 +233,8 @@ class LLTokenizer:
             at = begin + len(piece)
         return out
 
-    def _plain(self, data: bytes) -> list[int]:
-        text = data.decode(errors="ignore") if _is_cut(data) else None
+    def _tokenize_text(self, data: bytes) -> list[int]:
+        text = data.decode(errors="ignore") if _is_incomplete_utf8(data) else None
         try:
             known = data.decode() if text is None else text
             return self.vocabulary.encode(known, continued=True) + self._greedy(data[len(known.encode()) :])
@@ -260,8 +260,8 @@ class LLTokenizer:
         return ids, max(map(len, ids), default=0)
 
 
-class _Called:
-    """The encoder of a `TokenizerWrapper`."""
+class _CallEncoder:
+    """Encodes by calling a `TokenizerWrapper`."""
 
     def __init__(self, call: Callable[[str], list[int]]) -> None:
         self._call = call
@@ -270,7 +270,7 @@ class _Called:
         return list(self._call(text))
 
 
-def _is_cut(data: bytes) -> bool:
+def _is_incomplete_utf8(data: bytes) -> bool:
     """Whether the bytes are UTF-8 except for an incomplete last character."""
     try:
         data.decode()
@@ -302,7 +302,7 @@ def _from_text(tokenizer: str, ends: list[int] | None) -> Vocabulary:
     if tokenizer.lstrip().startswith("{"):
         return Vocabulary.from_huggingface(SimpleNamespace(to_str=lambda: tokenizer), eos_token_ids=ends)
     if not Path(tokenizer).exists():
-        raise VocabularyError(f"{tokenizer}: there is no such file; names on a hub are not looked up")
+        raise VocabularyError(f"{tokenizer}: there is no such file, and models on a hub are not looked up")
     return Vocabulary.from_huggingface(tokenizer, eos_token_ids=ends)
 
 
@@ -331,7 +331,7 @@ def _from_wrapper(
         if number < len(tokens)
     }
     source = Source(
-        tokens, chosen, {number: name for number, name in names.items() if name}, lambda: _Called(wrapper),
+        tokens, chosen, {number: name for number, name in names.items() if name}, lambda: _CallEncoder(wrapper),
         max(size or 0, len(tokens)),
     )  # fmt: skip
     return Vocabulary.from_source(source), chosen, names

@@ -1,4 +1,4 @@
-"""Bitmasks as tensors, as in `llguidance.torch`: int32 (batch, ceil(vocab / 32)), filled on the CPU."""
+"""Bitmasks as torch tensors, as in `llguidance.torch`: int32 (batch, ceil(vocab / 32)), filled on the CPU."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def allocate_token_bitmask(batch_size: int, vocab_size: int) -> torch.Tensor:
 
 
 def apply_token_bitmask_inplace(logits: torch.Tensor, mask: torch.Tensor) -> None:
-    """Set the logits, (vocab,) or (batch, vocab), of tokens that are not allowed to -inf.
+    """Set the logits, (vocab,) or (batch, vocab), of forbidden tokens to -inf.
 
     Raises:
         AssertionError: the mask is not int32, or the shapes do not fit.
@@ -43,12 +43,15 @@ def apply_token_bitmask_inplace(logits: torch.Tensor, mask: torch.Tensor) -> Non
 
 
 def apply_token_bitmask_inplace_kernel(logits: torch.Tensor, mask: torch.Tensor) -> None:
-    """The same for two dimensions. If the mask is wider than the logits, the rest of it is ignored."""
+    """The same for tensors of two dimensions. Any part of the mask beyond the logits is ignored."""
     _logits.apply_token_bitmask_inplace(logits, mask[:, : (logits.shape[1] + 31) // 32].contiguous())
 
 
 def fill_next_token_bitmask(interp: LLMatcher | Any, bitmask: torch.Tensor, index: int = 0) -> None:
-    """Write the mask of a matcher into a row. AssertionError: not int32, not on the CPU, not 2D, or not contiguous."""
+    """Write the mask of a matcher into a row.
+
+    AssertionError: `bitmask` is not int32, not on the CPU, not 2D, or not contiguous.
+    """
     require(bitmask.is_cpu, "Mask must be on CPU")
     check_bitmask(bitmask, torch.int32)
     row = bitmask[index, :]
@@ -59,19 +62,19 @@ def fill_next_token_bitmask(interp: LLMatcher | Any, bitmask: torch.Tensor, inde
 def fill_next_token_bitmask_par(
     executor: LLExecutor, matchers: list[tuple[LLMatcher, int]], bitmask: torch.Tensor
 ) -> None:
-    """Write the mask of each matcher into the row of its index. Raises: see `LLExecutor`, and `_whole`."""
-    batch, words = _whole(bitmask)
+    """Write the mask of each matcher into the row of its index. Errors: see `fill_next_token_bitmask`, `LLExecutor`."""
+    batch, words = _check_contiguous(bitmask)
     executor.unsafe_compute_mask_ptr(matchers, bitmask.data_ptr(), words * 4, batch)
 
 
 def fill_next_token_bitmask_par_with_draft_tokens(
     executor: LLExecutor, matchers: list[tuple[LLMatcher, int, list[int]]], bitmask: torch.Tensor
 ) -> None:
-    """The same, and write the masks after each allowed draft token into the rows after it."""
-    batch, words = _whole(bitmask)
+    """The same, and write the masks after each allowed draft token into the following rows."""
+    batch, words = _check_contiguous(bitmask)
     executor.unsafe_compute_mask_ptr_with_draft_token(matchers, bitmask.data_ptr(), words * 4, batch)
 
 
-def _whole(bitmask: torch.Tensor) -> tuple[int, int]:
+def _check_contiguous(bitmask: torch.Tensor) -> tuple[int, int]:
     require(bitmask.is_cpu, "Mask must be on CPU")
     return check_bitmask(bitmask, torch.int32, contiguous=bitmask.is_contiguous())

@@ -1,14 +1,14 @@
 """`Index` and `Guide` as in outlines-core: numbered states, and a position among them.
 
-In: a regular expression in Rust's notation or a result of `build_regex_from_schema`, and a vocabulary. Out: the allowed
-tokens of a state, and the state after one of them.
+In: a regular expression in Rust's notation or a result of `build_regex_from_schema`, and a vocabulary. Out: the tokens
+allowed in a state, and the state after one of them.
 
-How: a compiled grammar, whose states are created when they are reached. They are numbered in the order in which they
-are found, beginning with 0, so numbers are valid only within one index and its copies. `get_transitions` and
-`get_final_states` explore all states, up to `MOST_STATES`. This takes seconds for a large vocabulary; outlines-core
-spends this time when it builds the index.
+How: a compiled grammar creates its states when they are first reached. States are numbered from 0 in the order in which
+they are found, so a number is valid only for one index and its copies. `get_transitions` and `get_final_states` explore
+all states, up to `MAX_STATES`. This takes seconds for a large vocabulary; outlines-core spends this time when it builds
+the index.
 
-Differences: a token is not allowed if the vocabulary cannot complete the output after it; outlines-core refuses the
+Differences: a token after which the vocabulary cannot complete the output is not allowed; outlines-core refuses the
 whole index instead. A token without text is not allowed.
 """
 
@@ -31,9 +31,9 @@ from guided.matching.compiled import CompiledGrammar
 from guided.matching.compiler import GrammarCompiler
 from guided.matching.matcher import GrammarMatcher
 
-__all__ = ["MOST_STATES", "Guide", "Index"]
+__all__ = ["MAX_STATES", "Guide", "Index"]
 
-MOST_STATES: Final = 100_000
+MAX_STATES: Final = 100_000
 
 
 class _States:
@@ -45,26 +45,26 @@ class _States:
         self._lock = threading.Lock()
         self._matchers = [GrammarMatcher(grammar)]
         self._numbers = {self._matchers[0].state: 0}
-        self._came: list[tuple[int, int] | None] = [None]  # the state before, and the token
+        self._parents: list[tuple[int, int] | None] = [None]  # the state before, and the token that leads here
         self._allowed: dict[int, list[int]] = {}
 
     def allowed(self, state: int) -> list[int] | None:
-        """The tokens of a state, ascending; None: there is no such state, or it has none."""
+        """The tokens allowed in a state, in ascending order; None if there is no such state, or no token is allowed."""
         with self._lock:
             if not 0 <= state < len(self._matchers):
                 return None
             if state not in self._allowed:
                 row = allocate_token_bitmask(1, self._size)
-                masked = self._matchers[state].fill_next_token_bitmask(row)
-                self._allowed[state] = allowed_tokens(row) if masked else list(range(self._size))
+                has_mask = self._matchers[state].fill_next_token_bitmask(row)
+                self._allowed[state] = allowed_tokens(row) if has_mask else list(range(self._size))
             return self._allowed[state] or None
 
     def is_final(self, state: int) -> bool:
         with self._lock:
             return 0 <= state < len(self._matchers) and self._matchers[state].is_accepting()
 
-    def after(self, state: int, token: int) -> int | None:
-        """The state after a token; None: it is not allowed, or the end token."""
+    def next_state(self, state: int, token: int) -> int | None:
+        """The state after a token; None if the token is not allowed, or is the end token."""
         with self._lock:
             if not 0 <= state < len(self._matchers) or token == self.end or not 0 <= token < self._size:
                 return None
@@ -72,32 +72,32 @@ class _States:
             if not matcher.accept_token(token):
                 return None
             number = self._numbers.get(matcher.state)
-            if number is None or self._matchers[number].state != matcher.state:  # states were dropped and created again
+            if number is None or self._matchers[number].state != matcher.state:  # states were discarded and recreated
                 self._numbers = {each.state: at for at, each in enumerate(self._matchers)}
                 number = self._numbers.get(matcher.state)
             if number is None:
                 number = self._numbers[matcher.state] = len(self._matchers)
                 self._matchers.append(matcher)
-                self._came.append((state, token))
+                self._parents.append((state, token))
             return number
 
     def explore(self) -> int:
-        """Find all states, and return their number. LimitExceeded: there are too many."""
+        """Find all states, and return how many there are. LimitExceeded: there are too many."""
         state = 0
         while state < len(self._matchers):
             for token in self.allowed(state) or ():
-                self.after(state, token)
+                self.next_state(state, token)
             state += 1
-            if len(self._matchers) > MOST_STATES:
-                raise LimitExceeded("states", len(self._matchers), MOST_STATES, fixed=True)
+            if len(self._matchers) > MAX_STATES:
+                raise LimitExceeded("states", len(self._matchers), MAX_STATES, fixed=True)
         return state
 
     def path(self, state: int) -> list[int]:
-        """Tokens that lead to a state."""
+        """Tokens that lead from the initial state to this state."""
         out: list[int] = []
-        while (came := self._came[state]) is not None:
-            state = came[0]
-            out.append(came[1])
+        while (parent := self._parents[state]) is not None:
+            state = parent[0]
+            out.append(parent[1])
         return out[::-1]
 
 
@@ -105,11 +105,11 @@ class Index:
     """See the module docstring.
 
     Args:
-        regex: a pattern in Rust's notation; the whole output matches it.
-        vocabulary: the tokens; later changes have no effect.
+        regex: a pattern in Rust's notation, which the whole output must match.
+        vocabulary: the tokens; later changes to it have no effect.
 
     Raises:
-        ValueError: the pattern is invalid or not supported, or the vocabulary cannot write any matching text.
+        ValueError: the pattern is invalid or not supported, or no sequence of tokens matches it.
     """
 
     __hash__ = None  # type: ignore[assignment]  # as in outlines-core
@@ -130,26 +130,26 @@ class Index:
         return 0
 
     def get_allowed_tokens(self, state: int) -> list[int] | None:
-        """The tokens of a state, ascending; None: there is no such state."""
+        """The tokens allowed in a state, in ascending order; None if there is no such state, or no token is allowed."""
         return self._states.allowed(state)
 
     def get_next_state(self, state: int, token_id: int) -> int | None:
-        """The state after a token; None: it is not allowed, or the end token."""
-        return self._states.after(state, token_id)
+        """The state after a token; None if the token is not allowed, or is the end token."""
+        return self._states.next_state(state, token_id)
 
     def is_final_state(self, state: int) -> bool:
         """Whether the output may end in a state."""
         return self._states.is_final(state)
 
     def get_final_states(self) -> set[int]:
-        """All states in which the output may end. LimitExceeded: there are more than `MOST_STATES` states."""
+        """All states in which the output may end. LimitExceeded: there are more than `MAX_STATES` states."""
         return {state for state in range(self._states.explore()) if self._states.is_final(state)}
 
     def get_transitions(self) -> dict[int, dict[int, int]]:
-        """State -> token -> the next state; an end token leads to the same state. LimitExceeded: too many states."""
+        """State -> token -> next state; the end token leads to the same state. LimitExceeded: as `get_final_states`."""
         out: dict[int, dict[int, int]] = {}
         for state in range(self._states.explore()):
-            after = {token: self._states.after(state, token) for token in self._states.allowed(state) or ()}
+            after = {token: self._states.next_state(state, token) for token in self._states.allowed(state) or ()}
             out[state] = {token: state if number is None else number for token, number in after.items()}
         return out
 
@@ -158,7 +158,7 @@ class Index:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Index:
         out = object.__new__(Index)
-        out.__dict__.update(self.__dict__)  # shared state never changes visibly
+        out.__dict__.update(self.__dict__)  # the shared states only cache results
         return out
 
     def __repr__(self) -> str:
@@ -169,7 +169,7 @@ class Index:
 
     @staticmethod
     def from_binary(binary_data: bytes | list[int]) -> Index:
-        """An index from JSON: `{"regex": ..., "vocabulary": ...}`, the latter as `Vocabulary.from_binary` takes it.
+        """An index from JSON: `{"regex": ..., "vocabulary": ...}`, where `Vocabulary.from_binary` reads the vocabulary.
 
         Raises:
             ValueError: the data is not an index.
@@ -194,7 +194,7 @@ class Guide:
 
     Args:
         index: the index.
-        max_rollback: how many previous states are kept.
+        max_rollback: the number of previous states to keep.
     """
 
     __hash__ = None  # type: ignore[assignment]  # it is mutable
@@ -219,10 +219,10 @@ class Guide:
         return len(self._past)
 
     def advance(self, token_id: int, return_tokens: bool | None = None) -> list[int] | None:
-        """Read a token, and return the tokens allowed after it, unless `return_tokens` is False.
+        """Read a token, and return the tokens allowed after it, or None if `return_tokens` is False.
 
         Raises:
-            ValueError: it is not allowed, or it is the end token.
+            ValueError: the token is not allowed, or is the end token.
         """
         after = self._index.get_next_state(self._state, token_id)
         if after is None:
@@ -232,7 +232,7 @@ class Guide:
         return None if return_tokens is False else self.get_tokens()
 
     def rollback_state(self, n: int) -> None:
-        """Take back n steps. ValueError: fewer are kept."""
+        """Take back n steps. ValueError: fewer than n previous states are kept."""
         if n > len(self._past):
             raise ValueError(
                 f"Cannot roll back {n} step(s): only {len(self._past)} states stored "
@@ -242,7 +242,7 @@ class Guide:
             self._state = self._past.pop()
 
     def accepts_tokens(self, sequence: list[int]) -> bool:
-        """Whether all tokens could be read in sequence."""
+        """Whether the tokens could be read one after the other. The state does not change."""
         state: int | None = self._state
         for token in sequence:
             state = None if state is None else self._index.get_next_state(state, token)
@@ -273,23 +273,23 @@ class Guide:
         rows_at(data_ptr, 1, numel)[0] = np.packbits(bits, bitorder="little").view("<i4")
 
     def reset(self) -> None:
-        """Go to the initial state. The states for `rollback_state` are kept."""
+        """Return to the initial state. The previous states for `rollback_state` are kept."""
         self._state = self._index.get_initial_state()
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Guide) or self._index != other._index:
             return False
-        return self._places(self._index._states) == other._places(self._index._states)
+        return self._state_numbers(self._index._states) == other._state_numbers(self._index._states)
 
-    def _places(self, states: _States) -> list[int | None]:
-        """The current and previous states, as numbers of `states`, which may be those of a copy of the index."""
-        own, out = self._index._states, list[int | None]()
+    def _state_numbers(self, states: _States) -> list[int | None]:
+        """The previous and current states, numbered as in `states`, which may belong to another equal index."""
+        own_states, out = self._index._states, list[int | None]()
         for state in (*self._past, self._state):
             number: int | None = state
-            if own is not states:
+            if own_states is not states:
                 number = 0
-                for token in own.path(state):
-                    number = None if number is None else states.after(number, token)
+                for token in own_states.path(state):
+                    number = None if number is None else states.next_state(number, token)
             out.append(number)
         return out
 
@@ -298,25 +298,25 @@ class Guide:
 
     def __reduce__(self) -> tuple[Any, ...]:
         paths = [self._index._states.path(state) for state in (*self._past, self._state)]
-        return _restored, (self._index, self._past.maxlen, paths)
+        return _restore, (self._index, self._past.maxlen, paths)
 
     @staticmethod
     def from_binary(binary_data: bytes | list[int]) -> Guide:
-        """A guide in the initial state of an index that `Index.from_binary` reads. ValueError: it is not an index."""
+        """A guide in the initial state of the index that `Index.from_binary` reads. ValueError: it is not an index."""
         return Guide(Index.from_binary(binary_data))
 
 
-def _restored(index: Index, max_rollback: int, paths: list[list[int]]) -> Guide:
-    """A guide in the state that the last path leads to; the other paths lead to its previous states."""
+def _restore(index: Index, max_rollback: int, paths: list[list[int]]) -> Guide:
+    """A guide in the state to which the last path leads; the other paths lead to its previous states."""
     out = Guide(index, max_rollback)
-    places = []
+    numbers = []
     for path in paths:
         state: int | None = 0
         for token in path:
             state = None if state is None else index.get_next_state(state, token)
         if state is None:
             raise ValueError("Deserialization of Guide failed: its tokens are not allowed")
-        places.append(state)
-    *past, out._state = places
+        numbers.append(state)
+    *past, out._state = numbers
     out._past.extend(past)
     return out

@@ -1,10 +1,11 @@
 """Regular expressions of JSON Schemas, as in `outlines_core.json_schema`. In: a schema as text. Out: a pattern.
 
-The pattern is exactly equivalent to the schema: keywords are enforced or refused. Some schemas have no regular
-expression, such as recursive schemas and objects with any members. For these, the result is the text
+The pattern is exactly equivalent to the schema: each keyword is enforced or refused. Some schemas have no equivalent
+regular expression, such as recursive schemas and objects with arbitrary members. For these, the result is the text
 `(?json_schema:...)`, which `Index` can read, and which is an error anywhere else.
 
-As in outlines-core, objects that name members have no others, and `[ ]?` is the white space in each gap.
+As in outlines-core, an object whose schema names members has no other members, and the pattern of the white space
+between tokens is `[ ]?`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ __all__ = [
 ]  # fmt: skip
 
 WHITESPACE: Final = "[ ]?"
-BOOLEAN: str  # these are created on first access, see `__getattr__`
+BOOLEAN: str  # these constants are created on first access, see `__getattr__`
 DATE: str
 DATE_TIME: str
 EMAIL: str
@@ -53,12 +54,12 @@ _CONSTANTS: Final[dict[str, Any]] = {
 def build_regex_from_schema(
     json_schema: str, whitespace_pattern: str | None = None, max_recursion_depth: int = 3
 ) -> str:
-    """A pattern for the texts of a schema; see the module docstring.
+    """The pattern of a schema's texts; see the module docstring.
 
     Args:
         json_schema: the schema as JSON text.
-        whitespace_pattern: a regular expression for each gap; None: `WHITESPACE`.
-        max_recursion_depth: ignored: recursive schemas are not cut off.
+        whitespace_pattern: a regular expression for the white space between tokens; None means `WHITESPACE`.
+        max_recursion_depth: ignored, since recursive schemas are not cut off.
 
     Raises:
         TypeError: the text is not JSON. ValueError: the schema is invalid, or a part of it is not supported.
@@ -74,7 +75,7 @@ def build_regex_from_schema(
 
 
 def schema_options(gap: str) -> JsonSchemaKeywords:
-    """guided's options for writing JSON as outlines-core does."""
+    """guided's options that produce the same JSON as outlines-core."""
     return JsonSchemaKeywords(
         whitespace=gap, escapes=ESCAPES, numbers="plain_integers", additional_properties="minimal",
         unknown_format="refuse",
@@ -82,7 +83,7 @@ def schema_options(gap: str) -> JsonSchemaKeywords:
 
 
 def marked_schema(regex: str) -> tuple[Any, JsonSchemaKeywords] | None:
-    """The schema in a `(?json_schema:...)` text, and its options; None for any other pattern."""
+    """The schema in a `(?json_schema:...)` text, and its options; None if the pattern is not such a text."""
     if not regex.startswith(MARKER):
         return None
     given = json.loads(regex[len(MARKER) : -1])
@@ -94,14 +95,14 @@ def _pattern(schema: str, gap: str) -> str:
     options = schema_options(gap)
     try:
         found: list[Finding] = []
-        text = pattern_of(json_schema_to_grammar(json.loads(schema), JsonSchemaOptions(**options), found=found))
+        text = pattern_of(json_schema_to_grammar(json.loads(schema), JsonSchemaOptions(**options), findings=found))
     except GuidedError as error:
         raise ValueError(str(error)) from error
     return text or f"{MARKER}{json.dumps({'schema': json.loads(schema), 'whitespace': gap})})"
 
 
 def __getattr__(name: str) -> str:
-    """The constants: patterns of a type or a format, created on first access."""
+    """The constants, which are patterns of types and formats. They are created on first access."""
     if name == "STRING_INNER":
         return _pattern('{"type": "string", "minLength": 1, "maxLength": 1}', "")[1:-1]
     if name in _CONSTANTS:

@@ -1,4 +1,4 @@
-"""The same names again: outlines-core has an extension module with its own name, from which programs import."""
+"""The same names again: outlines-core has an extension module of this name, and some programs import from it."""
 
 from guided.compat.outlines_core import json_schema
 from guided.compat.outlines_core.index import Guide, Index

@@ -1,9 +1,9 @@
 """Regular expressions of JSON Schemas, as text. In: a schema's grammar. Out: a pattern with the same meaning in
 Python's `re` and Rust's `regex`, or None if there is none.
 
-How: write the rules of the schema (`json_schema_to_grammar`) as one expression, with references expanded. Recursive
-rules have no expression, and neither have values that must differ, or members in any order. A pattern of more than
-`MOST` characters is not written.
+How: write the rules of the schema (`json_schema_to_grammar`) as one expression, with references expanded. There is no
+expression for recursive rules, for values that must differ, or for members in any order. The result is also None if
+the pattern would exceed `MAX_LENGTH` characters.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from guided.errors import LimitExceeded, UnsupportedError
-from guided.frontends.lark.dialect.expressions import determinised
+from guided.frontends.lark.dialect.expressions import determinise
 from guided.frontends.regex.budget import Budget
 from guided.frontends.regex.state_elimination import eliminate
 from guided.ir.nodes import Alt, And, Automaton, Chars, Encoded, Grammar, Length, Node, Not, Ref, Repeat, Seq, Text
@@ -19,11 +19,11 @@ from guided.ir.ranges import charset, complement, intersect
 from guided.limits import Limits
 from guided.meter import compiling
 
-__all__ = ["ESCAPES", "MOST", "pattern_of"]
+__all__ = ["ESCAPES", "MAX_LENGTH", "pattern_of"]
 
 ESCAPES: Final = '"\\/bfnrt'
 """The escapes in strings, in the form of `JsonSchemaOptions.escapes`."""
-MOST: Final = 200_000
+MAX_LENGTH: Final = 200_000
 
 _SHORT: Final = {0x22: '"', 0x5C: "\\\\", 0x2F: "/", 8: "b", 12: "f", 10: "n", 13: "r", 9: "t"}
 _RAW: Final = complement(charset(((0, 0x1F), (0x22, 0x22), (0x5C, 0x5C), (0x7F, 0x7F))))
@@ -31,7 +31,7 @@ _META: Final = frozenset("\\.+*?()|[]{}^$#&-~/")
 
 
 class _NoPattern(Exception):
-    """There is no expression, or it is too long."""
+    """There is no equivalent expression, or it is too long."""
 
 
 def pattern_of(grammar: Grammar) -> str | None:
@@ -57,38 +57,38 @@ class _Writer:
             self._open.pop()
         return self._rule_texts[name]
 
-    def text(self, node: Node, spelled: bool = False) -> str:
-        """The expression of a node. `spelled`: as the content of a JSON string."""
+    def text(self, node: Node, in_string: bool = False) -> str:
+        """The expression of a node; with `in_string`, as the content of a JSON string."""
         match node:
             case Text():
-                out = "".join(self._char(ord(char), spelled) for char in node.text)
+                out = "".join(self._char(ord(char), in_string) for char in node.text)
             case Chars():
-                out = _spelled_set(node.ranges) if spelled else _set(node.ranges)
+                out = _string_set(node.ranges) if in_string else _set(node.ranges)
             case Seq():
-                out = "".join(self.text(part, spelled) for part in node.items)
+                out = "".join(self.text(part, in_string) for part in node.items)
             case Alt():
-                out = f"({'|'.join(self.text(part, spelled) for part in node.items)})"
+                out = f"({'|'.join(self.text(part, in_string) for part in node.items)})"
             case Repeat():
-                out = f"({self.text(node.item, spelled)}){_times(node.min, node.max)}"
-            case Ref() if not spelled:
+                out = f"({self.text(node.item, in_string)}){_times(node.min, node.max)}"
+            case Ref() if not in_string:
                 out = self.rule(node.name)
-            case Encoded() if not spelled:
-                out = self.text(node.item, spelled=True)
+            case Encoded() if not in_string:
+                out = self.text(node.item, in_string=True)
             case And() | Not() | Length() | Automaton():
-                out = self.text(_expression(node), spelled)
+                out = self.text(_without_intersections(node), in_string)
             case _:
                 raise _NoPattern
-        if len(out) > MOST:
+        if len(out) > MAX_LENGTH:
             raise _NoPattern
         return out
 
-    def _char(self, code: int, spelled: bool) -> str:
-        return _spelled_set(((code, code),)) if spelled else _escaped(code)
+    def _char(self, code: int, in_string: bool) -> str:
+        return _string_set(((code, code),)) if in_string else _escape(code)
 
 
-def _expression(node: Node) -> Node:
-    """A node without intersections and complements."""
-    automaton = determinised(node, "a part of the schema", 2_000)
+def _without_intersections(node: Node) -> Node:
+    """An equivalent node without intersections and complements, by eliminating the states of its automaton."""
+    automaton = determinise(node, "a part of the schema", 2_000)
     edges: dict[int, dict[int, Node]] = {}
     end = len(automaton.states)
     for number, (accepts, to) in enumerate(automaton.states):
@@ -112,7 +112,7 @@ def _times(low: int, high: int | None) -> str:
     return f"{{{low}}}" if low == high else f"{{{low},{'' if high is None else high}}}"
 
 
-def _escaped(code: int) -> str:
+def _escape(code: int) -> str:
     char = chr(code)
     if char in _META:
         return "\\" + char
@@ -123,15 +123,15 @@ def _escaped(code: int) -> str:
 
 def _set(ranges: tuple[tuple[int, int], ...]) -> str:
     if len(ranges) == 1 and ranges[0][0] == ranges[0][1]:
-        return _escaped(ranges[0][0])
-    pieces = [_escaped(low) + (f"-{_escaped(high)}" if high > low else "") for low, high in ranges]
+        return _escape(ranges[0][0])
+    pieces = [_escape(low) + (f"-{_escape(high)}" if high > low else "") for low, high in ranges]
     return f"[{''.join(pieces)}]" if pieces else r"[^\s\S]"
 
 
-def _spelled_set(ranges: tuple[tuple[int, int], ...]) -> str:
-    """Characters of a JSON string, raw or escaped with a backslash."""
-    ways = [_set(raw)] if (raw := intersect(ranges, _RAW)) else []
-    ways += [rf"\\{letter}" for code, letter in _SHORT.items() if any(low <= code <= high for low, high in ranges)]
-    if not ways:
+def _string_set(ranges: tuple[tuple[int, int], ...]) -> str:
+    """The expression of these characters inside a JSON string, raw or escaped with a backslash."""
+    options = [_set(raw)] if (raw := intersect(ranges, _RAW)) else []
+    options += [rf"\\{letter}" for code, letter in _SHORT.items() if any(low <= code <= high for low, high in ranges)]
+    if not options:
         return r"[^\s\S]"
-    return ways[0] if len(ways) == 1 else f"({'|'.join(ways)})"
+    return options[0] if len(options) == 1 else f"({'|'.join(options)})"

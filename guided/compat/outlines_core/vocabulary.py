@@ -19,22 +19,22 @@ class Vocabulary:
 
     Args:
         eos_token_id: the end token, which is not in the table.
-        map: token, all as str or all as bytes -> its ids.
+        map: a dict from tokens (str or bytes) to lists of ids.
 
     Raises:
-        TypeError: `map` is not such a table. ValueError: the end token is in it.
+        TypeError: `map` is not such a dict. ValueError: it contains the end token.
     """
 
     __hash__ = None  # type: ignore[assignment]  # it is mutable
 
     def __init__(self, eos_token_id: int, map: Mapping[Any, Sequence[int]]) -> None:
         self._end, self._ids = eos_token_id, dict[bytes, list[int]]()
-        wanted = "Expected a dict with keys of type str or bytes and values of type list[int]"
+        expected = "Expected a dict with keys of type str or bytes and values of type list[int]"
         if not isinstance(map, dict):
-            raise TypeError(f"{wanted}, got {type(map).__name__}")
+            raise TypeError(f"{expected}, got {type(map).__name__}")
         for token, ids in map.items():
             if not isinstance(token, str | bytes) or not isinstance(ids, list | tuple) or not _are_ids(ids):
-                raise TypeError(f"Dict keys or/and values of the wrong types. {wanted}")
+                raise TypeError(f"Dict keys or/and values of the wrong types. {expected}")
             for number in ids:
                 self.insert(token, number)
 
@@ -43,10 +43,10 @@ class Vocabulary:
         """The vocabulary of a model on the Hugging Face Hub, or in a folder.
 
         Raises:
-            ValueError: the name is invalid, there is no such model, or its tokens have no fixed bytes.
+            ValueError: the name is invalid, there is no such model, or its tokens do not have fixed bytes.
         """
         check_path("model", model, "the name of a model on the hub, or the path of a folder")
-        folder = model if Path(model).is_dir() else _downloaded(model, revision, token)
+        folder = model if Path(model).is_dir() else _download(model, revision, token)
         try:
             read = vocabularies.Vocabulary.from_huggingface(folder)
         except VocabularyError as error:
@@ -55,7 +55,7 @@ class Vocabulary:
 
     @staticmethod
     def from_guided(vocabulary: vocabularies.Vocabulary) -> Vocabulary:
-        """The tokens of a `guided.Vocabulary` that have text, and its first end token."""
+        """The tokens of a `guided.Vocabulary` that have text, and the end token with the lowest id."""
         out = Vocabulary(min(vocabulary.eos_token_ids), {})
         for number, data in enumerate(vocabulary.tokens):
             if data:
@@ -63,18 +63,18 @@ class Vocabulary:
         return out
 
     def insert(self, token: str | bytes, token_id: int) -> None:
-        """Add an id to a token. ValueError: it is the end token."""
+        """Add an id to a token. ValueError: the id is the end token."""
         if token_id == self._end:
             raise ValueError("EOS token should not be inserted into Vocabulary")
-        self._ids.setdefault(_data(token), []).append(token_id)
+        self._ids.setdefault(_token_bytes(token), []).append(token_id)
 
     def remove(self, token: str | bytes) -> None:
         """Remove a token, if it exists."""
-        self._ids.pop(_data(token), None)
+        self._ids.pop(_token_bytes(token), None)
 
     def get(self, token: str | bytes) -> list[int] | None:
-        """The ids of a token; None: it has none."""
-        ids = self._ids.get(_data(token))
+        """The ids of a token; None if the token is not in the table."""
+        ids = self._ids.get(_token_bytes(token))
         return None if ids is None else list(ids)
 
     def get_eos_token_id(self) -> int:
@@ -82,7 +82,7 @@ class Vocabulary:
         return self._end
 
     def guided(self) -> vocabularies.Vocabulary:
-        """The same as a `guided.Vocabulary`. ValueError: an id has two texts."""
+        """The equivalent `guided.Vocabulary`. ValueError: an id has two texts."""
         size = max([self._end, *(number for ids in self._ids.values() for number in ids)]) + 1
         tokens: list[bytes | None] = [None] * size
         for data, ids in self._ids.items():
@@ -121,24 +121,26 @@ class Vocabulary:
             raise ValueError(f"Deserialization of Vocabulary failed: {error}") from None
 
 
-def _downloaded(model: str, revision: str | None, token: str | None) -> str:
+def _download(model: str, revision: str | None, token: str | None) -> str:
     """The folder with the tokenizer of a model on the Hub."""
     try:
         from huggingface_hub import snapshot_download
     except ImportError:
-        raise ImportError("names on the hub need huggingface_hub: pip install 'guided-decoding[hub]'") from None
+        raise ImportError(
+            "reading a model from the hub needs huggingface_hub: pip install 'guided-decoding[hub]'"
+        ) from None
     files = ["tokenizer.json", "tokenizer_config.json", "generation_config.json"]
     try:
         return str(snapshot_download(model, revision=revision, token=token, allow_patterns=files))
-    except Exception as error:  # from the Hub, its client, or the network: each has its own classes
-        raise ValueError(f"{model} cannot be fetched: {str(error)[:300]}") from error
+    except Exception as error:  # the Hub, its client and the network raise different classes
+        raise ValueError(f"{model} cannot be downloaded: {str(error)[:300]}") from error
 
 
 def _are_ids(ids: Sequence[object]) -> bool:
     return all(isinstance(number, int) and not isinstance(number, bool) and number >= 0 for number in ids)
 
 
-def _data(token: object) -> bytes:
+def _token_bytes(token: object) -> bytes:
     if not isinstance(token, str | bytes):
         raise TypeError(f"Expected a token of type str or bytes, got {type(token).__name__!r}")
     return token.encode() if isinstance(token, str) else token

@@ -1,4 +1,4 @@
-"""xgrammar's interface over guided: the names, parameters and defaults of xgrammar 0.2.8.
+"""xgrammar's interface on top of guided: the names, parameters and defaults of xgrammar 0.2.8.
 
     import guided.compat.xgrammar as xgr      # instead of: import xgrammar as xgr
 
@@ -7,12 +7,12 @@
     matcher = xgr.GrammarMatcher(grammar)
     bitmask = xgr.allocate_token_bitmask(1, info.vocab_size)
 
-guided compiles and matches: it enforces what a specification says, and refuses what it cannot enforce with a
-RuntimeError. docs/migration.md lists the differences from xgrammar, and what is left out.
+guided does the compiling and matching. It raises a RuntimeError for every part of a specification that it cannot
+enforce. docs/migration.md lists the differences from xgrammar and the functions that are missing.
 
-How: a `Grammar` keeps the specification itself (`recipe.py`) and its IR. A `CompiledGrammar` keeps guided's, and
-compiles another one for other stop tokens. A `GrammarMatcher` wraps guided's. torch is imported when a tensor is
-requested, pydantic with the models of structural tags, transformers with `contrib.hf`.
+How: a `Grammar` keeps its specification (`recipe.py`) and its IR. A `CompiledGrammar` keeps guided's compiled grammars,
+one for each set of stop tokens. A `GrammarMatcher` wraps guided's. torch is imported when a tensor is requested,
+pydantic with the models of structural tags, and transformers with `contrib.hf`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from guided.compat.xgrammar.exception import (
 )
 from guided.compat.xgrammar.grammar import Grammar
 from guided.compat.xgrammar.grammar_matcher import GrammarMatcher
-from guided.compat.xgrammar.packages import imported
+from guided.compat.xgrammar.packages import import_optional
 from guided.compat.xgrammar.tokenizer_info import TokenizerInfo, VocabType
 
 if TYPE_CHECKING:
@@ -106,15 +106,15 @@ _LAZY: Final = {
     "hf": "contrib",
     "bitmask_dtype": "matcher",
 }  # fmt: skip
-"""The modules of names that need torch, pydantic or transformers; they are imported on first access."""
+"""Names that need torch, pydantic or transformers, and their modules, which are imported on first access."""
 
 
 def __getattr__(name: str) -> Any:
     """The names of `_LAZY` and the modules of `_MODULES`."""
     if name in _MODULES:
-        return imported(f"{_HERE}.{name}")
+        return import_optional(f"{_HERE}.{name}")
     if name in _LAZY:
-        return getattr(imported(f"{_HERE}.{_LAZY[name]}"), name)
+        return getattr(import_optional(f"{_HERE}.{_LAZY[name]}"), name)
     raise AttributeError(f"module {_HERE!r} has no attribute {name!r}")
 
 

@@ -1,4 +1,4 @@
-"""The caller's tensors as arrays that share their memory."""
+"""Views of the caller's tensors as numpy arrays, which share their memory."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["as_array", "as_rows", "without_hidden"]
+__all__ = ["as_array", "as_rows", "copy_visible_bits"]
 
 
 def as_array(tensor: Any, dtype: type, name: str) -> np.ndarray[Any, Any]:
-    """A one-dimensional tensor as an array. RuntimeError: its dtype or shape is wrong, or it is not on the CPU."""
+    """A one-dimensional tensor as an array. RuntimeError: the dtype or shape is wrong, or it is not on the CPU."""
     array = _shared(tensor, name)
     if array.dtype != dtype or array.ndim != 1:
         raise RuntimeError(f"The {name} tensor must be a 1D {np.dtype(dtype)} tensor, not {array.dtype} {array.shape}")
@@ -21,7 +21,7 @@ def as_rows(bitmask: Any, size: int, *, dimensions: tuple[int, ...] = (1, 2)) ->
     """A bitmask as int32 (batch, words).
 
     Raises:
-        RuntimeError: it is not int32, not on the CPU, not contiguous, or its width does not fit the vocabulary.
+        RuntimeError: it is not int32, not on the CPU or not contiguous, or its width does not match the vocabulary.
     """
     rows = _shared(bitmask, "token_bitmask")
     if rows.dtype != np.int32 or rows.ndim not in dimensions or not rows.flags.c_contiguous:
@@ -33,8 +33,8 @@ def as_rows(bitmask: Any, size: int, *, dimensions: tuple[int, ...] = (1, 2)) ->
     return rows
 
 
-def without_hidden(filled: np.ndarray[Any, Any], row: np.ndarray[Any, Any], size: int) -> None:
-    """Write the bits of the first `size` ids into a row."""
+def copy_visible_bits(filled: np.ndarray[Any, Any], row: np.ndarray[Any, Any], size: int) -> None:
+    """Copy the bits of the first `size` ids into a row, without those of hidden ids (`tokenizer_info.py`)."""
     row[:] = filled[: len(row)]
     if size % 32:
         row[-1] &= np.int32((1 << size % 32) - 1)
@@ -43,10 +43,10 @@ def without_hidden(filled: np.ndarray[Any, Any], row: np.ndarray[Any, Any], size
 def _shared(tensor: Any, name: str) -> np.ndarray[Any, Any]:
     if isinstance(tensor, np.ndarray):
         return tensor
-    try:  # numpy treats DLPack memory as read-only, so try torch's own method first
+    try:  # numpy treats DLPack memory as read-only, so torch's method comes first
         array = tensor.numpy() if hasattr(tensor, "numpy") else np.from_dlpack(tensor)
     except (AttributeError, TypeError, BufferError, RuntimeError, ValueError) as error:
-        raise RuntimeError(f"The {name} tensor must be on CPU, and share its memory: {error}") from None
+        raise RuntimeError(f"The {name} tensor must be on the CPU and share its memory: {error}") from None
     if not isinstance(array, np.ndarray) or not array.flags.writeable:
         raise RuntimeError(f"The {name} tensor must be writable")
     return array

@@ -1,4 +1,4 @@
-"""The base class of the facade. Each object wraps one object of guided; two are equal if they wrap the same one."""
+"""The base class of this interface's classes. Each object wraps one object of guided."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ __all__ = ["XGRObject"]
 
 
 class XGRObject:
-    """A thin wrapper of an object of guided, its `_handle`. Two are equal if they wrap the same one, as in xgrammar."""
+    """A thin wrapper around an object of guided, its `_handle`. Two are equal if they wrap the same object, as in
+    xgrammar."""
 
     __hash__ = None  # type: ignore[assignment]
 
     @classmethod
     def _create_from_handle(cls, handle: Any) -> Self:
-        """An object of this class around `handle`, created without `__init__`."""
+        """An object of this class that wraps `handle`, created without `__init__`."""
         instance = cls.__new__(cls)
         instance._init_handle(handle)
         return instance

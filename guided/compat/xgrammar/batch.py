@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from guided.compat.xgrammar.arrays import as_array, as_rows, without_hidden
+from guided.compat.xgrammar.arrays import as_array, as_rows, copy_visible_bits
 from guided.compat.xgrammar.base import XGRObject
 from guided.compat.xgrammar.grammar_matcher import GrammarMatcher
 from guided.matching import fill_batch
@@ -22,7 +22,7 @@ class BatchGrammarMatcher(XGRObject):
     """Fills the rows of many matchers on several OS threads, without the GIL.
 
     Args:
-        max_threads: the number of threads; "auto": half the number of cores.
+        max_threads: the number of threads; "auto" means half the number of cores.
 
     Raises:
         RuntimeError: `max_threads` is neither "auto" nor at least 1.
@@ -45,11 +45,11 @@ class BatchGrammarMatcher(XGRObject):
         indices: list[int] | None = None,
         debug_print: bool = False,
     ) -> None:
-        """Fill a row for each matcher, see `GrammarMatcher.fill_next_token_bitmask`.
+        """Fill one row for each matcher, see `GrammarMatcher.fill_next_token_bitmask`.
 
         Args:
-            bitmask: int32 (batch, words), on the CPU. Other rows are not changed.
-            indices: the row of each matcher; None: 0, 1, 2, ...
+            bitmask: int32 (batch, words), on the CPU. The other rows are not changed.
+            indices: the row of each matcher; None means 0, 1, 2, ...
 
         Raises:
             RuntimeError: the bitmask has a wrong type or shape or lacks a row, the numbers of matchers and indices
@@ -61,34 +61,35 @@ class BatchGrammarMatcher(XGRObject):
             )
         if not matchers:
             return
-        at = list(range(len(matchers))) if indices is None else [int(row) for row in indices]
+        row_numbers = list(range(len(matchers))) if indices is None else [int(row) for row in indices]
         rows = as_rows(bitmask, matchers[0]._size, dimensions=(2,))
-        for number, (matcher, row) in enumerate(zip(matchers, at, strict=True)):
+        for number, (matcher, row) in enumerate(zip(matchers, row_numbers, strict=True)):
             if not 0 <= row < len(rows):
                 raise RuntimeError(f"The index {row} is out of range [0, {len(rows)}) for batch_id {number}.")
-            matcher._check_not_over("find the next token mask")
-        self._fill(matchers, rows, at)
+            matcher._check_running("find the next token mask")
+        self._fill(matchers, rows, row_numbers)
         if debug_print:
             print(f"batch_fill_next_token_bitmask: {len(matchers)} rows")
 
-    def _fill(self, matchers: list[GrammarMatcher], rows: np.ndarray[Any, Any], at: list[int]) -> None:
+    def _fill(self, matchers: list[GrammarMatcher], rows: np.ndarray[Any, Any], row_numbers: list[int]) -> None:
         size = matchers[0]._size
         vocabularies = {id(matcher._matcher.grammar.vocabulary) for matcher in matchers}
-        if len(vocabularies) > 1 or len(set(map(id, matchers))) < len(matchers) or len(set(at)) < len(at):
-            for matcher, row in zip(matchers, at, strict=True):
+        has_duplicates = len(set(map(id, matchers))) < len(matchers) or len(set(row_numbers)) < len(row_numbers)
+        if len(vocabularies) > 1 or has_duplicates:
+            for matcher, row in zip(matchers, row_numbers, strict=True):
                 if matcher._size != size:
-                    raise RuntimeError("the matchers of a batch must have vocabularies of one size")
+                    raise RuntimeError("the vocabularies of all matchers in a batch must have the same size")
                 matcher._fill(rows, row)
             return
         inner = [matcher._matcher for matcher in matchers]
         if matchers[0]._row is None:
-            rows[at] = -1
-            fill_batch(inner, rows, at, threads=self._threads)
+            rows[row_numbers] = -1
+            fill_batch(inner, rows, row_numbers, threads=self._threads)
             return
-        wide = np.full((len(inner), matchers[0]._row.shape[1]), -1, np.int32)
-        fill_batch(inner, wide, threads=self._threads)
-        for number, row in enumerate(at):
-            without_hidden(wide[number], rows[row], size)
+        masks = np.full((len(inner), matchers[0]._row.shape[1]), -1, np.int32)
+        fill_batch(inner, masks, threads=self._threads)
+        for number, row in enumerate(row_numbers):
+            copy_visible_bits(masks[number], rows[row], size)
 
     @staticmethod
     def batch_fill_temperature(
@@ -102,20 +103,20 @@ class BatchGrammarMatcher(XGRObject):
             RuntimeError: the tensor has a wrong type or shape or is too short, or the numbers of matchers and indices
                 differ.
         """
-        heat = as_array(temperatures, np.float32, "temperatures")
+        values = as_array(temperatures, np.float32, "temperatures")
         if indices is not None and len(indices) != len(matchers):
             raise RuntimeError("The indices size must match the number of matchers")
-        at = range(len(matchers)) if indices is None else indices
-        for matcher, place in zip(matchers, at, strict=True):
-            if not 0 <= place < len(heat):
-                raise RuntimeError(f"The index {place} is out of bounds for the temperatures tensor")
+        row_numbers = range(len(matchers)) if indices is None else indices
+        for matcher, index in zip(matchers, row_numbers, strict=True):
+            if not 0 <= index < len(values):
+                raise RuntimeError(f"The index {index} is out of bounds for the temperatures tensor")
             found = matcher.temperature
-            heat[place] = -1.0 if found is None else found
+            values[index] = -1.0 if found is None else found
 
     @staticmethod
     def batch_accept_token(matchers: list[GrammarMatcher], tokens: list[int], debug_print: bool = False) -> list[bool]:
         """Whether each matcher accepted its token. RuntimeError: the numbers of matchers and tokens differ."""
-        _check_same(matchers, tokens, "token_ids")
+        _check_lengths(matchers, tokens, "token_ids")
         return [
             matcher.accept_token(int(token), debug_print=debug_print)
             for matcher, token in zip(matchers, tokens, strict=True)
@@ -126,7 +127,7 @@ class BatchGrammarMatcher(XGRObject):
         matchers: list[GrammarMatcher], strings: list[str | bytes], debug_print: bool = False
     ) -> list[bool]:
         """Whether each matcher accepted its text. RuntimeError: the numbers of matchers and texts differ."""
-        _check_same(matchers, strings, "input_strs")
+        _check_lengths(matchers, strings, "input_strs")
         return [
             matcher.accept_string(text, debug_print=debug_print)
             for matcher, text in zip(matchers, strings, strict=True)
@@ -134,13 +135,16 @@ class BatchGrammarMatcher(XGRObject):
 
     @staticmethod
     def batch_rollback(matchers: list[GrammarMatcher], num_tokens: list[int] | int = 1) -> None:
-        """Take back the same number of steps for all matchers, or one for each. RuntimeError: the lengths differ."""
+        """Take back the same number of steps for all matchers, or a different one for each.
+
+        RuntimeError: the numbers of matchers and counts differ.
+        """
         counts = [num_tokens] * len(matchers) if isinstance(num_tokens, int) else num_tokens
-        _check_same(matchers, counts, "num_tokens")
+        _check_lengths(matchers, counts, "num_tokens")
         for matcher, count in zip(matchers, counts, strict=True):
             matcher.rollback(count)
 
 
-def _check_same(matchers: list[GrammarMatcher], others: list[Any], name: str) -> None:
-    if len(matchers) != len(others):
-        raise RuntimeError(f"The size of matchers ({len(matchers)}) and {name} ({len(others)}) should be the same.")
+def _check_lengths(matchers: list[GrammarMatcher], values: list[Any], name: str) -> None:
+    if len(matchers) != len(values):
+        raise RuntimeError(f"The size of matchers ({len(matchers)}) and {name} ({len(values)}) should be the same.")

@@ -1,6 +1,6 @@
 """Bitmasks as torch tensors, as in xgrammar: int32 (batch, ceil(vocab_size / 32)), 1 means allowed.
 
-The layout is guided's own, so tensors on the CPU are filled and read in place. torch is imported when a tensor is
+guided uses the same layout, so tensors on the CPU are filled and read in place. torch is imported when a tensor is
 requested.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Final, Literal, cast
 
-from guided.compat.xgrammar.packages import imported
+from guided.compat.xgrammar.packages import import_optional
 from guided.logits import apply_token_bitmask_inplace as apply
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def get_bitmask_shape(batch_size: int, vocab_size: int) -> tuple[int, int]:
 
 def allocate_token_bitmask(batch_size: int, vocab_size: int) -> torch.Tensor:
     """An int32 tensor on the CPU, (batch_size, ceil(vocab_size / 32)), that allows everything."""
-    library = imported("torch")
+    library = import_optional("torch")
     return cast("torch.Tensor", library.full(get_bitmask_shape(batch_size, vocab_size), -1, dtype=library.int32))
 
 
@@ -44,17 +44,17 @@ def apply_token_bitmask_inplace(
     indices: list[int] | None = None,
     backend: Literal["auto", "cpu", "cuda", "triton", "torch_compile", "torch_native"] = "auto",
 ) -> None:
-    """Set the logits of all tokens that the bitmask does not allow to -inf, in place.
+    """Set the logits of all forbidden tokens to -inf, in place.
 
     Args:
         logits: (vocab,) or (batch, vocab), floating point.
         bitmask: int32, (words,) or (batch, words), on the same device.
-        vocab_size: how many logits of a row are masked; None: as many as both have.
-        indices: the rows to mask, with the same number in both; None: all rows.
-        backend: one of xgrammar's; it has no effect, since the device decides.
+        vocab_size: the number of logits in a row to mask; None means as many as both tensors cover.
+        indices: the rows to mask, which have the same numbers in both tensors; None means all rows.
+        backend: the name of a backend of xgrammar; it has no effect, since the device decides.
 
     Raises:
-        ValueError: the devices differ, the backend is unknown, or the shapes do not fit. TypeError: a wrong dtype.
+        ValueError: the devices differ, the backend is unknown, or the shapes do not fit. TypeError: a dtype is wrong.
         IndexError: a row does not exist.
 
     Warns:
@@ -75,8 +75,8 @@ def apply_token_bitmask_inplace(
             "unmasked. Allocate the bitmask with the full vocab size, or pass vocab_size explicitly.",
             stacklevel=2,
         )
-    most = min(width, covered) if vocab_size is None else vocab_size
-    if most > min(width, covered):
-        raise ValueError(f"vocab_size is {most}, but there are {width} logits and {covered} bits of the bitmask")
+    size = min(width, covered) if vocab_size is None else vocab_size
+    if size > min(width, covered):
+        raise ValueError(f"vocab_size is {size}, but there are {width} logits and {covered} bits of the bitmask")
     rows = None if indices is None else [int(row) for row in indices]
-    apply(logits[..., :most], bitmask[..., : (most + 31) // 32], rows)
+    apply(logits[..., :size], bitmask[..., : (size + 31) // 32], rows)

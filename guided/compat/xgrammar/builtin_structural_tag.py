@@ -1,7 +1,7 @@
-"""Structural tags for the tool-call formats of model families, from tools as in OpenAI's API.
+"""Structural tags for the tool-call formats of model families. In: tools as in OpenAI's API. Out: a structural tag.
 
-The formats are guided's tool styles (`guided.tool_style`), which have xgrammar's names. A function without
-`parameters`, or with `strict=False`, accepts any arguments, as in xgrammar.
+The formats are guided's tool styles (`guided.tool_style`), which have the same names as in xgrammar. As in xgrammar, a
+function without `parameters`, or with `strict=False`, accepts any arguments.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ _TOOL: Final[TypeAdapter[Any]] = TypeAdapter(ToolParam)
 _CHOICE: Final[TypeAdapter[Any]] = TypeAdapter(ToolChoiceOptionParam)
 _builders: dict[str, Builder] = {}
 _HOSTED: Final = "hosted-tool-"
-"""The prefix of temporary names under which hosted tools become functions of a style."""
+"""The prefix of the temporary names under which a style treats hosted tools as functions."""
 _HOSTED_BEGINS: Final = {
     "harmony": [
         "<|channel|>commentary to={name} code<|message|>",
         " to={name}<|channel|>commentary code<|message|>",
     ],
 }
-"""The beginnings of a call of a hosted tool."""
+"""The texts with which a call of a hosted tool can begin."""
 
 
 def get_model_structural_tag(
@@ -67,16 +67,16 @@ def get_model_structural_tag(
     Args:
         model: a name of `guided.TOOL_STYLES`, or a registered name.
         tools, tool_choice: see `normalize_tool_choice`.
-        reasoning: whether the answer begins with reasoning: "enabled" or True: yes; "auto": it may; "disabled" or
-            False: no.
-        force_reasoning: deprecated, without effect, as in xgrammar.
-        any_order: arguments may come in any order.
-        exclude_special_tokens: free text does not contain the markers of the format.
-        max_whitespace_cnt: the most white-space characters in one gap of the arguments.
+        reasoning: whether the answer begins with reasoning: it does with "enabled" or True, it may with "auto", and it
+            does not with "disabled" or False.
+        force_reasoning: deprecated and without effect, as in xgrammar.
+        any_order: whether arguments may come in any order.
+        exclude_special_tokens: whether free text must not contain the markers of the format.
+        max_whitespace_cnt: the maximum number of white-space characters in a row in the arguments.
         parallel_tool_calls: whether there may be several calls.
 
     Raises:
-        ValueError: the model is unknown, or the tools, the choice or the mode of reasoning are invalid.
+        ValueError: the model is unknown, or the tools, the choice or the reasoning mode are invalid.
     """
     builder = _builders.get(model)
     if builder is None:
@@ -109,11 +109,11 @@ def normalize_tool_choice(
     """The functions and the hosted tools that a choice allows, and whether one of them must be called.
 
     Args:
-        tools: OpenAI's tools, `{"type": "function", "function": {...}}`, and hosted ones, `{"type": ..., "name": ...}`.
+        tools: OpenAI's tools `{"type": "function", "function": {...}}`, and hosted ones `{"type": ..., "name": ...}`.
         tool_choice: "auto" (also None), "none", "required", a named tool, or allowed tools.
 
     Raises:
-        ValueError: a tool or the choice is malformed, a tool is missing, or no tool is left although one is required.
+        ValueError: a tool or the choice is malformed, a chosen tool is missing, or a tool is required but none is left.
     """
     if tools is None:
         tools = []
@@ -127,7 +127,7 @@ def normalize_tool_choice(
     choice: Any = "auto" if tool_choice is None else _CHOICE.validate_python(tool_choice)
     mode: SimplifiedToolChoice = "forced"
     if isinstance(choice, AllowedToolChoiceParam):
-        functions, builtin = _allowed(functions, builtin, choice)
+        functions, builtin = _filter_allowed(functions, builtin, choice)
         mode = choice.allowed_tools.mode
     elif isinstance(choice, NamedToolChoiceParam):
         name = choice.function.name
@@ -149,7 +149,7 @@ def normalize_tool_choice(
     return functions, builtin, mode
 
 
-def _allowed(
+def _filter_allowed(
     functions: list[FunctionToolParam], builtin: list[BuiltinToolParam], choice: AllowedToolChoiceParam
 ) -> tuple[list[FunctionToolParam], list[BuiltinToolParam]]:
     names, types = set[str](), set[str]()
@@ -171,7 +171,7 @@ def _allowed(
 
 
 def register_model_structural_tag(name: str) -> Callable[[_BuilderT], _BuilderT]:
-    """Decorates a function that creates the structural tag of the model `name`, with the arguments of `_of_style`."""
+    """Register the decorated function, which takes the arguments of `_build_for_style`, as the builder for `name`."""
 
     def decorate(function: _BuilderT) -> _BuilderT:
         _builders[name] = function
@@ -180,7 +180,7 @@ def register_model_structural_tag(name: str) -> Callable[[_BuilderT], _BuilderT]
     return decorate
 
 
-def _of_style(
+def _build_for_style(
     style: str,
     tools: list[FunctionToolParam] | None = None,
     builtin_tools: list[BuiltinToolParam] | None = None,
@@ -192,7 +192,7 @@ def _of_style(
     parallel_tool_calls: bool = True,
     **kwargs: Any,
 ) -> StructuralTag:
-    """The structural tag of one of guided's styles, from the result of `normalize_tool_choice`."""
+    """The structural tag of one of guided's styles, for the result of `normalize_tool_choice`."""
     functions = [
         {"type": "function", "function": {"name": one.function.name, "parameters": _parameters(one.function)}}
         for one in tools or []
@@ -200,10 +200,10 @@ def _of_style(
     hosted = {f"{_HOSTED}{number}": one for number, one in enumerate(builtin_tools or [])}
     if hosted and style not in _HOSTED_BEGINS:
         if not functions and tool_choice != "auto":
-            raise ValueError(f"the format {style} has no way to call hosted tools: describe them as functions")
+            raise ValueError(f"the format {style} cannot call hosted tools: describe them as functions")
         warnings.warn(
-            f"the format {style} has no way to call hosted tools, so {', '.join(one.type for one in hosted.values())} "
-            "cannot be called: describe them as functions", stacklevel=3,
+            f"the format {style} cannot call hosted tools, so {', '.join(one.type for one in hosted.values())} are "
+            "left out: describe them as functions", stacklevel=3,
         )  # fmt: skip
         hosted = {}
     functions += [
@@ -220,7 +220,7 @@ def _of_style(
         )
     except GuidedError as error:
         raise ValueError(str(error)) from error
-    for form in _forms(document["format"]):
+    for form in _nested_formats(document["format"]):
         if hosted and "tags" in form:
             form["tags"] = [tag for one in form["tags"] for tag in _as_hosted(one, style, hosted)]
         if form["type"] == "json_schema":
@@ -241,15 +241,15 @@ def get_minimax_m3_structural_tag(
     parallel_tool_calls: bool = True,
     **kwargs: Any,
 ) -> StructuralTag:
-    """The structural tag of MiniMax M3, whose answers may begin with reasoning by default."""
-    return _of_style(
+    """The structural tag of MiniMax M3. By default, its answers may begin with reasoning."""
+    return _build_for_style(
         "minimax_m3", tools, builtin_tools, tool_choice, reasoning, any_order, exclude_special_tokens,
         max_whitespace_cnt, parallel_tool_calls, **kwargs,
     )  # fmt: skip
 
 
 def _as_hosted(tag: dict[str, Any], style: str, hosted: dict[str, BuiltinToolParam]) -> list[dict[str, Any]]:
-    """The tag of a function, unchanged. A hosted tool's own tags replace its first tag; its other tags are dropped."""
+    """A function's tag, unchanged. A hosted tool's first tag becomes its own tags, and its other tags are dropped."""
     begin = tag["begin"] if isinstance(tag["begin"], str) else ""
     for name, one in hosted.items():
         first = f"functions.{name}"
@@ -266,24 +266,24 @@ def _parameters(function: FunctionDefinition | BuiltinToolParam) -> dict[str, An
     return True if function.parameters is None else function.parameters
 
 
-def _forms(form: Any) -> Iterator[dict[str, Any]]:
+def _nested_formats(form: Any) -> Iterator[dict[str, Any]]:
     """A format and all formats inside it."""
     if isinstance(form, list):
         for one in form:
-            yield from _forms(one)
+            yield from _nested_formats(one)
     elif isinstance(form, dict) and "type" in form:
         yield form
         for name in ("content", "elements", "tags"):
-            yield from _forms(form.get(name))
+            yield from _nested_formats(form.get(name))
 
 
 for _style in TOOL_STYLES:
-    _builders[_style] = partial(_of_style, _style)
+    _builders[_style] = partial(_build_for_style, _style)
 
 
 def __getattr__(name: str) -> Any:
     """`get_NAME_structural_tag` for each style, as in xgrammar."""
     style = name.removeprefix("get_").removesuffix("_structural_tag")
     if name == f"get_{style}_structural_tag" and style in TOOL_STYLES:
-        return partial(_of_style, style)
+        return partial(_build_for_style, style)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

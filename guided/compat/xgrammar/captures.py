@@ -1,7 +1,7 @@
-"""A matcher's captures, as in xgrammar. In: captures of guided, with their places. Out: (name, text).
+"""A matcher's captures, as in xgrammar. In: guided's captures, with their positions. Out: (name, text).
 
-They are sorted by the ends of their rules (after any `suffix`), inner ones first. The text of a `stop` (`lark_text.py`)
-belongs only to its own capture.
+They are sorted by the ends of their rules (after any `suffix`), with inner ones first. The text of a `stop`
+(`lark_text.py`) belongs only to its own capture.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from collections.abc import Sequence
 from guided.compat.xgrammar.lark_text import HIDDEN
 from guided.matching.regions.parse_paths import Capture
 
-__all__ = ["in_order"]
+__all__ = ["order_captures"]
 
 
-def in_order(found: Sequence[Capture], text: bytes) -> list[tuple[str, bytes]]:
-    """The captures of a text. `found`: sorted by their beginnings."""
+def order_captures(found: Sequence[Capture], text: bytes) -> list[tuple[str, bytes]]:
+    """The captures of a text in xgrammar's order. `found` is sorted by their beginnings."""
     hidden = [capture for capture in found if capture.name.startswith(HIDDEN)]
     ordered = [*reversed(found)]
     ordered.sort(key=lambda capture: (capture.closed, -capture.start))
-    named = [(capture.name.removeprefix(HIDDEN), _without(capture, hidden, text)) for capture in ordered]
+    named = [(capture.name.removeprefix(HIDDEN), _text_without(capture, hidden, text)) for capture in ordered]
     return [each for each in named if each[0]]
 
 
-def _without(capture: Capture, hidden: Sequence[Capture], text: bytes) -> bytes:
+def _text_without(capture: Capture, hidden: Sequence[Capture], text: bytes) -> bytes:
     out, at = bytearray(), capture.start
     for one in hidden:
         if one is not capture and at <= one.start and one.end <= capture.end:

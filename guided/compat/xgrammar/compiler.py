@@ -1,4 +1,4 @@
-"""`GrammarCompiler` and `CompiledGrammar`: grammars compiled for the tokens of one model."""
+"""`GrammarCompiler` and `CompiledGrammar`: grammars compiled for the tokens of a model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from guided.compat.xgrammar.grammar import Grammar, named_recipes, schema_text, 
 from guided.compat.xgrammar.named_tokens import with_token_ids
 from guided.compat.xgrammar.recipe import JsonSchema, Lark, Recipe, Regex, StructuralTag, from_text
 from guided.compat.xgrammar.schema_options import SchemaOptions
-from guided.compat.xgrammar.serialized import loaded
+from guided.compat.xgrammar.serialized import load_serialized
 from guided.compat.xgrammar.tokenizer_info import TokenizerInfo
 from guided.errors import VocabularyError, brief
 from guided.matching import CompiledGrammar as Compiled
@@ -23,12 +23,12 @@ from guided.matching.compiled import native_vocabulary
 
 __all__ = ["CompiledGrammar", "GrammarCompiler"]
 
-_BYTES_A_POSITION: Final = 600
-_LEAST_BYTES: Final = 4096
+_BYTES_PER_POSITION: Final = 600
+_MIN_BYTES: Final = 4096
 
 
 class CompiledGrammar(XGRObject):
-    """A grammar compiled for a tokenizer by a GrammarCompiler. It is immutable; matchers and threads can share it."""
+    """A grammar that a GrammarCompiler compiled for a tokenizer. It is immutable; matchers and threads can share it."""
 
     @property
     def grammar(self) -> Grammar:
@@ -42,8 +42,8 @@ class CompiledGrammar(XGRObject):
 
     @property
     def memory_size_bytes(self) -> int:
-        """Its approximate size in memory: its automaton, and the states that matching has created so far."""
-        return self._parts.weight()
+        """The approximate size in memory: the automaton, and the states that matching has created so far."""
+        return self._parts.memory_bytes()
 
     def serialize_json(self) -> str:
         """The grammar and the tokenizer's metadata, as JSON. `deserialize_json` compiles the grammar again."""
@@ -58,14 +58,14 @@ class CompiledGrammar(XGRObject):
         """Read the text of `serialize_json`, for the same tokenizer.
 
         Raises:
-            InvalidJSONError, DeserializeVersionError: see `exception.py`. DeserializeFormatError: it is not a compiled
-                grammar, or it was compiled for another tokenizer.
+            InvalidJSONError, DeserializeVersionError: see `exception.py`. DeserializeFormatError: the text is not a
+                compiled grammar, or the grammar was compiled for another tokenizer.
         """
-        data = loaded(json_str, "CompiledGrammar")
+        data = load_serialized(json_str, "CompiledGrammar")
         metadata = json.loads(tokenizer_info.dump_metadata())
         if not isinstance(data.get("grammar"), str) or not isinstance(data.get("tokenizer_metadata"), dict):
             raise DeserializeFormatError(
-                "this is not a serialized CompiledGrammar, which has a grammar and tokenizer_metadata"
+                "this is not a serialized CompiledGrammar, which would have a grammar and tokenizer_metadata"
             )
         if data["tokenizer_metadata"] != metadata:
             raise DeserializeFormatError(
@@ -80,18 +80,19 @@ class CompiledGrammar(XGRObject):
 
 
 class _Parts:
-    """A compiled grammar: its parts, and one compiled grammar of guided for each set of stop tokens in use."""
+    """The data of a CompiledGrammar: its grammar, its tokenizer, and guided's compiled grammar for each set of stop
+    tokens in use."""
 
     def __init__(self, grammar: Grammar, tokenizer_info: TokenizerInfo) -> None:
         self.grammar, self.tokenizer_info = grammar, tokenizer_info
         self._grammars_by_stops: dict[tuple[int, ...], Compiled] = {}
         self._lock = threading.Lock()
 
-    def compiled(self, stops: tuple[int, ...] | None = None) -> Compiled:
-        """guided's compiled grammar, with these stop tokens instead of the tokenizer's.
+    def compiled_for(self, stops: tuple[int, ...] | None = None) -> Compiled:
+        """guided's compiled grammar for these stop tokens; None means the tokenizer's.
 
         Raises:
-            RuntimeError: nothing can be written, the grammar names a token that the tokenizer lacks, or a limit is
+            RuntimeError: the grammar allows no output, it names a token that the tokenizer lacks, or a limit is
                 exceeded.
         """
         tokens = self.tokenizer_info._tokens
@@ -113,10 +114,10 @@ class _Parts:
                         self._grammars_by_stops[ends] = compiler.compile_grammar(with_token_ids(ir, tokens.ids_of))
             return self._grammars_by_stops[ends]
 
-    def weight(self) -> int:
+    def memory_bytes(self) -> int:
         """The approximate size in bytes."""
         natives = [grammar.native for grammar in self._grammars_by_stops.values()]
-        return sum(_LEAST_BYTES + _BYTES_A_POSITION * one.positions + one.memory_bytes for one in natives)
+        return sum(_MIN_BYTES + _BYTES_PER_POSITION * one.positions + one.memory_bytes for one in natives)
 
 
 class GrammarCompiler(XGRObject):
@@ -124,10 +125,11 @@ class GrammarCompiler(XGRObject):
 
     Args:
         tokenizer_info: the tokenizer.
-        max_threads: at least 1. It has no effect: a compilation runs on the thread that calls it, and several threads
-            may compile at once.
+        max_threads: at least 1. It has no effect: a grammar is compiled on the calling thread, and several threads may
+            compile at once.
         cache_enabled: whether compiled grammars are cached.
-        cache_limit_bytes: the size of the cache in memory; the least recently used grammars are dropped. -1: no limit.
+        cache_limit_bytes: the maximum size of the cache in memory, beyond which the least recently used grammars are
+            dropped; -1 means no limit.
 
     Raises:
         ValueError: `tokenizer_info` is not a TokenizerInfo. RuntimeError: `max_threads` or `cache_limit_bytes` is out
@@ -148,7 +150,7 @@ class GrammarCompiler(XGRObject):
             raise RuntimeError(f"max_threads must be at least 1, not {max_threads!r}")
         if not isinstance(cache_limit_bytes, int) or cache_limit_bytes < -1:
             raise RuntimeError(f"cache_limit_bytes must be -1 or at least 0, not {cache_limit_bytes!r}")
-        self._tokenizer_info, self._keeps, self._most = tokenizer_info, cache_enabled, cache_limit_bytes
+        self._tokenizer_info, self._cache_enabled, self._cache_limit = tokenizer_info, cache_enabled, cache_limit_bytes
         self._cached_grammars: OrderedDict[Recipe, CompiledGrammar] = OrderedDict()
         self._lock = threading.Lock()
         self._init_handle(self._cached_grammars)
@@ -170,7 +172,7 @@ class GrammarCompiler(XGRObject):
         return self._compile_recipe(JsonSchema(schema_text(schema), options))
 
     def compile_builtin_json_grammar(self) -> CompiledGrammar:
-        """Compile the grammar of any JSON."""
+        """Compile the grammar of `Grammar.builtin_json_grammar`."""
         return self._compile_recipe(Grammar.builtin_json_grammar()._recipe)
 
     def compile_regex(self, regex: str) -> CompiledGrammar:
@@ -188,7 +190,7 @@ class GrammarCompiler(XGRObject):
         return self._compile_recipe(StructuralTag(tag_text(args, kwargs)))
 
     def compile_grammar(self, grammar: str | Grammar, *, root_rule_name: str = "root") -> CompiledGrammar:
-        """Compile a Grammar, or a text in EBNF with the start rule `root_rule_name`. ValueError: it is neither."""
+        """Compile a Grammar, or an EBNF text with the start rule `root_rule_name`. ValueError: it is neither."""
         if isinstance(grammar, str):
             return self._compile_recipe(from_text(grammar, root_rule_name))
         if isinstance(grammar, Grammar):
@@ -207,8 +209,8 @@ class GrammarCompiler(XGRObject):
 
     @property
     def cache_limit_bytes(self) -> int:
-        """The limit of the cache; -1: no limit."""
-        return self._most
+        """The maximum size of the cache; -1 means no limit."""
+        return self._cache_limit
 
     def _compile_recipe(self, recipe: Recipe, grammar: Grammar | None = None) -> CompiledGrammar:
         with self._lock:
@@ -216,20 +218,20 @@ class GrammarCompiler(XGRObject):
             if found is not None:
                 self._cached_grammars.move_to_end(recipe)
                 return found
-        parts = _Parts(Grammar._of(recipe) if grammar is None else grammar, self._tokenizer_info)
-        parts.compiled()
+        parts = _Parts(Grammar._from_recipe(recipe) if grammar is None else grammar, self._tokenizer_info)
+        parts.compiled_for()
         compiled = CompiledGrammar._create_from_handle(parts)
-        if self._keeps:
-            self._keep(recipe, compiled)
+        if self._cache_enabled:
+            self._cache_grammar(recipe, compiled)
         return compiled
 
-    def _keep(self, recipe: Recipe, compiled: CompiledGrammar) -> None:
+    def _cache_grammar(self, recipe: Recipe, compiled: CompiledGrammar) -> None:
         with self._lock:
             self._cached_grammars[recipe] = compiled
-            if self._most < 0:
+            if self._cache_limit < 0:
                 return
-            weights = {key: one.memory_size_bytes for key, one in self._cached_grammars.items()}
-            total = sum(weights.values())
-            while self._cached_grammars and total > self._most:
+            sizes = {key: one.memory_size_bytes for key, one in self._cached_grammars.items()}
+            total = sum(sizes.values())
+            while self._cached_grammars and total > self._cache_limit:
                 key, _ = self._cached_grammars.popitem(last=False)
-                total -= weights[key]
+                total -= sizes[key]

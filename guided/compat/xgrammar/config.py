@@ -1,7 +1,7 @@
 """xgrammar's process-wide settings.
 
 The recursion depth is stored but has no effect, since guided's matchers do not recurse. `guided.Limits` bounds the cost
-of a compilation.
+of compiling.
 """
 
 from __future__ import annotations
@@ -20,25 +20,27 @@ __all__ = [
 ]
 
 SERIALIZATION_VERSION: Final = "guided-1"
-_DEFAULT: Final = 10_000
-_MOST: Final = 1_000_000
+_DEFAULT_DEPTH: Final = 10_000
+_MAX_DEPTH: Final = 1_000_000
 _lock = threading.Lock()
 _depth: int | None = None
 
 
 def get_max_recursion_depth() -> int:
-    """The depth that was set, otherwise the variable XGRAMMAR_MAX_RECURSION_DEPTH, otherwise 10,000."""
+    """The depth that was set, otherwise the environment variable XGRAMMAR_MAX_RECURSION_DEPTH, otherwise 10,000."""
     with _lock:
         if _depth is not None:
             return _depth
     value = os.environ.get("XGRAMMAR_MAX_RECURSION_DEPTH", "")
-    return int(value) if value.isdecimal() and 0 < int(value) <= _MOST else _DEFAULT
+    return int(value) if value.isdecimal() and 0 < int(value) <= _MAX_DEPTH else _DEFAULT_DEPTH
 
 
 def set_max_recursion_depth(max_recursion_depth: int) -> None:
     """Store a depth. RuntimeError: it is not from 1 to 1,000,000."""
-    if not isinstance(max_recursion_depth, int) or not 0 < max_recursion_depth <= _MOST:
-        raise RuntimeError(f"max_recursion_depth is an integer from 1 to {_MOST}, not {max_recursion_depth!r}")
+    if not isinstance(max_recursion_depth, int) or not 0 < max_recursion_depth <= _MAX_DEPTH:
+        raise RuntimeError(
+            f"max_recursion_depth must be an integer from 1 to {_MAX_DEPTH}, not {max_recursion_depth!r}"
+        )
     global _depth
     with _lock:
         _depth = max_recursion_depth

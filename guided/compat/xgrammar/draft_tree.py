@@ -1,8 +1,8 @@
 """A mask for each node of a tree of draft tokens (speculative decoding).
 
-In: for each node its token, its first child and its next sibling (-1: none). Node 0 is the root, whose token has
-already been accepted. Out: a row of the bitmask for each node: the tokens that may come after it. A node that its
-parent's row does not allow, or that ends the output, has an empty row, and its subtree is not visited.
+In: for each node, its token, its first child and its next sibling (-1 means none). Node 0 is the root, whose token has
+already been accepted. Out: for each node, a row of the bitmask with the tokens that may follow it. If the parent's row
+does not allow a node, or if the node ends the output, its row is empty and its subtree is not visited.
 
 How: depth first, with an explicit stack. The matcher steps down with `accept_token` and back up with `rollback`. Cost:
 one mask and one step for each visited node.
@@ -25,7 +25,7 @@ __all__ = ["traverse"]
 
 
 class TreeMatcher(Protocol):
-    """The part of a `GrammarMatcher` that the walk needs."""
+    """The part of a `GrammarMatcher` that the traversal needs."""
 
     _size: int
 
@@ -34,7 +34,7 @@ class TreeMatcher(Protocol):
         """The temperature of the next token."""
 
     def accept_token(self, token_id: int) -> bool:
-        """Take a token; False: it is refused."""
+        """Accept a token. False if it is not allowed."""
 
     def rollback(self, num_tokens: int = 1) -> None:
         """Take tokens back."""
@@ -61,24 +61,24 @@ def traverse(
         as_array(one, np.int64, name).tolist() for name, one in zip(names, given, strict=True)
     )
     rows = as_rows(token_bitmask, matcher._size, dimensions=(2,))
-    heat = None if temperatures is None else as_array(temperatures, np.float32, "temperatures")
-    _check(children, siblings, tokens, len(rows), None if heat is None else len(heat))
-    if heat is not None:
-        heat[:] = -1.0
-    return _Walk(matcher, children, siblings, tokens, rows, heat, time_threshold).run()
+    filled_temperatures = None if temperatures is None else as_array(temperatures, np.float32, "temperatures")
+    _check(children, siblings, tokens, len(rows), None if filled_temperatures is None else len(filled_temperatures))
+    if filled_temperatures is not None:
+        filled_temperatures[:] = -1.0
+    return _Walk(matcher, children, siblings, tokens, rows, filled_temperatures, time_threshold).run()
 
 
 def _check(
-    children: Sequence[int], siblings: Sequence[int], tokens: Sequence[int], rows: int, heat: int | None
+    children: Sequence[int], siblings: Sequence[int], tokens: Sequence[int], rows: int, temperatures: int | None
 ) -> None:
     count = len(children)
     for name, length in (
         ("retrieve_next_sibling", len(siblings)), ("draft_tokens", len(tokens)), ("token_bitmask", rows),
-        ("temperatures", count if heat is None else heat),
+        ("temperatures", count if temperatures is None else temperatures),
     ):  # fmt: skip
         if length != count:
             raise RuntimeError(
-                f"{name} has {length} nodes and retrieve_next_token {count}: they must be the same length"
+                f"{name} has {length} nodes but retrieve_next_token has {count}: they must have the same length"
             )
     if not count:
         raise RuntimeError("The draft tree must not be empty")
@@ -107,21 +107,21 @@ class _Walk:
         siblings: Sequence[int],
         tokens: Sequence[int],
         rows: np.ndarray[Any, Any],
-        heat: np.ndarray[Any, Any] | None,
-        most: float,
+        filled_temperatures: np.ndarray[Any, Any] | None,
+        seconds: float,
     ) -> None:
         self.matcher, self.children, self.siblings, self.tokens = matcher, children, siblings, tokens
-        self.rows, self.heat = rows, heat
-        self.end = time.monotonic() + most if most > 0 else None
+        self.rows, self.filled_temperatures = rows, filled_temperatures
+        self.end = time.monotonic() + seconds if seconds > 0 else None
 
     def run(self) -> bool:
-        """Whether all nodes were visited. The matcher returns to its state."""
+        """Visit the nodes, and return whether there was time for all. The matcher returns to its initial state."""
         path = [0]  # the nodes from the root to the current one
         if not self._visit(0):
             return True
         at = self.children[0]
         while True:
-            if at == -1:  # up, to the next sibling of the last node
+            if at == -1:  # go up, then to the next sibling of the last node
                 last = path.pop()
                 if not path:
                     return True
@@ -137,7 +137,7 @@ class _Walk:
                 at = self.siblings[at]
 
     def _step(self, at: int, path: list[int]) -> int:
-        """Go down to a node. Returns the next node to visit."""
+        """Go down to a node, and return the next node to visit."""
         if not self.matcher.accept_token(self.tokens[at]):
             self.rows[at] = 0
             return self.siblings[at]
@@ -148,13 +148,13 @@ class _Walk:
         return self.siblings[at]
 
     def _visit(self, node: int) -> bool:
-        """Fill the row of the matcher's current node. False: the output ends here."""
+        """Fill the row of the matcher's current node. False if the output ends here."""
         if self.matcher.is_terminated():
             self.rows[node] = 0
             return False
         self.matcher._fill(self.rows, node)
-        if self.heat is not None and (found := self.matcher.temperature) is not None:
-            self.heat[node] = found
+        if self.filled_temperatures is not None and (found := self.matcher.temperature) is not None:
+            self.filled_temperatures[node] = found
         return True
 
     def _allowed(self, node: int, parent: int) -> bool:

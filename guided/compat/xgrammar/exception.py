@@ -1,8 +1,8 @@
 """xgrammar's exceptions, and the conversion of guided's errors to them.
 
-xgrammar raises RuntimeError, or a subclass, for every specification that it refuses. `as_xgrammar` does the same. Its
-messages begin with line and column, as in xgrammar, followed by guided's own text with the line, carets and a hint. The
-error of guided is the cause (`error.__cause__`), with its attributes.
+xgrammar raises RuntimeError, or a subclass, for every specification that it refuses, and so does `as_xgrammar`. As in
+xgrammar, its messages begin with the line and column; guided's message follows, with the source line, carets and a
+hint. guided's error is the cause (`error.__cause__`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class DeserializeFormatError(RuntimeError):
 
 
 class DeserializeVersionError(RuntimeError):
-    """The text to deserialize was written by another version or another library."""
+    """Another version or another library wrote the text to deserialize."""
 
 
 class InvalidStructuralTagError(RuntimeError):
@@ -39,10 +39,11 @@ class InvalidJSONError(RuntimeError):
 
 @contextmanager
 def as_xgrammar(kind: type[RuntimeError] = RuntimeError, what: str = "") -> Iterator[None]:
-    """Convert errors of guided within the block to errors of this kind.
+    """Convert guided's errors inside the block to errors of this kind.
 
     Args:
-        what: the reader, such as "EBNF parser". It begins the message, with line and column if they are known.
+        what: the name of the parser, such as "EBNF parser". The message begins with it, and with line and column if
+            they are known.
     """
     try:
         yield

@@ -20,7 +20,7 @@ from guided.compat.xgrammar.recipe import (
     read_and_warn,
 )
 from guided.compat.xgrammar.schema_options import SchemaOptions
-from guided.compat.xgrammar.serialized import loaded
+from guided.compat.xgrammar.serialized import load_serialized
 from guided.ir.nodes import Grammar as IR
 
 if TYPE_CHECKING:
@@ -30,14 +30,14 @@ __all__ = ["Grammar", "named_recipes", "schema_text", "tag_text"]
 
 
 class Grammar(XGRObject):
-    """A grammar. `str(grammar)` is EBNF, which `from_ebnf` can read, see `recipe.py`."""
+    """A grammar. `str(grammar)` is EBNF that `from_ebnf` can read, see `recipe.py`."""
 
     def __str__(self) -> str:
         return self._recipe.text
 
     @staticmethod
     def from_ebnf(ebnf_string: str, *, root_rule_name: str = "root") -> Grammar:
-        """From a grammar in EBNF. RuntimeError, with line and column: it is malformed."""
+        """From a grammar in EBNF. RuntimeError: it is malformed; the message has the line and column."""
         return _build_grammar(from_text(ebnf_string, root_rule_name))
 
     @staticmethod
@@ -55,24 +55,24 @@ class Grammar(XGRObject):
         """From a JSON Schema: JSON text, a dict, or a pydantic model.
 
         Args:
-            any_whitespace: white space is allowed wherever JSON allows it. Otherwise, `indent` and `separators`
+            any_whitespace: whether white space is allowed wherever JSON allows it. If not, `indent` and `separators`
                 determine it, as for `json.dumps`.
-            strict_mode: objects and arrays contain only what the schema names.
-            max_whitespace_cnt: the most white-space characters in one gap.
-            print_converted_ebnf: print the text of the grammar.
-            any_order: properties may come in any order; required ones must occur, and none may occur twice.
+            strict_mode: whether objects and arrays contain only members and items that the schema mentions.
+            max_whitespace_cnt: the maximum number of white-space characters in a row.
+            print_converted_ebnf: whether to print the text of the grammar.
+            any_order: whether properties may come in any order. Required ones must occur, and none may occur twice.
 
         Raises:
-            RuntimeError: the schema is malformed, allows nothing, or has a part that is not enforced.
+            RuntimeError: the schema is malformed, allows no value, or has a part that cannot be enforced.
             ValueError: the schema is not of one of these kinds.
         """
         options = SchemaOptions(any_whitespace, indent, _pair(separators), strict_mode, max_whitespace_cnt, any_order)
-        return _shown(_build_grammar(JsonSchema(schema_text(schema), options)), print_converted_ebnf)
+        return _print_if(_build_grammar(JsonSchema(schema_text(schema), options)), print_converted_ebnf)
 
     @staticmethod
     def from_regex(regex_string: str, *, print_converted_ebnf: bool = False) -> Grammar:
-        """From a regular expression, which the whole output matches. RuntimeError: it is malformed."""
-        return _shown(_build_grammar(Regex(regex_string)), print_converted_ebnf)
+        """From a regular expression, which the whole output must match. RuntimeError: it is malformed."""
+        return _print_if(_build_grammar(Regex(regex_string)), print_converted_ebnf)
 
     @staticmethod
     def from_lark(
@@ -84,7 +84,7 @@ class Grammar(XGRObject):
         """From a Lark grammar with the start rule `start`.
 
         Args:
-            tokenizer_info: the tokenizer, to check the tokens that the grammar names. Without it, compilation does.
+            tokenizer_info: the tokenizer, to check the tokens that the grammar names. Without it, the compiler does so.
             named_grammars: the grammars for `@name`.
 
         Raises:
@@ -98,31 +98,31 @@ class Grammar(XGRObject):
 
     @staticmethod
     def from_structural_tag(*args: Any, **kwargs: Any) -> Grammar:
-        """From a structural tag: `from_structural_tag(tag)`, or, deprecated, `from_structural_tag(tags, triggers)`.
+        """From a structural tag: `from_structural_tag(tag)`, or `from_structural_tag(tags, triggers)` (deprecated).
 
         Raises:
-            InvalidJSONError: a text is not JSON. InvalidStructuralTagError: the tag is malformed or not enforced.
-            TypeError: the arguments are wrong.
+            InvalidJSONError: a text is not JSON. InvalidStructuralTagError: the tag is malformed, or a part of it
+                cannot be enforced. TypeError: the arguments are wrong.
         """
         return _build_grammar(StructuralTag(tag_text(args, kwargs)))
 
     @staticmethod
     def builtin_json_grammar() -> Grammar:
-        """Any JSON object or array, as in xgrammar's grammar of JSON."""
+        """The grammar of any JSON object or array, as in xgrammar."""
         return _build_grammar(JsonSchema('{"type": ["object", "array"]}', SchemaOptions()))
 
     @staticmethod
     def concat(*grammars: Grammar) -> Grammar:
-        """One grammar after the other."""
+        """A sequence of grammars."""
         return _build_grammar(Joined(" ", tuple(grammar._recipe for grammar in grammars)))
 
     @staticmethod
     def union(*grammars: Grammar) -> Grammar:
-        """One of the grammars."""
+        """A choice among grammars."""
         return _build_grammar(Joined(" | ", tuple(grammar._recipe for grammar in grammars)))
 
     def serialize_json(self) -> str:
-        """The grammar as JSON: the text of `str(grammar)`, and a version."""
+        """The grammar as JSON: the text of `str(grammar)` and a version."""
         return json.dumps({"grammar": str(self), "__VERSION__": SERIALIZATION_VERSION})
 
     @staticmethod
@@ -130,10 +130,10 @@ class Grammar(XGRObject):
         """Read the text of `serialize_json`.
 
         Raises:
-            InvalidJSONError, DeserializeVersionError, DeserializeFormatError: see `exception.py`. Texts from xgrammar
-                itself have another version.
+            InvalidJSONError, DeserializeVersionError, DeserializeFormatError: see `exception.py`. Texts that xgrammar
+                wrote have another version.
         """
-        data = loaded(json_string, "Grammar")
+        data = load_serialized(json_string, "Grammar")
         if not isinstance(data.get("grammar"), str):
             raise DeserializeFormatError('this is not a serialized Grammar: "grammar" is missing')
         try:
@@ -142,7 +142,7 @@ class Grammar(XGRObject):
             raise DeserializeFormatError(f"the serialized grammar is malformed: {error}") from None
 
     @staticmethod
-    def _of(recipe: Recipe) -> Grammar:
+    def _from_recipe(recipe: Recipe) -> Grammar:
         return _build_grammar(recipe)
 
     @property
@@ -156,7 +156,7 @@ class Grammar(XGRObject):
 
 
 class _ParsedRecipe:
-    """A recipe and its IR, so that it is read once and warnings appear once."""
+    """A recipe and its IR, so that the recipe is read only once and its warnings appear only once."""
 
     __slots__ = ("_whole", "first", "recipe")
 
@@ -166,7 +166,7 @@ class _ParsedRecipe:
         self._whole = None if self.first.later else self.first
 
     def ir(self, later: bool) -> IR:
-        """The grammar. With `later`, the parts of many tools may be compiled only when they begin."""
+        """The grammar. With `later`, the parts for many tools may be left to be compiled when they begin."""
         if later:
             return self.first
         if self._whole is None:
@@ -178,7 +178,7 @@ def _build_grammar(recipe: Recipe) -> Grammar:
     return Grammar._create_from_handle(_ParsedRecipe(recipe))
 
 
-def _shown(grammar: Grammar, show: bool) -> Grammar:
+def _print_if(grammar: Grammar, show: bool) -> Grammar:
     if show:
         print(grammar)
     return grammar
@@ -189,7 +189,7 @@ def _pair(separators: Any) -> tuple[str, str] | None:
 
 
 def schema_text(schema: Any) -> str:
-    """A schema as JSON text. ValueError: it is not a text, a dict, or a pydantic model."""
+    """A schema as JSON text. ValueError: it is not a str, a dict, or a pydantic model."""
     if isinstance(schema, str):
         return schema
     if isinstance(schema, dict):
@@ -202,9 +202,9 @@ def schema_text(schema: Any) -> str:
 def tag_text(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     """A structural tag as JSON text, from the arguments of `from_structural_tag`."""
     if len(args) == 1 and not kwargs:
-        return _tag(args[0])
+        return _tag_json(args[0])
     if not args and kwargs.keys() == {"structural_tag"}:
-        return _tag(kwargs["structural_tag"])
+        return _tag_json(kwargs["structural_tag"])
     legacy = args if len(args) == 2 and not kwargs else ()
     if not args and kwargs.keys() == {"tags", "triggers"}:
         legacy = (kwargs["tags"], kwargs["triggers"])
@@ -215,7 +215,7 @@ def tag_text(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     raise TypeError("Invalid arguments for from_structural_tag")
 
 
-def _tag(tag: Any) -> str:
+def _tag_json(tag: Any) -> str:
     if isinstance(tag, str):
         return tag
     if isinstance(tag, dict):

@@ -1,8 +1,8 @@
 """`GrammarMatcher`: the state of one output under a compiled grammar, with xgrammar's methods.
 
-It wraps a `guided.GrammarMatcher` and implements the differences: xgrammar's matcher ends after one stop token, and
-then refuses everything; it may end without a stop token; it has its own stop tokens; and it returns forced text instead
-of forced tokens.
+It wraps a `guided.GrammarMatcher` and implements the differences: xgrammar's matcher ends after one stop token and then
+refuses everything; it may end without a stop token; it can override the tokenizer's stop tokens; and it returns forced
+text instead of forced tokens.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from guided.automaton import _core
-from guided.compat.xgrammar.arrays import as_rows, without_hidden
+from guided.compat.xgrammar.arrays import as_rows, copy_visible_bits
 from guided.compat.xgrammar.base import XGRObject
-from guided.compat.xgrammar.captures import in_order
+from guided.compat.xgrammar.captures import order_captures
 from guided.compat.xgrammar.compiler import CompiledGrammar
 from guided.compat.xgrammar.draft_tree import traverse
 from guided.compat.xgrammar.exception import as_xgrammar
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["GrammarMatcher"]
 
-_LONGEST_FORCED: Final = 65_536
+_MAX_FORCED_BYTES: Final = 65_536
 
 
 class GrammarMatcher(XGRObject):
@@ -38,8 +38,8 @@ class GrammarMatcher(XGRObject):
     Args:
         compiled_grammar: the compiled grammar of the output.
         override_stop_tokens: the tokens that end the output, instead of the tokenizer's.
-        terminate_without_stop_token: the output ends as soon as it is complete, and accepts no stop token.
-        max_rollback_tokens: deprecated; any number of steps can be taken back.
+        terminate_without_stop_token: whether the output ends as soon as it is complete, and accepts no stop token.
+        max_rollback_tokens: deprecated, since any number of steps can be taken back.
         default_temperature: the value of `temperature` if the grammar specifies none.
 
     Raises:
@@ -67,37 +67,37 @@ class GrammarMatcher(XGRObject):
         stops: tuple[int, ...] | None = None
         if override_stop_tokens is not None:
             given = [override_stop_tokens] if isinstance(override_stop_tokens, int) else list(override_stop_tokens)
-            stops = tokens.checked_stops(given)
+            stops = tokens.check_stops(given)
         self._size, self._stops = tokens.size, tokens.stops if stops is None else stops
         self._row = np.full((1, (tokens.size + tokens.hidden + 31) // 32), -1, np.int32) if tokens.hidden else None
-        self._over_when_complete = terminate_without_stop_token
-        self._default_temperature = _checked_temperature(default_temperature)
-        compiled = compiled_grammar._parts.compiled(stops)
+        self._ends_when_complete = terminate_without_stop_token
+        self._default_temperature = _check_temperature(default_temperature)
+        compiled = compiled_grammar._parts.compiled_for(stops)
         self._parts_of_steps: list[int] | None = [] if _counts_tokens(compiled) else None
         matcher = Matcher(compiled)
         matcher.names_in_captures = True
         self._init_handle(matcher)
 
     def accept_token(self, token_id: int, *, debug_print: bool = False) -> bool:
-        """Accept a token. False, with the state unchanged: it is not allowed or not an id, or the output has ended."""
+        """Accept a token. False, with the state unchanged, if it is forbidden or not an id, or the output has ended."""
         matcher = self._matcher
         if (
             matcher.is_terminated()
             or not 0 <= token_id < self._size
-            or (self._over_when_complete and token_id in self._stops)
+            or (self._ends_when_complete and token_id in self._stops)
         ):
             accepted = False
         else:
             accepted = matcher.accept_token(token_id)
-        self._stepped(accepted, 1)
+        self._record_step(accepted, 1)
         if debug_print:
             print(f"accept_token({token_id}): {accepted}\n{self._debug_print_internal_state()}")
         return accepted
 
     def accept_string(self, input_str: str | bytes, *, debug_print: bool = False) -> bool:
-        """Accept text or bytes as one step. False, with the state unchanged: it is not allowed.
+        """Accept text or bytes as one step. False, with the state unchanged, if the text is not allowed.
 
-        If the grammar counts tokens, the text counts as one.
+        If the grammar counts tokens, the text counts as one token.
         """
         matcher, parts = self._matcher, 1
         if matcher.is_terminated():
@@ -106,7 +106,7 @@ class GrammarMatcher(XGRObject):
             accepted = matcher.accept_string(input_str)
         else:
             accepted, parts = _accept_as_token(matcher, bytes_of(input_str)), 2
-        self._stepped(accepted, parts)
+        self._record_step(accepted, parts)
         if debug_print:
             print(f"accept_string({input_str!r}): {accepted}\n{self._debug_print_internal_state()}")
         return accepted
@@ -119,15 +119,15 @@ class GrammarMatcher(XGRObject):
             index: the row.
 
         Returns:
-            Whether some token is not allowed. If not, the row is all ones.
+            Whether some token is forbidden. If not, the row is all ones.
 
         Raises:
             RuntimeError: the output has ended, or the bitmask has a wrong type, shape or device.
         """
-        self._check_not_over("find the next token mask")
+        self._check_running("find the next token mask")
         rows = as_rows(bitmask, self._size)
         if not 0 <= index < rows.shape[0]:
-            raise RuntimeError(f"the bitmask has no row {index}: it has {rows.shape[0]}")
+            raise RuntimeError(f"the bitmask has no row {index}: it has {rows.shape[0]} rows")
         masked = self._fill(rows, index)
         if debug_print:
             print(f"fill_next_token_bitmask: {'some tokens are masked' if masked else 'all tokens are allowed'}")
@@ -137,7 +137,7 @@ class GrammarMatcher(XGRObject):
         if self._row is None:
             masked = self._matcher.fill_next_token_bitmask(rows, index)
         elif masked := self._matcher.fill_next_token_bitmask(self._row):
-            without_hidden(self._row[0], rows[index], self._size)
+            copy_visible_bits(self._row[0], rows[index], self._size)
         if not masked:
             rows[index] = -1
         return masked
@@ -154,8 +154,8 @@ class GrammarMatcher(XGRObject):
         """Fill a row for each node of a tree of draft tokens, see `draft_tree.py`. The state does not change.
 
         Returns:
-            False: it took longer than `time_threshold` seconds, so not all rows are filled. A threshold of 0 or less
-            means no limit.
+            False if it took longer than `time_threshold` seconds, so that not all rows are filled. A threshold of 0 or
+            less means no limit.
 
         Raises:
             RuntimeError: a tensor has a wrong type or shape, or the nodes do not form a tree.
@@ -165,20 +165,20 @@ class GrammarMatcher(XGRObject):
         )
 
     def find_jump_forward_string(self) -> str:
-        """The text that every output continues with; empty if there is a choice. The state does not change.
+        """The text with which every output must continue; empty if there is a choice. The state does not change.
 
         RuntimeError: the output has ended.
         """
-        self._check_not_over("get the jump forward string")
+        self._check_running("get the jump forward string")
         forced = bytearray()
-        for symbol in self._matcher._forced(_LONGEST_FORCED):
+        for symbol in self._matcher._forced(_MAX_FORCED_BYTES):
             if symbol >= 256:  # a token without text
                 break
             forced.append(symbol)
         return forced.decode(errors="ignore")
 
     def rollback(self, num_tokens: int = 1) -> None:
-        """Take back the last steps. RuntimeError, with the state unchanged: there are fewer."""
+        """Take back the last steps. RuntimeError, with the state unchanged: there are fewer steps."""
         if num_tokens < 0:
             raise RuntimeError(f"Intended to rollback {num_tokens} tokens")
         parts = self._parts_of_steps
@@ -196,14 +196,14 @@ class GrammarMatcher(XGRObject):
     def get_captures(self, *, deduplicate: bool = True) -> list[tuple[str, bytes]]:
         """The captures of rules, sorted by their ends: (name, text).
 
-        Each text is captured once, according to one reading of the output, so `deduplicate` has no effect.
+        Each text is captured once, according to one parse of the output, so `deduplicate` has no effect.
         """
         with as_xgrammar():
-            return in_order(*self._matcher.captures_with_places())
+            return order_captures(*self._matcher.captures_with_places())
 
     def is_terminated(self) -> bool:
-        """Whether the output has ended: after a stop token, or as soon as it is complete if there is no stop token."""
-        return self._matcher.is_accepting() if self._over_when_complete else self._matcher.is_terminated()
+        """Whether the output has ended: after a stop token, or, with `terminate_without_stop_token`, once complete."""
+        return self._matcher.is_accepting() if self._ends_when_complete else self._matcher.is_terminated()
 
     def is_completed(self) -> bool:
         """Whether the output is complete, with or without a stop token."""
@@ -221,17 +221,17 @@ class GrammarMatcher(XGRObject):
         forked._size, forked._stops = self._size, self._stops
         forked._parts_of_steps = None if self._parts_of_steps is None else [*self._parts_of_steps]
         forked._row = None if self._row is None else self._row.copy()
-        forked._over_when_complete, forked._default_temperature = self._over_when_complete, self._default_temperature
+        forked._ends_when_complete, forked._default_temperature = self._ends_when_complete, self._default_temperature
         return forked
 
     @property
     def max_rollback_tokens(self) -> int:
-        """Deprecated: -1, unlimited."""
+        """Deprecated: always -1, which means unlimited."""
         return -1
 
     @property
     def temperature(self) -> float | None:
-        """The temperature for the next token: the grammar's, otherwise the default; None: there is neither."""
+        """The temperature for the next token: the grammar's, otherwise the default, otherwise None."""
         with as_xgrammar():
             found = self._matcher.temperature()
         return self._default_temperature if found is None else found
@@ -250,11 +250,11 @@ class GrammarMatcher(XGRObject):
         matcher: Matcher = self._handle
         return matcher
 
-    def _stepped(self, accepted: bool, parts: int) -> None:
+    def _record_step(self, accepted: bool, parts: int) -> None:
         if accepted and self._parts_of_steps is not None:
             self._parts_of_steps.append(parts)
 
-    def _check_not_over(self, what: str) -> None:
+    def _check_running(self, what: str) -> None:
         if self._matcher.is_terminated():
             raise RuntimeError(f"GrammarMatcher has terminated after accepting the stop token, but is trying to {what}")
 
@@ -264,7 +264,7 @@ def _counts_tokens(compiled: Compiled) -> bool:
 
 
 def _accept_as_token(matcher: Matcher, data: bytes) -> bool:
-    """Accept text in two steps: the token's text, and its end. False, with the state unchanged: it is refused."""
+    """Accept text in two steps: the token's text and its end. False, with the state unchanged, if it is not allowed."""
     if not matcher._accept_part(data):
         return False
     if matcher._end_token():
@@ -273,7 +273,7 @@ def _accept_as_token(matcher: Matcher, data: bytes) -> bool:
     return False
 
 
-def _checked_temperature(given: float | None) -> float | None:
+def _check_temperature(given: float | None) -> float | None:
     if given is None:
         return None
     value = float(given)

@@ -1,12 +1,12 @@
-r"""Rewrites a Lark text from xgrammar's dialect to guided's. In: a text. Out: the rewritten text, and its places.
+r"""Rewrites a Lark text from xgrammar's dialect to guided's. In: a text. Out: the rewritten text with source positions.
 
-    stop="x"             suffix="x", with a mark: its text belongs to no capture around it (`captures.py`)
-    /\u{61}(?<n>\d)$/i   /(?a:a(?P<n>\d))/i: escapes, groups and classes are those of ECMA-262, i folds only ASCII
+    stop="x"             suffix="x", with a mark: no enclosing capture contains its text (`captures.py`)
+    /\u{61}(?<n>\d)$/i   /(?a:a(?P<n>\d))/i: escapes, groups and classes are those of ECMA-262; i folds only ASCII
     "end"i               /(?ai:end)/
-    r[max_tokens=9]: a*  r[max_tokens=9]: (...)*, with the body of the rule a, if nothing is ignored
+    r[max_tokens=9]: a*  r[max_tokens=9]: (...)*, with the body of the rule a, if the grammar ignores nothing
 
-Ignored terminals do not come first, unless the text allows it. Lookarounds, `\b` and anchors inside a pattern are not
-changed; guided enforces or refuses them. Cost: linear in the text.
+The output cannot begin with ignored terminals, unless the text allows it. Lookarounds, `\b` and anchors inside a
+pattern are left unchanged; guided enforces or refuses them. Cost: linear in the length of the text.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Final
 from guided.errors import GuidedError, SpecError
 from guided.frontends.lark.dialect.definitions import Definition, Directive, statements
 from guided.frontends.lark.dialect.expressions import string_value
-from guided.frontends.lark.scan import Token, is_terminal, scan, words
+from guided.frontends.lark.scan import Token, is_terminal, scan, scan_leniently
 
 __all__ = ["HIDDEN", "LarkText", "check_tokens", "named_tokens"]
 
@@ -27,8 +27,8 @@ HIDDEN: Final = "\0"
 """The prefix of the name under which the text of a `stop` is captured."""
 
 _NOT_FORCED: Final = re.compile(r'"no_forcing"\s*:\s*true')
-_MOST_COPIED: Final = 10_000
-"""The most tokens of rule bodies that are copied into other bodies."""
+_MAX_COPIED_TOKENS: Final = 10_000
+"""The maximum number of tokens of rule bodies to copy into other bodies."""
 _BOUNDS: Final = frozenset(("max_tokens", "max_chars"))
 _LAZY: Final = frozenset(("lazy", "suffix", "stop"))
 _CONTROLS: Final = {r"\a": r"\x07", r"\e": r"\x1b"}
@@ -48,18 +48,18 @@ class LarkText:
         text: the text in guided's notation.
 
     Raises:
-        SpecError: a marker or a class of characters is empty; or the text has `no_forcing`.
+        SpecError: a `stop`, a `suffix` or a character class is empty, or the text has `no_forcing`.
     """
 
     def __init__(self, source: str) -> None:
         self.source = source
         self._tokens: Sequence[Token] = ()
-        self._pieces: list[tuple[int, int, int, bool]] = []  # its start; its place in the source; whether it is a copy
+        self._pieces: list[tuple[int, int, int, bool]] = []  # start; start and end in the source; whether it is a copy
         self._out: list[str] = []
         self._length = 0
         self._rules: dict[str, Definition] = {}
         self._copied = 0
-        self._bounded: set[int] = set()  # the starts of names in bodies of rules with a bound
+        self._bounded: set[int] = set()  # the starts of names in the bodies of rules with a bound
         with suppress(SpecError):  # the compiler reports the error
             self._tokens = scan(source)
             self._read_rules(statements(source, self._tokens))
@@ -68,43 +68,43 @@ class LarkText:
         for number, token in enumerate(self._tokens):
             written = self._rewrite_token(number, token)
             if written is not None:
-                self._put(source[at : token.start], at, token.start, is_copy=True)
-                self._put(written, token.start, token.end)
+                self._append(source[at : token.start], at, token.start, is_copy=True)
+                self._append(written, token.start, token.end)
                 at = token.end
-        self._put(source[at:], at, len(source), is_copy=True)
-        self._put(_OPTIONS, len(source), len(source))
+        self._append(source[at:], at, len(source), is_copy=True)
+        self._append(_OPTIONS, len(source), len(source))
         self.text = "".join(self._out)
 
     def locate(self, error: GuidedError) -> None:
-        """Move an error in the text to the corresponding place in the source."""
+        """Change the location of an error in the text to the corresponding location in the source."""
         if error.text == self.text:
             start, end = error.span
-            first, last = self._place(start), self._place(max(start, end - 1))
+            first, last = self._source_span(start), self._source_span(max(start, end - 1))
             error.located(self.source, (first[0], max(last[1], first[0])), error.file)
 
-    def _put(self, written: str, start: int, end: int, *, is_copy: bool = False) -> None:
+    def _append(self, written: str, start: int, end: int, *, is_copy: bool = False) -> None:
         if written:
             self._pieces.append((self._length, start, end, is_copy))
             self._out.append(written)
             self._length += len(written)
 
-    def _place(self, at: int) -> tuple[int, int]:
-        """The span in the source of a character of the text, or of the piece that was rewritten to it."""
+    def _source_span(self, at: int) -> tuple[int, int]:
+        """The span in the source of a character of the text, or of the token whose replacement contains it."""
         begin, start, end, is_copy = next(piece for piece in reversed(self._pieces) if piece[0] <= at)
         return (start + at - begin, start + at - begin + 1) if is_copy else (start, end)
 
     # --- tokens
 
     def _rewrite_token(self, number: int, token: Token) -> str | None:
-        """The replacement of a token; None: it is not changed."""
+        """The replacement of a token; None if it is left unchanged."""
         before, after = self._kind(number - 1), self._kind(number + 1)
         if token.kind == "regex":
             return self._regex(token)
         if token.kind == "string" and token.text.endswith("i") and ".." not in (before, after):
             value = string_value(self.source, token)
-            return f"/(?ai:{_escaped(value)})/" if value and value.isascii() else None
+            return f"/(?ai:{_escape(value)})/" if value and value.isascii() else None
         if token.text in ("%grammar_options", "%llguidance") and _NOT_FORCED.search(token.value):
-            hint = "tokens are forced only if a program calls find_jump_forward_string"
+            hint = "remove it: tokens are forced only if your program calls find_jump_forward_string"
             raise SpecError("no_forcing has no effect", text=self.source, span=token.span, hint=hint)
         if token.start in self._bounded:
             return self._body_of(token, ())
@@ -123,8 +123,8 @@ class LarkText:
     def _marker(self, number: int, token: Token) -> str | None:
         value = self._tokens[number + 2]
         if value.text in ('""', '""i'):
-            message = f"the text of {token.text} is empty, so the rule would be empty, too"
-            raise SpecError(message, text=self.source, span=value.span, hint="leave it out")
+            message = f"the text of {token.text} is empty, so the rule would be empty too"
+            raise SpecError(message, text=self.source, span=value.span, hint=f"remove {token.text}")
         names = self._attributes(number)
         if token.text == "suffix" or "suffix" in names:
             return None
@@ -151,14 +151,14 @@ class LarkText:
                 self._bounded |= {token.start for token in rule.body if token.kind == "name"}
 
     def _body_of(self, name: Token, around: tuple[str, ...]) -> str | None:
-        """The body of a rule in parentheses; None if a terminal cannot contain it, which the compiler reports."""
+        """The body of a rule in parentheses; None if a terminal cannot contain it, which the compiler then reports."""
         rule = self._rules.get(name.text)
         if rule is None or name.text in around or is_terminal(name.text):
             return None
         if rule.after or rule.attributes or rule.parametric or not {each.kind for each in rule.before} <= {"?", "!"}:
             return None
         self._copied += len(rule.body)
-        if self._copied > _MOST_COPIED or any(token.kind == "->" for token in rule.body):
+        if self._copied > _MAX_COPIED_TOKENS or any(token.kind == "->" for token in rule.body):
             return None
         out: list[str] = []
         for token in rule.body:
@@ -182,22 +182,22 @@ class LarkText:
         for found in _PIECE.finditer(pattern):
             piece, code = found[0], found[1] or found[2] or found[3]
             if code is not None and int(code, 16) <= 0x10FFFF:
-                piece = _escaped(chr(int(code, 16)))
+                piece = _escape(chr(int(code, 16)))
             elif found[4] is not None:
-                piece = _escaped(chr(ord(found[4]) % 32))
+                piece = _escape(chr(ord(found[4]) % 32))
             elif in_class:
                 in_class = piece != "]"
                 piece = "\\" + piece if piece[0] in "[&|~" else piece
             elif piece in ("[", "[^"):
                 in_class = True
                 if pattern.startswith("]", found.end()):
-                    hint = r"write \] for a bracket in it, or . with the flag s for any character"
-                    raise SpecError("the class of characters is empty", text=self.source, span=token.span, hint=hint)
-            elif depth == 0 and _says_nothing(piece, out, pattern[found.end() :]):
+                    hint = r"write \] for a bracket inside it, or . with the flag s for any character"
+                    raise SpecError("the character class is empty", text=self.source, span=token.span, hint=hint)
+            elif depth == 0 and _is_redundant_anchor(piece, out, pattern[found.end() :]):
                 continue
             else:
                 depth += (piece[0] == "(") - (piece == ")")
-                group = "?:" if piece == "|" and depth == 0 else group  # keep its neighbors in a terminal outside
+                group = "?:" if piece == "|" and depth == 0 else group  # or the choice would absorb its neighbors
                 piece = "(?P<" if piece == "(?<" else piece
             out.append(_CONTROLS.get(piece, piece))
         written = "".join(out)
@@ -205,13 +205,13 @@ class LarkText:
         return f"/({group}{written})/{flags}" if group else f"/{written}/{flags}"
 
 
-def _says_nothing(piece: str, before: Sequence[str], after: str) -> bool:
-    """Whether it is an anchor at the beginning or end of a top-level alternative of the pattern."""
+def _is_redundant_anchor(piece: str, before: Sequence[str], after: str) -> bool:
+    """Whether a piece is an anchor at the beginning or end of a top-level alternative of the pattern."""
     return (piece == "^" and (not before or before[-1] == "|")) or (piece == "$" and after[:1] in ("", "|"))
 
 
-def _escaped(text: str) -> str:
-    """A pattern that matches only this text, on one line, that can be written between slashes."""
+def _escape(text: str) -> str:
+    """A pattern on one line that matches only this text and can stand between slashes."""
     return "".join(
         char if char.isalnum() or char > "\x7f" else f"\\{char}" if char.isprintable() else f"\\x{ord(char):02x}"
         for char in text
@@ -219,13 +219,13 @@ def _escaped(text: str) -> str:
 
 
 def named_tokens(source: str) -> Iterator[Token]:
-    """The tokens of the vocabulary that a Lark text names."""
-    return (token for token in words(source) if token.kind == "special" and not token.text.startswith("<["))
+    """The names of tokens, such as `<|end|>`, in a Lark text."""
+    return (token for token in scan_leniently(source) if token.kind == "special" and not token.text.startswith("<["))
 
 
 def check_tokens(source: str, ids_of: Callable[[str], Sequence[int]]) -> None:
-    """Raises SpecError if a Lark text names a token that does not exist."""
+    """Raise SpecError if a Lark text names a token that the vocabulary lacks."""
     for token in named_tokens(source):
         if not ids_of(token.text):
             message = f"no token of the vocabulary is spelled {token.text}"
-            raise SpecError(message, text=source, span=token.span, hint="write a text in quotes")
+            raise SpecError(message, text=source, span=token.span, hint="for literal text, use quotes")

@@ -1,4 +1,4 @@
-"""The names of xgrammar's module `matcher`."""
+"""The public names of xgrammar's module `matcher`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from guided.compat.xgrammar.bitmask import (
     reset_token_bitmask,
 )
 from guided.compat.xgrammar.grammar_matcher import GrammarMatcher
-from guided.compat.xgrammar.packages import imported
+from guided.compat.xgrammar.packages import import_optional
 
 __all__ = [
     "BatchGrammarMatcher",
@@ -27,5 +27,5 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """`bitmask_dtype`, which needs torch."""
     if name == "bitmask_dtype":
-        return imported("torch").int32
+        return import_optional("torch").int32
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

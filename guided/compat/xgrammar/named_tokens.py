@@ -1,6 +1,6 @@
-"""Replaces names of tokens by ids. In: a grammar of the IR, and the ids of a name. Out: the grammar with ids.
+"""Replaces token names by ids. In: a grammar in the IR, and a function from names to ids. Out: the grammar with ids.
 
-xgrammar finds a token by the text that it spells, whether or not it is a control token.
+xgrammar finds a token by its text, whether or not it is a control token.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ __all__ = ["with_token_ids"]
 
 
 def with_token_ids(grammar: Grammar, ids_of: Callable[[str], Sequence[int]]) -> Grammar:
-    """The grammar, with ids instead of names. VocabularyError: no token has this spelling."""
-    done: ByIdentity[Any, Any] = ByIdentity()
+    """The grammar with ids instead of names. VocabularyError: no token has this name."""
+    replaced: ByIdentity[Any, Any] = ByIdentity()
 
-    def numbers(name: int | str) -> Sequence[int]:
+    def to_ids(name: int | str) -> Sequence[int]:
         found = [name] if isinstance(name, int) else ids_of(name)
         if not found:
             raise VocabularyError(f"no token of the vocabulary is spelled {name!r}", token=name)
         return found
 
-    def changed(node: Any) -> Generator[Any, Any, Any]:
-        if node not in done:
+    def replace_node(node: Any) -> Generator[Any, Any, Any]:
+        if node not in replaced:
             if isinstance(node, Special):
-                done[node] = alt([Special(number) for number in numbers(node.token)])
+                replaced[node] = alt([Special(number) for number in to_ids(node.token)])
             elif isinstance(node, OtherTokens):
-                done[node] = OtherTokens(tuple(n for one in node.but for n in numbers(one)), node.min, node.max)
+                replaced[node] = OtherTokens(tuple(n for one in node.but for n in to_ids(one)), node.min, node.max)
             else:
-                done[node] = yield with_children(node, changed)
-        return done[node]
+                replaced[node] = yield with_children(node, replace_node)
+        return replaced[node]
 
-    return replace(grammar, rules={name: run(changed(node)) for name, node in grammar.rules.items()})
+    return replace(grammar, rules={name: run(replace_node(node)) for name, node in grammar.rules.items()})

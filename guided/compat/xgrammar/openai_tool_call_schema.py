@@ -1,4 +1,4 @@
-"""Pydantic models of tools and tool choices: those of OpenAI's Chat Completions API, and hosted tools."""
+"""Pydantic models of the tools and tool choices of OpenAI's Chat Completions API, and of hosted tools."""
 
 from __future__ import annotations
 
@@ -94,4 +94,4 @@ class AllowedToolChoiceParam(BaseModel):
 ToolChoiceOptionParam: TypeAlias = (
     Literal["none", "auto", "required"] | NamedToolChoiceParam | AllowedToolChoiceParam | BuiltinToolChoiceParam
 )
-"""Which tool is called, if any."""
+"""Which tools may or must be called."""

@@ -1,15 +1,16 @@
-"""Packages that parts of the facade need, imported only on request."""
+"""Imports of the packages that only parts of this interface need."""
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import Any
 
-__all__ = ["imported"]
+__all__ = ["import_optional"]
 
 
-def imported(name: str) -> Any:
-    """Import torch, or a module of the facade that needs pydantic. ModuleNotFoundError: it says what to install."""
+def import_optional(name: str) -> Any:
+    """Import torch, or a module of this interface that needs pydantic. ModuleNotFoundError: it is not installed; the
+    message says how to install it."""
     try:
         return import_module(name)
     except ModuleNotFoundError as error:

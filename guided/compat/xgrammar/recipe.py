@@ -1,13 +1,13 @@
 """The specification of a `Grammar`, as data. In: texts and options. Out: the IR, or a text with the full specification.
 
-The text is EBNF. A grammar in EBNF is its own text; other specifications are one rule with macros:
+The text is EBNF. A grammar in EBNF is stored unchanged; other specifications become one rule with macros:
 
     root ::= Regex("[0-9]+")
     root ::= JsonSchema("{\\"type\\": \\"integer\\"}", strict_mode=true)
     root ::= (Ebnf("root ::= \\"a\\"") | StructuralTag("{...}"))
 
-`from_text` reads them. So `str(grammar)` and `serialize_json` contain the specification itself, independent of guided's
-version.
+`from_text` reads them. So `str(grammar)` and `serialize_json` contain the specification itself, which does not depend
+on guided's version.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ TAG_OPTIONS: Final = JsonSchemaOptions(
 
 @dataclass(frozen=True, slots=True)
 class _Recipe:
-    """The base of all recipes. The first field is the macro's positional argument; `options` are its named ones."""
+    """The base of all recipes. The first field is the macro's positional argument; `options` has the named ones."""
 
     @property
     def text(self) -> str:
@@ -51,7 +51,7 @@ class _Recipe:
 
     @property
     def tokens(self) -> frozenset[str]:
-        """The tokens that the grammar names, which are not text."""
+        """The names of tokens in the grammar, which do not stand for text."""
         return frozenset()
 
     def call(self) -> str:
@@ -78,7 +78,7 @@ class Ebnf(_Recipe):
         return self.source.rstrip("\n") + "\n" if self.root == "root" else f"root ::= {self.call()}\n"
 
     def options(self) -> Mapping[str, object]:
-        """The start rule."""
+        """The start rule, unless it is `root`."""
         return {} if self.root == "root" else {"root": self.root}
 
     def read(self, found: list[Finding], later: bool = False) -> Grammar:
@@ -103,19 +103,20 @@ class Regex(_Recipe):
 
 @dataclass(frozen=True, slots=True)
 class JsonSchema(_Recipe):
-    """A JSON Schema, as JSON text, and xgrammar's options."""
+    """A JSON Schema as JSON text, and xgrammar's options."""
 
     schema: str
-    given: SchemaOptions
+    schema_options: SchemaOptions
 
     def options(self) -> Mapping[str, object]:
-        """The options that are not the defaults."""
-        return self.given.given()
+        """The options that differ from their defaults."""
+        return self.schema_options.non_defaults()
 
     def read(self, found: list[Finding], later: bool = False) -> Grammar:
         """The IR."""
         with as_xgrammar(what="JSON schema"):
-            return json_schema_to_grammar(self.given.prepared(self.schema), self.given.guided(), found=found)
+            options = self.schema_options
+            return json_schema_to_grammar(options.prepare(self.schema), options.guided(), findings=found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,12 +128,12 @@ class Lark(_Recipe):
 
     @property
     def tokens(self) -> frozenset[str]:
-        """The tokens that the grammar names, which are not text."""
+        """The names of tokens in the grammar, which do not stand for text."""
         given = [one.tokens if not isinstance(one, str) else _tokens(one) for _, one in self.named]
         return _tokens(self.source).union(*given)
 
     def options(self) -> Mapping[str, object]:
-        """The other grammars."""
+        """The grammars for `@name`."""
         return {name: one if isinstance(one, str) else one.text for name, one in self.named}
 
     def read(self, found: list[Finding], later: bool = False) -> Grammar:
@@ -158,7 +159,7 @@ class Lark(_Recipe):
 
 @dataclass(frozen=True, slots=True)
 class StructuralTag(_Recipe):
-    """A structural tag, as JSON text."""
+    """A structural tag as JSON text."""
 
     document: str
 
@@ -181,7 +182,7 @@ class Joined(_Recipe):
 
     @property
     def tokens(self) -> frozenset[str]:
-        """The tokens that the grammar names, which are not text."""
+        """The names of tokens in the grammar, which do not stand for text."""
         return frozenset[str]().union(*(part.tokens for part in self.parts))
 
     def call(self) -> str:
@@ -211,14 +212,14 @@ _TOKEN: Final = re.compile(r'\s*(?:([A-Za-z_][\w.-]*)|("(?:[^"\\]|\\.)*")|(-?\d+
 _READERS: Final[Mapping[str, Callable[[str, dict[str, Any]], Recipe]]] = {
     "Ebnf": lambda text, named: Ebnf(text, **named),
     "Regex": lambda text, named: Regex(text, **named),
-    "JsonSchema": lambda text, named: JsonSchema(text, SchemaOptions.from_given(named)),
+    "JsonSchema": lambda text, named: JsonSchema(text, SchemaOptions.from_json(named)),
     "Lark": lambda text, named: Lark(text, tuple(named.items())),
     "StructuralTag": lambda text, named: StructuralTag(text, **named),
 }
 
 
 def from_text(text: str, root: str = "root") -> Recipe:
-    """The recipe of a text in EBNF: the text of a recipe, or any other grammar."""
+    """The recipe of a text in EBNF, which is either the text of a recipe or any other grammar."""
     begin = _STARTS.match(text)
     if root != "root" or begin is None:
         return Ebnf(text, root)
@@ -226,23 +227,23 @@ def from_text(text: str, root: str = "root") -> Recipe:
         tokens = _tokens_from(text, begin.end())
         recipe = _recipe(tokens)
         return Ebnf(text, root) if tokens else recipe
-    except (ValueError, TypeError, LookupError, SpecError):  # an ordinary grammar with rules of these names
+    except (ValueError, TypeError, LookupError, SpecError):  # an ordinary grammar whose rules have these names
         return Ebnf(text, root)
 
 
 def _tokens_from(text: str, at: int) -> list[str]:
-    """The tokens of a recipe's macros, in reverse order. ValueError: the text contains something else."""
+    """The tokens of a recipe's macros, in reverse order. ValueError: the text contains anything else."""
     tokens = []
     while at < len(text):
         if (found := _TOKEN.match(text, at)) is None:
-            raise ValueError("this was not written by a recipe")
+            raise ValueError("this text is not a recipe")
         tokens.append(found[0].strip())
         at = found.end()
     return tokens[::-1]
 
 
 def _recipe(tokens: list[str]) -> Recipe:
-    """Read a recipe from the end of the tokens."""
+    """Read a recipe from the end of the reversed tokens, and remove its tokens."""
     name = tokens.pop()
     if name != "(":
         return _READERS[name](*_arguments(tokens))
@@ -283,14 +284,14 @@ def _argument(tokens: list[str]) -> Any:
 
 def _expect(tokens: list[str], token: str) -> None:
     if tokens.pop() != token:
-        raise ValueError("this was not written by a recipe")
+        raise ValueError("this text is not a recipe")
 
 
 def read_and_warn(recipe: Recipe, later: bool = False) -> Grammar:
-    """The IR of a recipe. Warns of parts that are ignored.
+    """The IR of a recipe. Warns about parts that are ignored.
 
     Raises:
-        RuntimeError: it is malformed, or a part cannot be enforced.
+        RuntimeError: the recipe is malformed, or a part of it cannot be enforced.
     """
     found: list[Finding] = []
     grammar = recipe.read(found, later)

@@ -1,10 +1,10 @@
 """xgrammar's options for JSON Schemas, and guided's equivalents.
 
-xgrammar allows one spelling of names, constants and integers, and all spellings of other values.
+xgrammar allows only one spelling of names, constants and integers, but all spellings of other values.
 
-`strict_mode` closes objects that name members or patterns of names, and arrays with `prefixItems`, if the schema does
-not mention others. It works as `unevaluatedProperties: false` and `unevaluatedItems: false`. Objects and arrays that
-could not be written without others stay open.
+`strict_mode` closes objects with `properties` or `patternProperties`, and arrays with `prefixItems`, if the schema says
+nothing about additional members or items. It works like `unevaluatedProperties: false` and `unevaluatedItems: false`.
+Objects and arrays that need additional members or items to be valid stay open.
 """
 
 from __future__ import annotations
@@ -18,10 +18,12 @@ from guided.frontends.json_schema.options import JsonSchemaKeywords, JsonSchemaO
 __all__ = ["SchemaOptions"]
 
 _VALUES: Final = frozenset(("const", "enum", "default", "examples"))
-"""Keywords that hold values, not schemas."""
-_AT_ONCE: Final = frozenset(("allOf", "not", "if", "then", "else", "dependentSchemas", "contains", "propertyNames"))
+"""Keywords whose arguments are values, not schemas."""
+_APPLIED_TOGETHER: Final = frozenset(
+    ("allOf", "not", "if", "then", "else", "dependentSchemas", "contains", "propertyNames")
+)
 """Keywords whose schemas apply in addition to others, or need not apply at all."""
-_WITH_OTHERS: Final = _AT_ONCE | {"anyOf", "oneOf", "$ref", "$dynamicRef", "$recursiveRef"}
+_COMBINING: Final = _APPLIED_TOGETHER | {"anyOf", "oneOf", "$ref", "$dynamicRef", "$recursiveRef"}
 _OF_ITEMS: Final = frozenset(("items", "additionalItems", "unevaluatedItems"))
 _OF_MEMBERS: Final = frozenset(("additionalProperties", "unevaluatedProperties"))
 
@@ -42,17 +44,17 @@ class SchemaOptions:
         if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 1):
             raise RuntimeError(f"max_whitespace_cnt must be a positive integer, not {most!r}")
 
-    def given(self) -> dict[str, Any]:
-        """The options that are not the defaults."""
+    def non_defaults(self) -> dict[str, Any]:
+        """The options that differ from their defaults."""
         return {one.name: value for one in fields(self) if (value := getattr(self, one.name)) != one.default}
 
     @classmethod
-    def from_given(cls, given: dict[str, Any]) -> Self:
-        """The options from the result of `given`."""
-        return cls(**given)
+    def from_json(cls, options: dict[str, Any]) -> Self:
+        """The options from the result of `non_defaults`."""
+        return cls(**options)
 
     def guided(self) -> JsonSchemaOptions:
-        """guided's options. SpecError: the separators are not valid in JSON."""
+        """The equivalent options of guided. SpecError: the separators are not valid in JSON."""
         written = JsonSchemaKeywords(
             property_order="any" if self.any_order else "declared",
             additional_properties="minimal" if self.strict_mode else None,
@@ -67,30 +69,30 @@ class SchemaOptions:
             written["whitespace"] = f"[ \\t\\n\\r]{{0,{self.max_whitespace_cnt}}}"
         return JsonSchemaOptions(**written)
 
-    def prepared(self, schema: str) -> Any:
-        """The schema, with objects and arrays closed that guided's option leaves open."""
+    def prepare(self, schema: str) -> Any:
+        """The schema, in which the objects and arrays that guided's option would leave open are closed."""
         if not self.strict_mode or not any(f'"{name}"' in schema for name in ("prefixItems", "patternProperties")):
             return schema
         try:
-            return _closed(json.loads(schema))
+            return _close(json.loads(schema))
         except (ValueError, RecursionError):  # guided reports the error
             return schema
 
 
-def _closed(value: Any) -> Any:
-    """A schema in which arrays with `prefixItems` and objects with `patternProperties` allow nothing else.
+def _close(value: Any) -> Any:
+    """Close arrays with `prefixItems` and objects with `patternProperties`, so that they allow no other members.
 
-    If several schemas apply at once, another one may name more, so these are not changed.
+    Schemas that apply together with others are left unchanged, since another one may allow more members.
     """
     if isinstance(value, list):
-        return [_closed(item) for item in value]
+        return [_close(item) for item in value]
     if not isinstance(value, dict):
         return value
-    out = {key: item if key in _VALUES or key in _AT_ONCE else _closed(item) for key, item in value.items()}
-    if not _WITH_OTHERS.isdisjoint(value):
+    out = {key: item if key in _VALUES or key in _APPLIED_TOGETHER else _close(item) for key, item in value.items()}
+    if not _COMBINING.isdisjoint(value):
         return out
     first, names = value.get("prefixItems"), value.get("properties", {})
-    if isinstance(first, list) and _OF_ITEMS.isdisjoint(value) and _count(value) <= len(first):
+    if isinstance(first, list) and _OF_ITEMS.isdisjoint(value) and _min_items(value) <= len(first):
         out["items"] = False
     if "patternProperties" in value and _OF_MEMBERS.isdisjoint(value):
         required = value.get("required", [])
@@ -99,6 +101,6 @@ def _closed(value: Any) -> Any:
     return out
 
 
-def _count(schema: dict[str, Any]) -> int:
+def _min_items(schema: dict[str, Any]) -> int:
     least = schema.get("minItems", 0)
     return least if isinstance(least, int) else 0

@@ -1,4 +1,4 @@
-"""Reads the text of `serialize_json`, of any class."""
+"""Reads the texts that the `serialize_json` methods write."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from guided.compat.xgrammar.config import SERIALIZATION_VERSION
 from guided.compat.xgrammar.exception import DeserializeFormatError, DeserializeVersionError, InvalidJSONError
 from guided.errors import brief
 
-__all__ = ["loaded"]
+__all__ = ["load_serialized"]
 
 
-def loaded(text: str, what: str, *, also: Collection[str] = ()) -> dict[str, Any]:
-    """The object in a text that was written by this version, or by one of those in `also`.
+def load_serialized(text: str, what: str, *, also: Collection[str] = ()) -> dict[str, Any]:
+    """The JSON object in a text of this format version, or of one of those in `also`.
 
     Raises:
-        InvalidJSONError: the text is not JSON. DeserializeFormatError: it is not an object, or has no version.
-        DeserializeVersionError: it was written by another version, or by xgrammar itself.
+        InvalidJSONError: the text is not JSON. DeserializeFormatError: it is not an object, or it has no version.
+        DeserializeVersionError: another version of guided, or xgrammar, wrote it.
     """
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise InvalidJSONError(f"Failed to parse JSON: {error}") from None
     if not isinstance(data, dict) or "__VERSION__" not in data:
-        raise DeserializeFormatError(f"this is not a serialized {what}, which is an object with a __VERSION__")
+        raise DeserializeFormatError(f"this is not a serialized {what}, which would be an object with a __VERSION__")
     version = data["__VERSION__"]
     if version != SERIALIZATION_VERSION and version not in also:
         raise DeserializeVersionError(
-            f"this {what} was written by version {brief(version)}, not {SERIALIZATION_VERSION!r}: create it again"
+            f"this {what} has format version {brief(version)}, not {SERIALIZATION_VERSION!r}: create it again"
         )
     return data

@@ -1,4 +1,4 @@
-"""Structural tags as pydantic models. guided's guide to structural tags explains each format."""
+"""Structural tags as pydantic models. docs/guides/structural-tags.md explains each format."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class ConstStringFormat(BaseModel):
 
 
 class JSONSchemaFormat(BaseModel):
-    """JSON of a schema; or, in another style, the arguments of a call as elements."""
+    """JSON that matches a schema; in the other styles, the arguments of a call as XML-like elements."""
 
     type: Literal["json_schema"] = "json_schema"
     json_schema: bool | dict[str, Any]
@@ -67,7 +67,7 @@ class AnyTextFormat(BaseModel):
 
 
 class TokenFormat(BaseModel):
-    """One token, by its id or by its text."""
+    """One token, given by its id or its text."""
 
     type: Literal["token"] = "token"
     token: int | str
@@ -89,7 +89,7 @@ class AnyTokensFormat(BaseModel):
 
 
 class GrammarFormat(BaseModel):
-    """The texts of a grammar in EBNF."""
+    """A text that a grammar in EBNF accepts."""
 
     type: Literal["grammar"] = "grammar"
     grammar: str
@@ -103,14 +103,14 @@ class RegexFormat(BaseModel):
 
 
 class SequenceFormat(BaseModel):
-    """Formats, one after the other."""
+    """A sequence of formats."""
 
     type: Literal["sequence"] = "sequence"
     elements: list[Format]
 
 
 class OrFormat(BaseModel):
-    """One of some formats."""
+    """A choice among formats."""
 
     type: Literal["or"] = "or"
     elements: list[Format]
@@ -126,7 +126,7 @@ class TagFormat(BaseModel):
 
 
 class TriggeredTagsFormat(BaseModel):
-    """Free text, in which a trigger begins one of the tags."""
+    """Free text in which a trigger begins one of the tags."""
 
     type: Literal["triggered_tags"] = "triggered_tags"
     triggers: list[str]
@@ -165,21 +165,21 @@ class OptionalFormat(BaseModel):
 
 
 class PlusFormat(BaseModel):
-    """The content once or several times."""
+    """The content, one or more times."""
 
     type: Literal["plus"] = "plus"
     content: Format
 
 
 class StarFormat(BaseModel):
-    """The content any number of times."""
+    """The content, any number of times."""
 
     type: Literal["star"] = "star"
     content: Format
 
 
 class RepeatFormat(BaseModel):
-    """The content `min` to `max` times; -1: any number."""
+    """The content, `min` to `max` times; a `max` of -1 means no limit."""
 
     type: Literal["repeat"] = "repeat"
     min: int
@@ -188,7 +188,7 @@ class RepeatFormat(BaseModel):
 
 
 class DispatchFormat(BaseModel):
-    """Free text, in which each pattern is followed by its format."""
+    """Free text in which each pattern is followed by its format."""
 
     type: Literal["dispatch"] = "dispatch"
     rules: list[tuple[str, Format]]
@@ -197,7 +197,7 @@ class DispatchFormat(BaseModel):
 
 
 class TokenDispatchFormat(BaseModel):
-    """Tokens, in which each of some tokens is followed by its format."""
+    """Tokens, where each token of the rules is followed by its format."""
 
     type: Literal["token_dispatch"] = "token_dispatch"
     rules: list[tuple[int | str, Format]]
@@ -261,7 +261,7 @@ class StructuralTag(BaseModel):
 
     @staticmethod
     def from_legacy_structural_tag(tags: list[StructuralTagItem], triggers: list[str]) -> StructuralTag:
-        """Triggered tags, whose contents are schemas."""
+        """Triggered tags whose contents are schemas."""
         parts = [
             TagFormat(begin=tag.begin, content=JSONSchemaFormat(json_schema=_schema(tag.schema_)), end=tag.end)
             for tag in tags

@@ -1,7 +1,7 @@
-"""xgrammar's test functions for languages and masks.
+"""xgrammar's functions for testing languages and masks.
 
 Functions that show xgrammar's automata and intermediate grammars (`GrammarFunctor`, `_print_grammar_fsms` and others)
-are missing, since guided's differ.
+are missing, since guided has different ones.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _json_schema_to_ebnf(
     json_format: _Format = "json",
     any_order: bool = False,
 ) -> str:
-    """The text of the grammar of a schema, which `Grammar.from_ebnf` reads."""
+    """The grammar of a schema as text, which `Grammar.from_ebnf` reads."""
     if json_format == "json":
         return str(
             Grammar.from_json_schema(
@@ -54,17 +54,17 @@ def _json_schema_to_ebnf(
         "type": "json_schema", "json_schema": json.loads(schema_text(schema)), "style": json_format,
         "any_order": any_order, "max_whitespace_cnt": max_whitespace_cnt,
     }  # fmt: skip
-    return str(Grammar._of(StructuralTag(json.dumps({"type": "structural_tag", "format": form}))))
+    return str(Grammar._from_recipe(StructuralTag(json.dumps({"type": "structural_tag", "format": form}))))
 
 
 def _regex_to_ebnf(regex: str, with_rule_name: bool = True) -> str:
-    """The text of the grammar of a regular expression."""
+    """The grammar of a regular expression as text."""
     text = str(Grammar.from_regex(regex))
     return text if with_rule_name else text.removeprefix("root ::= ").removesuffix("\n")
 
 
 def _ebnf_to_grammar_no_normalization(ebnf_string: str, root_rule_name: str = "root") -> Grammar:
-    """`Grammar.from_ebnf`, which never normalizes."""
+    """The same as `Grammar.from_ebnf`, which never normalizes a grammar."""
     return Grammar.from_ebnf(ebnf_string, root_rule_name=root_rule_name)
 
 
@@ -111,12 +111,12 @@ def _row(bitmask: torch.Tensor, vocab_size: int, index: int) -> np.ndarray[Any, 
 
 
 def _get_masked_tokens_from_bitmask(bitmask: torch.Tensor, vocab_size: int, index: int = 0) -> list[int]:
-    """The ids that a row does not allow."""
+    """The ids that a row forbids."""
     return [int(number) for number in np.flatnonzero(_row(bitmask, vocab_size, index) == 0)]
 
 
 def _is_single_token_bitmask(bitmask: torch.Tensor, vocab_size: int, index: int = 0) -> tuple[bool, int]:
-    """Whether a row allows exactly one token, and its id; otherwise -1."""
+    """Whether a row allows exactly one token, and the id of that token, or -1."""
     allowed = np.flatnonzero(_row(bitmask, vocab_size, index))
     return (True, int(allowed[0])) if len(allowed) == 1 else (False, -1)
 
@@ -131,10 +131,10 @@ def bool_mask_to_bitmask(bool_mask: torch.Tensor) -> torch.Tensor:
 
 
 def bitmask_to_bool_mask(bit_mask: torch.Tensor, vocab_size: int | None = None) -> torch.Tensor:
-    """The boolean mask of a bitmask, (batch, vocab_size or all bits).
+    """The boolean mask of a bitmask, (batch, vocab_size), or with all bits if `vocab_size` is None.
 
     Raises:
-        ValueError: it is not int32, not on the CPU, or has fewer bits.
+        ValueError: the bitmask is not int32, is not on the CPU, or has fewer bits.
     """
     import torch
 
@@ -157,7 +157,7 @@ def _traverse_draft_tree(
     allocate_token_bitmask: torch.Tensor,
     time_threshold: float = -1.0,
 ) -> bool:
-    """`GrammarMatcher.traverse_draft_tree`."""
+    """See `GrammarMatcher.traverse_draft_tree`."""
     return matcher.traverse_draft_tree(
         retrieve_next_token, retrieve_next_sibling, draft_tokens, allocate_token_bitmask, time_threshold
     )

@@ -1,11 +1,12 @@
 """`TokenizerInfo`: a tokenizer's tokens, as in xgrammar. It is converted to a `guided.Vocabulary`.
 
-As in xgrammar, every token means the text that it spells, even if it is a control token: `<tool_call>` in a grammar can
-be written with the token of that name or with other tokens. Tokens without text and padding are never allowed.
+As in xgrammar, every token stands for the text that it spells, even if it is a control token: the text `<tool_call>` of
+a grammar can be written with the token of that name or with other tokens. Padding and tokens without text are never
+allowed.
 
 A vocabulary that cannot spell all printable ASCII characters, such as the short lists in tests, gets hidden ids for all
-bytes. So text can be matched even if no tokens can write it, as in xgrammar. Hidden ids are past `vocab_size`, and do
-not appear in masks.
+bytes. So a matcher accepts text even if no tokens can write it, as in xgrammar. Hidden ids come after `vocab_size` and
+do not appear in masks.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from typing import Any, Final
 from guided.compat.xgrammar.base import XGRObject
 from guided.compat.xgrammar.config import SERIALIZATION_VERSION
 from guided.compat.xgrammar.exception import DeserializeFormatError, as_xgrammar
-from guided.compat.xgrammar.serialized import loaded
+from guided.compat.xgrammar.serialized import load_serialized
 from guided.compat.xgrammar.vocab_type import (
     STOP_TOKENS,
     VocabType,
-    decoded,
-    detected_from_vocab,
-    detected_metadata,
+    decode_token,
+    detect_from_vocab,
+    detect_metadata,
     encodes_with_prefix,
 )
 from guided.errors import brief
@@ -33,8 +34,8 @@ from guided.vocabulary import Vocabulary
 
 __all__ = ["TokenizerInfo", "VocabType"]
 
-_THEIR_VERSIONS: Final = ("v16",)
-"""Versions of xgrammar's own files of a TokenizerInfo, which have the same content."""
+_XGRAMMAR_VERSIONS: Final = ("v16",)
+"""Format versions of TokenizerInfos that xgrammar wrote, which have the same content."""
 _PRINTABLE: Final = frozenset(range(0x20, 0x7F))
 _BYTES: Final = tuple(bytes((byte,)) for byte in range(256))
 
@@ -43,14 +44,14 @@ class TokenizerInfo(XGRObject):
     """The tokens of a model.
 
     Args:
-        encoded_vocab: the tokens as the tokenizer spells them; "" for an id without text.
-        vocab_type: how they are spelled.
+        encoded_vocab: the tokens as the tokenizer spells them, with "" for an id without text.
+        vocab_type: how the tokens are spelled.
         vocab_size: the number of logits, if there are more logits than tokens.
-        stop_token_ids: the tokens that end an output; None: those with a well-known name (`STOP_TOKENS`).
-        add_prefix_space: whether the tokenizer puts a space before a text; only stored.
+        stop_token_ids: the tokens that end an output; None means those with a well-known name (`STOP_TOKENS`).
+        add_prefix_space: whether the tokenizer puts a space before a text; it is only stored.
 
     Raises:
-        RuntimeError: `vocab_size` is less than the number of tokens, or a stop token is not below it.
+        RuntimeError: `vocab_size` is less than the number of tokens, or a stop token is not less than `vocab_size`.
     """
 
     def __init__(
@@ -62,8 +63,8 @@ class TokenizerInfo(XGRObject):
         stop_token_ids: list[int] | int | None = None,
         add_prefix_space: bool = False,
     ) -> None:
-        tokens = tuple(decoded(token, vocab_type) for token in encoded_vocab)
-        self._init_handle(_Tokens(tokens, vocab_type, vocab_size, _ids(stop_token_ids), add_prefix_space))
+        tokens = tuple(decode_token(token, vocab_type) for token in encoded_vocab)
+        self._init_handle(_Tokens(tokens, vocab_type, vocab_size, _ids_or_none(stop_token_ids), add_prefix_space))
 
     @staticmethod
     def from_huggingface(
@@ -75,13 +76,14 @@ class TokenizerInfo(XGRObject):
         """Read a transformers tokenizer: a fast one, or one that wraps tiktoken or SentencePiece.
 
         Args:
-            vocab_size: the number of the model's logits; None: the number of tokens. Tokens at or past it are left out.
-            stop_token_ids: None: the tokenizer's `eos_token_id`, otherwise the tokens with a well-known name.
+            vocab_size: the number of the model's logits; None means the number of tokens. Larger ids are left out.
+            stop_token_ids: None means the tokenizer's `eos_token_id`, or if it has none, the tokens with a well-known
+                name.
 
         Raises:
-            ValueError: it has no vocabulary, this kind is not supported, or `stop_token_ids` is empty.
+            ValueError: the tokenizer has no vocabulary or is not supported, or `stop_token_ids` is empty.
         """
-        stops = _ids(stop_token_ids)
+        stops = _ids_or_none(stop_token_ids)
         if stops == []:
             raise ValueError("stop_token_ids cannot be empty")
         try:
@@ -92,14 +94,14 @@ class TokenizerInfo(XGRObject):
                 "method."
             ) from None
         size = vocab_size or max(len(vocab), max(vocab.values()) + 1)
-        spelled = [""] * size
+        spellings = [""] * size
         for token, number in vocab.items():
             if number < size:
-                spelled[number] = token
-        kind, spaced = _spelling(tokenizer, vocab)
+                spellings[number] = token
+        kind, spaced = _detect_spelling(tokenizer, vocab)
         if stops is None:
-            stops = _end_of(tokenizer)
-        return TokenizerInfo(spelled, kind, vocab_size=size, stop_token_ids=stops, add_prefix_space=spaced)
+            stops = _declared_stops(tokenizer)
+        return TokenizerInfo(spellings, kind, vocab_size=size, stop_token_ids=stops, add_prefix_space=spaced)
 
     @property
     def vocab_type(self) -> VocabType:
@@ -118,7 +120,7 @@ class TokenizerInfo(XGRObject):
 
     @property
     def prepend_space_in_tokenization(self) -> bool:
-        """Deprecated: `add_prefix_space`."""
+        """Deprecated: use `add_prefix_space`."""
         warnings.warn("prepend_space_in_tokenization is deprecated. Use add_prefix_space instead.", stacklevel=2)
         return self.add_prefix_space
 
@@ -143,7 +145,7 @@ class TokenizerInfo(XGRObject):
 
     @staticmethod
     def from_vocab_and_metadata(encoded_vocab: list[bytes | str], metadata: str) -> TokenizerInfo:
-        """From the tokens and the result of `dump_metadata`. RuntimeError: the metadata is malformed."""
+        """Create one from the tokens and the result of `dump_metadata`. RuntimeError: the metadata is malformed."""
         try:
             data = json.loads(metadata)
             kind = VocabType(data["vocab_type"])
@@ -156,33 +158,33 @@ class TokenizerInfo(XGRObject):
 
     @staticmethod
     def _detect_metadata_from_hf(backend_str: str) -> dict[str, Any]:
-        return detected_metadata(backend_str)
+        return detect_metadata(backend_str)
 
     @staticmethod
     def _detect_vocab_type_from_vocab(vocab_dict: dict[str, int]) -> VocabType | None:
-        return detected_from_vocab(vocab_dict)
+        return detect_from_vocab(vocab_dict)
 
     def serialize_json(self) -> str:
-        """Everything as JSON, with xgrammar's keys. Bytes are written as the characters U+0000 to U+00FF."""
-        return json.dumps(self._tokens.stored(), separators=(",", ":"))
+        """All data as JSON, with xgrammar's keys. Bytes are written as the characters U+0000 to U+00FF."""
+        return json.dumps(self._tokens.to_json(), separators=(",", ":"))
 
     @staticmethod
     def deserialize_json(json_string: str) -> TokenizerInfo:
-        """Read the text of `serialize_json`, or of xgrammar's own (version v16).
+        """Read the text of `serialize_json`, or the equivalent text of xgrammar (version v16).
 
         Raises:
             InvalidJSONError, DeserializeVersionError, DeserializeFormatError: see `exception.py`.
         """
-        data = loaded(json_string, "TokenizerInfo", also=_THEIR_VERSIONS)
+        data = load_serialized(json_string, "TokenizerInfo", also=_XGRAMMAR_VERSIONS)
         try:
             tokens = tuple(token.encode("latin-1") for token in data["decoded_vocab"])
             kind, size, stops = VocabType(data["vocab_type"]), data["vocab_size"], data["stop_token_ids"]
             handle = _Tokens(tokens, kind, size, stops, bool(data["add_prefix_space"]))
         except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
             raise DeserializeFormatError(f"this is not a TokenizerInfo: {type(error).__name__} {error}") from None
-        for key, value in handle.stored().items():
+        for key, value in handle.to_json().items():
             if key != "__VERSION__" and not _is_same(data.get(key), value):
-                raise DeserializeFormatError(f'"{key}" does not match the tokens: the text was changed')
+                raise DeserializeFormatError(f'"{key}" does not match the tokens, so the text has been changed')
         return TokenizerInfo._create_from_handle(handle)
 
     @property
@@ -195,10 +197,10 @@ class _Tokens:
     """The data of a TokenizerInfo, and guided's vocabularies for it, one for each set of stop tokens.
 
     Attributes:
-        tokens: the bytes of each id; empty: no text.
-        stops: the stop tokens, ascending.
+        tokens: the bytes of each id, which are empty for an id without text.
+        stops: the stop tokens, in ascending order.
         special: the ids without text.
-        hidden: the number of hidden ids past `size`.
+        hidden: the number of hidden ids after `size`.
     """
 
     def __init__(
@@ -217,7 +219,7 @@ class _Tokens:
             )
         if stops is None:
             stops = [number for number, data in enumerate(tokens) if data in STOP_TOKENS]
-        self.stops = self.checked_stops(stops)
+        self.stops = self.check_stops(stops)
         self.special = tuple(
             number
             for number in range(self.size)
@@ -227,11 +229,11 @@ class _Tokens:
         self._vocabularies: dict[tuple[tuple[int, ...], frozenset[str]], Vocabulary] = {}
         self._lock = threading.Lock()
 
-    def checked_stops(self, stops: Sequence[int]) -> tuple[int, ...]:
-        """Check that these are ids of this vocabulary, and sort them."""
+    def check_stops(self, stops: Sequence[int]) -> tuple[int, ...]:
+        """Check that these are ids of this vocabulary, and return them in ascending order."""
         for number in stops:
             if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < self.size:
-                raise RuntimeError(f"the stop token {brief(number)} is not a token id of 0 to {self.size - 1}")
+                raise RuntimeError(f"the stop token {brief(number)} is not a token id from 0 to {self.size - 1}")
         return tuple(sorted(set(stops)))
 
     def metadata(self) -> dict[str, Any]:
@@ -243,7 +245,7 @@ class _Tokens:
             "stop_token_ids": list(self.stops),
         }
 
-    def stored(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """The data of `serialize_json`."""
         by_bytes = sorted(
             (data, number) for number, data in enumerate(self.tokens) if data and number not in self.stops
@@ -258,10 +260,10 @@ class _Tokens:
         }
 
     def vocabulary(self, stops: tuple[int, ...] | None = None, controls: frozenset[str] = frozenset()) -> Vocabulary:
-        """The vocabulary with these stop tokens instead of its own; always the same object.
+        """The vocabulary with these stop tokens instead of `stops`. The same arguments return the same object.
 
         Args:
-            controls: the spellings of tokens that are control tokens instead of text.
+            controls: the names of tokens that are control tokens instead of text.
         """
         ends = self.stops if stops is None else stops
         with self._lock:
@@ -281,17 +283,17 @@ class _Tokens:
             return self._vocabularies[ends, controls]
 
     def ids_of(self, name: str) -> list[int]:
-        """The tokens with this spelling."""
+        """The tokens whose text is `name`."""
         data = name.encode()
         return [number for number, token in enumerate(self.tokens) if token == data]
 
 
-def _ids(given: list[int] | int | None) -> list[int] | None:
+def _ids_or_none(given: list[int] | int | None) -> list[int] | None:
     return [given] if isinstance(given, int) else given if given is None else list(given)
 
 
 def _is_same(given: Any, value: Any) -> bool:
-    """Whether a stored value equals this one; tokens with the same spelling may be in a different order."""
+    """Whether a stored value equals this one. Tokens with the same text may be in a different order."""
     if (
         given != value
         and isinstance(given, list)
@@ -303,23 +305,23 @@ def _is_same(given: Any, value: Any) -> bool:
 
 
 def _ranges(ordered: Sequence[bytes]) -> list[int]:
-    """For each token, in order, the position after the last token that begins with it, as xgrammar counts them."""
-    out, open_ones = [0] * len(ordered), list[int]()
+    """For each token of the sorted list, the position of the next token that does not contain it, as in xgrammar."""
+    out, open_tokens = [0] * len(ordered), list[int]()
     for at, data in enumerate(ordered):
-        while open_ones and ordered[open_ones[-1]] not in data:
-            out[open_ones.pop()] = at
-        open_ones.append(at)
-    for at in open_ones:
+        while open_tokens and ordered[open_tokens[-1]] not in data:
+            out[open_tokens.pop()] = at
+        open_tokens.append(at)
+    for at in open_tokens:
         out[at] = len(ordered)
     return out
 
 
-def _end_of(tokenizer: Any) -> list[int] | None:
+def _declared_stops(tokenizer: Any) -> list[int] | None:
     """The stop token that a tokenizer declares."""
     end = getattr(tokenizer, "eos_token_id", None)
     if end is None:
-        pieces = _pieces(tokenizer)
-        end = pieces.eos_id() if pieces is not None and pieces.eos_id() != -1 else None
+        model = _sentencepiece_model(tokenizer)
+        end = model.eos_id() if model is not None and model.eos_id() != -1 else None
     if end is None:
         warnings.warn(
             "When constructing TokenizerInfo from a huggingface tokenizer, stop_token_ids is neither provided by user "
@@ -330,13 +332,13 @@ def _end_of(tokenizer: Any) -> list[int] | None:
     return [end]
 
 
-def _spelling(tokenizer: Any, vocab: Mapping[str, int]) -> tuple[VocabType, bool]:
+def _detect_spelling(tokenizer: Any, vocab: Mapping[str, int]) -> tuple[VocabType, bool]:
     """The spelling of the tokens, and whether the tokenizer puts a space before a text."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is not None and hasattr(backend, "to_str"):  # a fast one
-        found = detected_metadata(backend.to_str())
+        found = detect_metadata(backend.to_str())
         kind, spaced = found["vocab_type"], found["add_prefix_space"]
-        seen = detected_from_vocab(vocab)
+        seen = detect_from_vocab(vocab)
         return (kind, spaced) if seen in (None, kind) else (seen, encodes_with_prefix(tokenizer, seen))
     names = getattr(tokenizer, "vocab_files_names", {})
     inner = type(getattr(tokenizer, "tokenizer", None))
@@ -345,13 +347,14 @@ def _spelling(tokenizer: Any, vocab: Mapping[str, int]) -> tuple[VocabType, bool
     ):
         first = tokenizer.convert_ids_to_tokens(tokenizer.encode(" "))[:1]
         return (VocabType.BYTE_LEVEL if first == ["Ġ"] else VocabType.RAW), False
-    if _pieces(tokenizer) is not None:
+    if _sentencepiece_model(tokenizer) is not None:
         return (VocabType.BYTE_FALLBACK if "<0x0A>" in vocab else VocabType.RAW), True
     raise ValueError(f"Unsupported tokenizer type: {type(tokenizer)}")
 
 
-def _pieces(tokenizer: Any) -> Any:
+def _sentencepiece_model(tokenizer: Any) -> Any:
     """The SentencePiece model inside a tokenizer, or None."""
     inner = getattr(tokenizer, "tokenizer", None)
-    places = (getattr(tokenizer, "sp_model", None), getattr(inner, "sp_model", None), getattr(tokenizer, "tok", None))
-    return next((one for one in places if type(one).__name__ == "SentencePieceProcessor"), None)
+    owners = ((tokenizer, "sp_model"), (inner, "sp_model"), (tokenizer, "tok"))
+    candidates = [getattr(owner, name, None) for owner, name in owners]
+    return next((one for one in candidates if type(one).__name__ == "SentencePieceProcessor"), None)

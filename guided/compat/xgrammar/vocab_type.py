@@ -1,8 +1,8 @@
 """Detects how a tokenizer spells its tokens. In: a vocabulary, or a transformers tokenizer. Out: the kind of spelling,
 and the bytes of each token.
 
-The detection rules are xgrammar's: the decoders in the tokenizer's file, unless the tokens themselves indicate another
-kind.
+The rules are those of xgrammar: the decoders in the tokenizer's file determine the kind, unless the tokens themselves
+indicate another one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Final
 from guided.errors import brief
 from guided.vocabulary.spelling import SPACE, byte_alphabet, byte_piece, from_byte_alphabet
 
-__all__ = ["STOP_TOKENS", "VocabType", "decoded", "detected_from_vocab", "detected_metadata", "encodes_with_prefix"]
+__all__ = ["STOP_TOKENS", "VocabType", "decode_token", "detect_from_vocab", "detect_metadata", "encodes_with_prefix"]
 
 STOP_TOKENS: Final = frozenset(
     "</s> <|end_of_text|> <|eot_id|> <|endoftext|> <eos> <|eos|> <end_of_turn> <｜end▁of▁sentence｜>".encode().split()
@@ -36,19 +36,19 @@ class VocabType(Enum):
     """Each byte as a character of GPT-2's alphabet."""
 
 
-def decoded(token: str | bytes, kind: VocabType) -> bytes:
+def decode_token(token: str | bytes, kind: VocabType) -> bytes:
     """The bytes of a token.
 
     Raises:
-        TypeError: a token is neither a string nor bytes.
+        TypeError: the token is neither a str nor bytes.
     """
     if not isinstance(token, str | bytes):
-        raise TypeError(f"a token is a str or bytes, not {brief(token)}")
+        raise TypeError(f"a token must be a str or bytes, not {brief(token)}")
     if kind is VocabType.RAW:
         return token if isinstance(token, bytes) else token.encode()
     try:
         text = token if isinstance(token, str) else token.decode()
-    except UnicodeDecodeError:  # bytes that are no valid spelling mean themselves
+    except UnicodeDecodeError:  # bytes that are not valid UTF-8 stand for themselves
         return bytes(token)  # type: ignore[arg-type]
     if kind is VocabType.BYTE_LEVEL:
         found = from_byte_alphabet(text)
@@ -57,8 +57,8 @@ def decoded(token: str | bytes, kind: VocabType) -> bytes:
     return text.replace(SPACE, " ").encode() if byte is None else bytes((byte,))
 
 
-def detected_from_vocab(vocab: Mapping[str, int]) -> VocabType | None:
-    """The kind of spelling that the tokens indicate; None: it is unclear."""
+def detect_from_vocab(vocab: Mapping[str, int]) -> VocabType | None:
+    """The kind of spelling that the tokens indicate, or None if it is unclear."""
     if sum(f"<0x{byte:02X}>" in vocab for byte in range(256)) >= 128:
         return VocabType.BYTE_FALLBACK
     alphabet = frozenset(byte_alphabet())
@@ -68,7 +68,7 @@ def detected_from_vocab(vocab: Mapping[str, int]) -> VocabType | None:
     return VocabType.BYTE_LEVEL if spelled >= 0.99 * len(vocab) else None
 
 
-def detected_metadata(backend: str) -> dict[str, Any]:
+def detect_metadata(backend: str) -> dict[str, Any]:
     """The metadata of a tokenizer.json: {"vocab_type": VocabType, "add_prefix_space": bool}.
 
     Raises:

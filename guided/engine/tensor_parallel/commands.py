@@ -1,8 +1,8 @@
 """The commands that rank 0 sends to the other ranks: allocate a cache, copy slots, run a forward pass.
 
-A command is sent as integers, never as a pickled object. For a step the other ranks need only the block tables of the
-cache; which blocks are shared, free or reusable only rank 0 knows. Cost: one integer per token, and one per block of
-each sequence of the step.
+A command is sent as integers, never as a pickled object. Of the cache, the other ranks need only the block tables of
+each step; only rank 0 knows which blocks are shared, free or reusable. Cost: one integer per token of the step, and one
+per block of each of its sequences.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from guided.engine.tensor_parallel.group import TorchGroup
 
 __all__ = ["READY", "Command", "Copy", "Open", "Step", "WorkerConfig", "receive_command", "send_command"]
 
-READY = "here"  # the first line that a worker writes
-_SHORT = 512  # integers in the first message; a second message holds the rest
+READY = "ready"  # a worker writes this line once it has started
+_FIRST_LENGTH = 512  # integers in the first message; a second message contains the rest
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerConfig:
-    """What a worker process is started with.
+    """The configuration of a worker process.
 
     Attributes:
         path: the model's file or directory.
-        dtype: torch's name of the type of the weights; None chooses the fastest.
+        dtype: the type of the weights, by its name in torch; None: the fastest.
         device: the device of this rank.
-        rendezvous: the file through which the ranks find one another.
+        rendezvous: the file through which the ranks find each other.
         parent: the process id of rank 0.
-        rank, tensor, pipeline: see `RankPosition`.
+        rank, tensor_size, pipeline_size: see `RankPosition`.
     """
 
     path: str
@@ -41,8 +41,8 @@ class WorkerConfig:
     rendezvous: str
     parent: int
     rank: int
-    tensor: int
-    pipeline: int
+    tensor_size: int
+    pipeline_size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,15 +85,15 @@ def send_command(group: TorchGroup, command: Command) -> None:
     else:
         kind, numbers = 1 if isinstance(command, Copy) else 2, list(astuple(command))
     whole = [kind, len(numbers), *numbers]
-    group.broadcast(torch.tensor([*whole[:_SHORT], *[0] * (_SHORT - len(whole))], dtype=torch.int64))
-    if len(whole) > _SHORT:
-        group.broadcast(torch.tensor(whole[_SHORT:], dtype=torch.int64))
+    group.broadcast(torch.tensor([*whole[:_FIRST_LENGTH], *[0] * (_FIRST_LENGTH - len(whole))], dtype=torch.int64))
+    if len(whole) > _FIRST_LENGTH:
+        group.broadcast(torch.tensor(whole[_FIRST_LENGTH:], dtype=torch.int64))
 
 
 def receive_command(group: TorchGroup) -> Command:
-    """Wait for the next command of rank 0, and return it."""
-    kind, count, *numbers = group.broadcast(torch.zeros(_SHORT, dtype=torch.int64)).tolist()
-    if (missing := count + 2 - _SHORT) > 0:
+    """Wait for the next command from rank 0, and return it."""
+    kind, count, *numbers = group.broadcast(torch.zeros(_FIRST_LENGTH, dtype=torch.int64)).tolist()
+    if (missing := count + 2 - _FIRST_LENGTH) > 0:
         numbers += group.broadcast(torch.zeros(missing, dtype=torch.int64)).tolist()
     del numbers[count:]
     if kind:
@@ -103,7 +103,7 @@ def receive_command(group: TorchGroup) -> Command:
 
 
 def _split(numbers: Sequence[int], sizes: Iterable[int]) -> list[list[int]]:
-    """Cut a list into lists of these sizes, and a last one with the remainder."""
+    """Split a list into lists of these sizes, and a last list with the remainder."""
     lists, at = list[list[int]](), 0
     for size in sizes:
         lists.append(list(numbers[at : at + size]))

@@ -1,8 +1,8 @@
 """Processes that exchange tensors: torch's process groups (gloo on a CPU, NCCL on CUDA) as `Group`s.
 
-In: the position of this process among the ranks, and a file through which they find one another. Out: its groups, and
-the group of all ranks, always on the CPU, over which commands are sent. Groups are objects here; torch's global default
-process group belongs to the caller and is not touched.
+In: the position of this process among the ranks, and a file through which the ranks find each other. Out: its groups,
+and the group of all ranks, always on the CPU, over which commands are sent. Groups are objects here. Torch's global
+default process group belongs to the caller and is not used.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ from guided.models.parallel import ALONE, Group, Parallel
 __all__ = ["RankPosition", "TorchGroup", "check_backend", "connect"]
 
 dist: Any = torch.distributed  # the names used here are not in its list of exports
-_RENDEZVOUS = timedelta(minutes=1)  # all ranks have begun when they meet
-_STEP = timedelta(minutes=10)  # for the other ranks to reach the same exchange
+_RENDEZVOUS = timedelta(minutes=1)  # for all ranks to connect: their processes are already running
+_STEP = timedelta(minutes=10)  # for the other ranks to reach the same operation
 _FOREVER = timedelta(days=365)  # for the next command
 
 
 @dataclass(frozen=True, slots=True)
 class RankPosition:
-    """The position of one of tensor * pipeline ranks, which are numbered stage by stage."""
+    """The position of a rank among `tensor_size * pipeline_size` ranks, numbered stage by stage."""
 
     rank: int
-    tensor: int
-    pipeline: int
+    tensor_size: int
+    pipeline_size: int
 
     @property
     def stage(self) -> int:
-        """The stage of the pipeline that this rank computes."""
-        return self.rank // self.tensor
+        """The stage of the pipeline to which this rank belongs."""
+        return self.rank // self.tensor_size
 
     @property
-    def part(self) -> int:
+    def tensor_rank(self) -> int:
         """The number of this rank within its stage."""
-        return self.rank % self.tensor
+        return self.rank % self.tensor_size
 
 
 class TorchGroup:
@@ -71,15 +71,15 @@ class TorchGroup:
         return out
 
     def broadcast(self, x: Tensor) -> Tensor:
-        """Overwrite x with the x of rank 0."""
+        """Overwrite x with the value of x in rank 0."""
         self._group.broadcast(x, 0).wait()
         return x
 
 
-def connect(file: Path, at: RankPosition, device: torch.device) -> tuple[TorchGroup, Parallel]:
-    """Wait for the other ranks; return the group of all ranks, and the groups that cut the model."""
-    store = dist.FileStore(str(file), at.tensor * at.pipeline)
-    everyone = TorchGroup(_gloo(dist.PrefixStore("all", store), at.rank, at.tensor * at.pipeline, _FOREVER))
+def connect(file: Path, position: RankPosition, device: torch.device) -> tuple[TorchGroup, Parallel]:
+    """Wait for the other ranks; return the group of all ranks, and the groups across which the model is split."""
+    store = dist.FileStore(str(file), count := position.tensor_size * position.pipeline_size)
+    everyone = TorchGroup(_gloo(dist.PrefixStore("all", store), position.rank, count, _FOREVER))
 
     def group(name: str, rank: int, size: int) -> Group:
         if size == 1:
@@ -87,34 +87,34 @@ def connect(file: Path, at: RankPosition, device: torch.device) -> tuple[TorchGr
         make = _nccl if device.type == "cuda" else _gloo
         return TorchGroup(make(dist.PrefixStore(name, store), rank, size, _STEP))
 
-    tensor = group(f"stage {at.stage}", at.part, at.tensor)
-    return everyone, Parallel(tensor, group(f"part {at.part}", at.stage, at.pipeline))
+    tensor = group(f"stage {position.stage}", position.tensor_rank, position.tensor_size)
+    return everyone, Parallel(tensor, group(f"part {position.tensor_rank}", position.stage, position.pipeline_size))
 
 
 def check_backend(device: torch.device) -> None:
-    """Check that this build of torch can exchange tensors between such devices.
+    """Check that this build of torch can exchange tensors between devices of this type.
 
     Raises:
-        GuidedError: this build cannot.
+        GuidedError: it cannot.
     """
-    backend = {"cpu": "gloo", "cuda": "nccl"}.get(device.type)
-    if backend is None:
-        raise GuidedError(f"models are cut among processes on cpu and cuda, not on {device.type}")
-    if not dist.is_available() or not (dist.is_gloo_available() and (backend == "gloo" or dist.is_nccl_available())):
-        raise GuidedError(f"this build of PyTorch has no {backend}: a model cannot be cut among processes with it")
+    if device.type not in ("cpu", "cuda"):
+        raise GuidedError(f"a model can be split across processes only on cpu and cuda, not on {device.type}")
+    has_gloo = dist.is_available() and dist.is_gloo_available()
+    if not has_gloo or (device.type == "cuda" and not dist.is_nccl_available()):
+        raise GuidedError(f"this build of PyTorch has no {'nccl' if has_gloo else 'gloo'}: it cannot split a model")
 
 
-def _gloo(store: Any, rank: int, size: int, patience: timedelta) -> Any:
+def _gloo(store: Any, rank: int, size: int, timeout: timedelta) -> Any:
     options = dist.ProcessGroupGloo._Options()
     options._devices = [dist.ProcessGroupGloo.create_device(hostname="127.0.0.1")]
     options._timeout = _RENDEZVOUS
     group = dist.ProcessGroupGloo(store, rank, size, options)
-    TorchGroup(group).gather(torch.zeros(1))  # all ranks have arrived
-    group._set_default_timeout(patience)
+    TorchGroup(group).gather(torch.zeros(1))  # wait until all ranks have connected
+    group._set_default_timeout(timeout)
     return group
 
 
-def _nccl(store: Any, rank: int, size: int, patience: timedelta) -> Any:
+def _nccl(store: Any, rank: int, size: int, timeout: timedelta) -> Any:
     options = dist.ProcessGroupNCCL.Options()
-    options._timeout = patience
+    options._timeout = timeout
     return dist.ProcessGroupNCCL(store, rank, size, options)

@@ -1,9 +1,9 @@
 """Rank 0: starts the other ranks, and sends them a command for everything that all ranks do together.
 
-In: a model's file, and the number of parts. Out: `Ranks`, whose `parallel` says which part rank 0 loads, and whose
-`runner` is the engine's runner. The other ranks are processes on this machine (worker.py), and end with this process.
-Rank 0 alone does the bookkeeping of the cache. The cache's memory is split like the model: each rank stores the keys
-and values of its own heads and layers. On a CPU the ranks share the cores, so splitting makes a model fit, not faster.
+In: a model's file, and the number of parts. Out: `Ranks`, whose `parallel` determines the part that rank 0 loads, and
+whose `runner` is the engine's runner. The other ranks are processes on this machine (worker.py) and end with this one.
+Only rank 0 manages the blocks of the cache. The cache's memory is split like the model: each rank stores the keys and
+values of its own heads and layers. On a CPU the ranks share the cores, so splitting a model does not make it faster.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Ranks:
     """All ranks of a model, for one engine.
 
     Attributes:
-        parallel: the part of rank 0.
+        parallel: the position of rank 0 in the split model.
         device: the device of rank 0.
         workers: the processes of the other ranks.
     """
@@ -46,27 +46,27 @@ class Ranks:
     def __init__(
         self, path: Path, *, dtype: torch.dtype | None, device: torch.device, tensor: int = 1, pipeline: int = 1
     ) -> None:
-        """Start the other ranks; they load their parts while rank 0 loads its own.
+        """Start the other ranks, which load their parts while rank 0 loads its own.
 
         Raises:
             GuidedError: a rank ended at once, or there are not enough devices.
         """
-        places = _devices(device, tensor * pipeline)
-        self.device, self._opened = places[0], False
+        devices = _devices(device, tensor * pipeline)
+        self.device, self._opened = devices[0], False
         name = None if dtype is None else str(dtype).removeprefix("torch.")
         rendezvous = Path(tempfile.mkdtemp(prefix="guided-ranks-"))
         threads = torch.get_num_threads()
         share = max(1, threads // tensor)  # the stages of a pipeline compute one after the other
         configs = [
-            WorkerConfig(str(path), name, str(place), str(rendezvous / "store"), os.getpid(), rank, tensor, pipeline)
-            for rank, place in enumerate(places)
+            WorkerConfig(str(path), name, str(own), str(rendezvous / "store"), os.getpid(), rank, tensor, pipeline)
+            for rank, own in enumerate(devices)
         ]
         try:
             self.workers = Workers(configs[1:], share)
         except BaseException:
             shutil.rmtree(rendezvous, ignore_errors=True)
             raise
-        self._finalize = weakref.finalize(self, _end, self.workers, rendezvous, threads)
+        self._finalize = weakref.finalize(self, _clean_up, self.workers, rendezvous, threads)
         if self.device.type == "cpu":
             torch.set_num_threads(share)
         try:
@@ -77,20 +77,20 @@ class Ranks:
         except RuntimeError as error:
             reason = self.abort(error)
             if reason is error:
-                reason = GuidedError(f"the processes of this model did not meet: {str(error)[:200]}")
+                reason = GuidedError(f"the processes of this model could not connect: {str(error)[:200]}")
             raise reason from error
         except BaseException:
             self.close()
             raise
 
     def runner(self, model: Model, blocks: int, block_size: int) -> ModelRunner:
-        """A runner of the part that rank 0 has loaded, over a paged cache in the memory of all ranks.
+        """Make a runner of the part that rank 0 has loaded, with a paged cache in the memory of all ranks.
 
         Raises:
-            GuidedError: a rank could not load its part, or has no memory for its cache.
+            GuidedError: a rank could not load its part, or has not enough memory for its cache.
         """
         if self._opened:
-            raise ValueError("these ranks have a cache already: they are for one engine")
+            raise ValueError("these ranks already belong to an engine: make new ranks")
         self._opened = True
         pool = _Pool(self, cache_shape(model), blocks, block_size)
         with self.collective():
@@ -112,7 +112,7 @@ class Ranks:
     @contextmanager
     def collective(self) -> Iterator[None]:
         """Enclose an operation of all ranks. Ctrl-C is deferred to its end. After an error the ranks would be out of
-        step, so all of them are ended."""
+        sync, so all of them are ended."""
         with _interrupts_deferred():
             try:
                 yield
@@ -125,19 +125,19 @@ class Ranks:
     def abort(self, error: BaseException) -> BaseException:
         """End all ranks, and return the error that explains why."""
         if not self._finalize.alive:
-            ended = "the processes of this model were ended meanwhile"
+            ended = "another thread has ended the processes of this model"
             return GuidedError(ended) if isinstance(error, RuntimeError) else error
-        words = self.workers.exit_reason() if isinstance(error, RuntimeError) else None
+        reason = self.workers.exit_reason() if isinstance(error, RuntimeError) else None
         self.close()
-        return error if words is None else GuidedError(f"a process of this model was lost: {words}")
+        return error if reason is None else GuidedError(f"a process of this model ended: {reason}")
 
     def close(self) -> None:
-        """End the other ranks. Closing twice does nothing."""
+        """End the other ranks. A second call does nothing."""
         self._finalize()
 
 
 class _Pool(BlockPool):
-    """The blocks of rank 0: every copy is made in all ranks."""
+    """The blocks of rank 0. Copies are made in all ranks."""
 
     def __init__(self, ranks: Ranks, shape: CacheShape, blocks: int, block_size: int) -> None:
         super().__init__(shape, blocks, block_size)
@@ -151,7 +151,7 @@ class _Pool(BlockPool):
 
 
 class _Runner(ModelRunner):
-    """Runs every forward pass in all ranks, which receive its tokens as plain numbers."""
+    """Runs every forward pass on all ranks. The other ranks receive its tokens as numbers, so it cannot run ahead."""
 
     can_run_ahead = False
 
@@ -169,7 +169,7 @@ class _Runner(ModelRunner):
 
 
 def _devices(device: torch.device, count: int) -> list[torch.device]:
-    """A device for each rank: the named GPU and those after it.
+    """A device for each rank: the given GPU and those after it, or the CPU.
 
     Raises:
         GuidedError: there are not enough GPUs, or the device is neither a CPU nor a GPU.
@@ -178,10 +178,10 @@ def _devices(device: torch.device, count: int) -> list[torch.device]:
     if device.type == "cpu":
         return [device] * count
     first = torch.cuda.current_device() if device.index is None else device.index
-    if (there := torch.cuda.device_count()) < first + count:
+    if (available := torch.cuda.device_count()) < first + count:
         raise GuidedError(
-            f"{count} processes need as many GPUs from cuda:{first} on, but this machine has {there} in all: "
-            "lower tensor_parallel or pipeline_parallel"
+            f"{count} processes need {count} GPUs, the first of them cuda:{first}, but this machine has {available}: "
+            "reduce tensor_parallel or pipeline_parallel"
         )
     return [torch.device("cuda", first + rank) for rank in range(count)]
 
@@ -192,17 +192,17 @@ def _interrupts_deferred() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    pressed = list[int]()
-    before = signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
+    received = list[int]()
+    previous = signal.signal(signal.SIGINT, lambda number, _: received.append(number))
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
-        if pressed:
+        signal.signal(signal.SIGINT, previous)
+        if received:
             signal.raise_signal(signal.SIGINT)
 
 
-def _end(workers: Workers, rendezvous: Path, threads: int) -> None:
+def _clean_up(workers: Workers, rendezvous: Path, threads: int) -> None:
     workers.end()
     shutil.rmtree(rendezvous, ignore_errors=True)
     torch.set_num_threads(threads)

@@ -1,7 +1,7 @@
-"""The processes of the other ranks: starting them, waiting for them, ending them.
+"""Starts and ends the processes of the other ranks.
 
-In: a `WorkerConfig` for each. Out: `Workers`. A worker has the import path of this process, wherever it is started. It
-reports on a pipe that it is ready, and why it ends. It always ends with this process (worker.py).
+In: a `WorkerConfig` for each. Out: `Workers`. A worker has the import path of this process, whatever its working
+directory. It reports on a pipe that it is ready, and why it ends. It always ends with this process (worker.py).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import asdict
 from typing import Final
 
 from guided.engine.tensor_parallel.commands import READY, WorkerConfig
-from guided.engine.threads import asked_environment
+from guided.engine.threads import original_environment
 from guided.errors import GuidedError
 
 __all__ = ["Workers"]
@@ -28,7 +28,7 @@ sys.path[:] = json.loads(sys.argv[1])
 from guided.engine.tensor_parallel.worker import main
 main()
 """
-_EXIT_SECONDS = 2.0  # how long a failing worker may take to end
+_EXIT_SECONDS = 2.0  # how long to wait for a failing worker to end
 
 
 class Workers:
@@ -38,7 +38,7 @@ class Workers:
         self.processes: list[subprocess.Popen[str]] = []
         paths = [path or os.getcwd() for path in sys.path]
         command = [sys.executable, "-P", "-c", _PROGRAM, json.dumps(paths)]
-        environment = {"OMP_WAIT_POLICY": "PASSIVE", **asked_environment(), "OMP_NUM_THREADS": str(threads)}
+        environment = {"OMP_WAIT_POLICY": "PASSIVE", **original_environment(), "OMP_NUM_THREADS": str(threads)}
         try:
             for config in configs:
                 process = subprocess.Popen(
@@ -46,7 +46,7 @@ class Workers:
                 )
                 self.processes.append(process)
                 assert process.stdin is not None
-                with suppress(BrokenPipeError), process.stdin as pipe:  # it has ended: `wait_until_ready` reports it
+                with suppress(BrokenPipeError), process.stdin as pipe:  # it has ended: `wait_until_ready` reports that
                     pipe.write(json.dumps(asdict(config)) + "\n")
         except BaseException:
             self.end()
@@ -60,20 +60,20 @@ class Workers:
         """
         for process in self.processes:
             assert process.stdout is not None
-            for line in process.stdout:  # the interpreter may print lines of its own first
+            for line in process.stdout:  # the interpreter may print other lines first
                 if line.strip() == READY:
                     break
             else:
-                raise GuidedError("a process of this model ended before it began; standard error says why")
+                raise GuidedError("a process of this model ended while it was starting: see standard error")
 
     def exit_reason(self) -> str | None:
-        """Why workers have ended, in their words; None if none has."""
+        """Why workers have ended, as they reported it, or their exit codes; None if no worker has ended."""
         deadline = time.monotonic() + _EXIT_SECONDS
         while not (ended := [p for p in self.processes if p.poll() is not None]) and time.monotonic() < deadline:
             time.sleep(0.02)
-        words = [line for process in ended for line in process.stdout or ()]
+        reports = [line for process in ended for line in process.stdout or ()]
         codes = {process.returncode for process in ended}
-        return "".join(words).strip() or f"exit code {', '.join(map(str, sorted(codes)))}" if ended else None
+        return "".join(reports).strip() or f"exit code {', '.join(map(str, sorted(codes)))}" if ended else None
 
     def end(self) -> None:
         """End all workers. A second call does nothing."""

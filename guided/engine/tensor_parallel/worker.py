@@ -1,8 +1,8 @@
 """A process with one part of a model: it loads the part, and runs the commands of rank 0 until rank 0 ends.
 
 In: a `WorkerConfig` as JSON on standard input (processes.py starts the process). Out: on standard output, a line when
-the worker is ready, and a line that says why it ends, unless rank 0 has ended. Rank 0 handles Ctrl-C, so workers ignore
-it.
+the worker is ready, and a line with the reason why it ends, unless rank 0 has ended. Workers ignore Ctrl-C, which rank
+0 handles.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from guided.models.model import Model
 
 __all__ = ["main", "serve"]
 
-_POLL_SECONDS = 1.0  # between checks whether rank 0 still runs
-_GRACE = 0.2  # seconds within which a process that has closed its connections ends
+_POLL_SECONDS = 1.0  # between checks whether rank 0 is still running
+_EXIT_SECONDS = 0.2  # how long a process may take to end after it has closed its connections
 
 
 def serve(everyone: TorchGroup, model: Model) -> None:
-    """Run the commands of rank 0; ends with a RuntimeError when the connection is closed."""
+    """Run the commands of rank 0. Raises RuntimeError when the connection is closed."""
     command = receive_command(everyone)
-    assert isinstance(command, Open), "memory comes first"
+    assert isinstance(command, Open), "the first command must be Open"
     pool = BlockPool(cache_shape(model), command.blocks, command.block_size)
     runner = ModelRunner(model, PagedCache(cache_shape(model), command.blocks, command.block_size, pool=pool))
     everyone.gather(torch.zeros(1))  # all ranks have allocated their memory
@@ -48,49 +48,49 @@ def serve(everyone: TorchGroup, model: Model) -> None:
             source, target, count = command.source, command.target, command.count
             pool.copy(slice(source, source + count), slice(target, target + count))
         else:
-            assert isinstance(command, Step), "memory is there"
+            assert isinstance(command, Step), "Open must not be repeated"
             plan = PagedPlan(pool, command.counts, command.tables, command.lengths)
             runner.run(Batch(command.tokens, command.counts, command.lengths, command.kept_positions, plan))
 
 
 def main() -> None:
     """Run commands until rank 0 ends."""
-    words = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # other prints go to standard error, since nobody reads them from the pipe, which would fill up
+    reports = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # other output goes to standard error, since nobody would read it from the pipe, which would fill up
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     config = WorkerConfig(**json.loads(sys.stdin.readline()))
-    threading.Thread(target=_end_with_rank_0, args=(config,), daemon=True).start()
+    threading.Thread(target=_exit_with_rank_0, args=(config,), daemon=True).start()
     try:
         device = torch.device(config.device)
         if device.type == "cuda":
             torch.cuda.set_device(device)
-        print(READY, file=words, flush=True)
-        at = RankPosition(config.rank, config.tensor, config.pipeline)
-        everyone, parallel = connect(Path(config.rendezvous), at, device)
+        print(READY, file=reports, flush=True)
+        position = RankPosition(config.rank, config.tensor_size, config.pipeline_size)
+        everyone, parallel = connect(Path(config.rendezvous), position, device)
         dtype = None if config.dtype is None else getattr(torch, config.dtype)
         serve(everyone, load_model(Path(config.path), dtype=dtype, device=device, parallel=parallel))
     except Exception as error:
-        time.sleep(_GRACE)
+        time.sleep(_EXIT_SECONDS)
         if os.getppid() != config.parent:
-            _leave(config)
+            _clean_up_and_exit(config)
         if not isinstance(error, GuidedError | MemoryError):
             traceback.print_exc()
-        print(f"rank {config.rank}: {error or type(error).__name__}", file=words, flush=True)
+        print(f"rank {config.rank}: {error or type(error).__name__}", file=reports, flush=True)
         sys.exit(1)
 
 
-def _end_with_rank_0(config: WorkerConfig) -> None:
-    """Poll for the end of rank 0.
+def _exit_with_rank_0(config: WorkerConfig) -> None:
+    """Poll until rank 0 has ended, then exit.
 
-    A closed connection would report it too, but not while this process waits for something else, nor if a child of
-    rank 0 has inherited the connection.
+    A closed connection would show this too, but not while this process waits for something else, nor if a child of rank
+    0 has inherited the connection.
     """
     while os.getppid() == config.parent:
         time.sleep(_POLL_SECONDS)
-    _leave(config)
+    _clean_up_and_exit(config)
 
 
-def _leave(config: WorkerConfig) -> NoReturn:
-    """Remove the rendezvous directory, which rank 0 could not do, and exit."""
+def _clean_up_and_exit(config: WorkerConfig) -> NoReturn:
+    """Remove the rendezvous directory, which rank 0 could not remove, and exit."""
     shutil.rmtree(Path(config.rendezvous).parent, ignore_errors=True)
     os._exit(0)

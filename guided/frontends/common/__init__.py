@@ -1,3 +1,1 @@
-"""The common part of several front ends: a table for the rules of many grammars, searches in
-automata, lint findings.
-"""
+"""Code that several front ends share: a table for the rules of many grammars, searches in automata, lint findings."""

@@ -1,14 +1,14 @@
-"""Free text up to a marker: the texts that contain none of some strings, and those that end with the first of them.
+"""Free text up to a marker: texts that contain none of the given strings, and texts that end with the first of them.
 
     parts = free_text(["<tool>", "<code>"], never=["</answer>"])
     parts.without               # texts that contain none of the three strings
-    parts.until(0)              # such a text, and then "<tool>" as the first of the three that is complete in it
+    parts.until(0)              # such a text, then "<tool>", which is complete before any other of the three
     parts.dispatch([a, b])      # such a text, "<tool>" and then a, or "<code>" and then b
 
 In: the strings. Out: regular nodes (`Automaton`) over code points.
 
 How: the trie of all strings with failure links (Aho and Corasick, "Efficient string matching", 1975) is a deterministic
-automaton whose state is the longest suffix of the text that begins one of the strings. Its transitions, for the ends
+automaton whose state is the longest suffix of the text that begins one of the strings. Its transitions, for the markers
 "ab" and "b c":
 
     text            state       a           b           ' '         other
@@ -23,10 +23,11 @@ its continuation or "!" follows, and only strings within "<tool>!" matter. A str
 the text, even if a marker is complete at the same character. So a marker that contains another string may be
 unreachable, such as "abc" beside "b"; `unreachable` lists these.
 
-Cost: states linear in the characters of the strings, and for each state as many edges as it has characters that do not
-lead back to the start. `dispatch` is one automaton for all ends; each `until` is a separate automaton.
+Cost: the states are linear in the characters of the strings. Each state has an edge for each character that does not
+lead back to the start, and for each range between these. `dispatch` is one automaton for all ends; each `until` is a
+separate automaton.
 
-What it does not do: repeat. The caller's grammar does that.
+What it does not do: repeat free text. The caller's grammar does that.
 """
 
 from __future__ import annotations
@@ -48,14 +49,14 @@ _FORBIDDEN = -2
 
 @dataclass(frozen=True, slots=True)
 class FreeText:
-    """The languages that some ends and forbidden strings define. All nodes are regular.
+    """The languages that the ends and the forbidden strings define. All nodes are regular.
 
     Attributes:
         without: the texts in which no end and no forbidden string occurs.
         unreachable: the indices of the ends that no text ends with, because another string is always complete before
             them.
-        states: of the shared automaton, none accepting.
-        complete: for each end, the state in which it is complete; None if there is none.
+        states: the states of the shared automaton, none of which accepts.
+        complete: for each end, the state in which it is complete; None if the end is unreachable.
     """
 
     without: Node
@@ -64,9 +65,9 @@ class FreeText:
     complete: tuple[int | None, ...]
 
     def until(self, *ends: int) -> Node:
-        """The texts that end with one of these ends, and in which nothing was complete before."""
+        """The texts that end with one of these ends, and in which no string is complete before it."""
         found = [state for end in ends if (state := self.complete[end]) is not None]
-        return _accepting(self.states, found) if found else EMPTY
+        return _with_accepting(self.states, found) if found else EMPTY
 
     def dispatch(self, items: Sequence[Node]) -> Node:
         """For each end, the texts of `until` followed by its item."""
@@ -78,7 +79,7 @@ def free_text(ends: Sequence[str], never: Iterable[str] = (), *, limits: Limits 
     """Texts without any of these strings, and texts that end with the first of `ends`.
 
     Args:
-        ends: the markers that end a text. Equal ones are possible, and have equal languages.
+        ends: the markers that end a text. Equal markers are allowed, and have equal languages.
         never: strings that must not occur before the end is complete, not even within it.
 
     Raises:
@@ -96,14 +97,14 @@ def free_text(ends: Sequence[str], never: Iterable[str] = (), *, limits: Limits 
     states = tuple([(False, edges) for edges in layout.edges]) or ((False, ()),)
     complete = tuple([layout.ends.get(numbers[text]) for text in ends])
     unreachable = tuple([number for number, state in enumerate(complete) if state is None])
-    return FreeText(_accepting(states, layout.plain), unreachable, states, complete)
+    return FreeText(_with_accepting(states, layout.free_states), unreachable, states, complete)
 
 
 class _Trie:
     """The trie of the strings; node 0 is the empty text.
 
     Attributes:
-        own: for each node the string that it spells: the index of an end, _FORBIDDEN or _NO_STRING.
+        strings_at: for each node, the string that ends there: the index of an end, _FORBIDDEN or _NO_STRING.
         complete: for each node, the node of the longest string that its text ends with, or -1. A forbidden string takes
             precedence.
         steps: for each node, the characters that do not lead back to node 0, and their targets.
@@ -112,7 +113,7 @@ class _Trie:
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self.children: list[dict[str, int]] = [{}]
-        self.own = [_NO_STRING]
+        self.strings_at = [_NO_STRING]
         self.complete: list[int] = []
         self.steps: list[dict[str, int]] = []
 
@@ -125,17 +126,17 @@ class _Trie:
                     raise LimitExceeded("states", len(self.children) + 1, self._limits.states)
                 self.children[at][char] = len(self.children)
                 self.children.append({})
-                self.own.append(_NO_STRING)
+                self.strings_at.append(_NO_STRING)
             at = self.children[at][char]
-        self.own[at] = number
+        self.strings_at[at] = number
 
     def link(self) -> None:
         """Compute `steps` and `complete`, from nodes of shorter texts to nodes of longer ones."""
         self.steps = [{} for _ in self.children]
-        self.complete = [-1 if own == _NO_STRING else at for at, own in enumerate(self.own)]
+        self.complete = [-1 if own == _NO_STRING else at for at, own in enumerate(self.strings_at)]
         failures = [0] * len(self.children)
         edges, order = 0, [0]
-        for at in order:  # grows while it is read: breadth first
+        for at in order:  # grows during the loop: breadth first
             shorter = failures[at]
             self.steps[at] = {**self.steps[shorter], **self.children[at]}
             if self.complete[at] < 0 or self.forbids(shorter):
@@ -149,7 +150,7 @@ class _Trie:
 
     def forbids(self, at: int) -> bool:
         """Whether the text of a node ends with a forbidden string."""
-        return self.complete[at] >= 0 and self.own[self.complete[at]] == _FORBIDDEN
+        return self.complete[at] >= 0 and self.strings_at[self.complete[at]] == _FORBIDDEN
 
 
 class _Layout:
@@ -160,7 +161,7 @@ class _Layout:
 
     Attributes:
         edges: the edges of each state.
-        plain: the states in which nothing is complete yet.
+        free_states: the states in which nothing is complete yet.
         ends: for each end, by its index, the state in which it is complete.
     """
 
@@ -169,16 +170,16 @@ class _Layout:
         self._numbers: dict[tuple[int, bool], int] = {}
         self._order: list[tuple[int, bool]] = []
         self.edges: list[_Edges] = []
-        self.plain: list[int] = []
+        self.free_states: list[int] = []
         self.ends: dict[int, int] = {}
         if not trie.forbids(0):
-            self._number(0, trie.own[0] >= 0)
-        for number, (at, second) in enumerate(self._order):  # grows while it is read
+            self._number(0, trie.strings_at[0] >= 0)
+        for number, (at, second) in enumerate(self._order):  # grows during the loop
             if not second:
-                self.plain.append(number)
-            elif trie.own[at] >= 0:
-                self.ends[trie.own[at]] = number
-            self.edges.append(self._continue(at) if second else self._free(at))
+                self.free_states.append(number)
+            elif trie.strings_at[at] >= 0:
+                self.ends[trie.strings_at[at]] = number
+            self.edges.append(self._continuation_edges(at) if second else self._free_edges(at))
 
     def _number(self, at: int, second: bool) -> int:
         number = self._numbers.setdefault((at, second), len(self._order))
@@ -186,7 +187,7 @@ class _Layout:
             self._order.append((at, second))
         return number
 
-    def _free(self, at: int) -> _Edges:
+    def _free_edges(self, at: int) -> _Edges:
         """The edges of a first state: every character leads to a state, unless it completes a forbidden string."""
         trie, edges = self._trie, list[tuple[int, int, int]]()
         steps = sorted((ord(char), to) for char, to in trie.steps[at].items())
@@ -203,17 +204,21 @@ class _Layout:
                 edges.append((low, high, 0))
         return tuple(edges)
 
-    def _continue(self, at: int) -> _Edges:
+    def _continuation_edges(self, at: int) -> _Edges:
         """The edges of a second state: to a longer end, unless another string inside it is complete before."""
         children = sorted(self._trie.children[at].items())
-        going = [(ord(char), child) for char, child in children if self._trie.complete[child] in (-1, child)]
+        continuations = [(ord(char), child) for char, child in children if self._trie.complete[child] in (-1, child)]
         return tuple(
-            [(code, code, self._number(child, True)) for code, child in going if self._trie.own[child] != _FORBIDDEN]
+            [
+                (code, code, self._number(child, True))
+                for code, child in continuations
+                if self._trie.strings_at[child] != _FORBIDDEN
+            ]
         )
 
 
-def _accepting(states: Sequence[tuple[bool, _Edges]], accepting: Iterable[int]) -> Automaton:
-    """The states with these as the accepting ones. All others remain the same objects."""
+def _with_accepting(states: Sequence[tuple[bool, _Edges]], accepting: Iterable[int]) -> Automaton:
+    """The automaton in which only these states accept. All other states remain the same objects."""
     chosen = list(states)
     for number in accepting:
         chosen[number] = (True, states[number][1])

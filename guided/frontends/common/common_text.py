@@ -2,7 +2,7 @@
 text, or None.
 
 How: a breadth-first search over pairs of states, for the intersection (Hopcroft and Ullman 1979, section 3.2). Each
-step prefers the plainest character: a letter or a digit, or another printable character.
+step prefers a letter or a digit, then another printable character.
 
 Cost: the reachable pairs, times their edges. The search gives up beyond `most` pairs.
 """
@@ -18,7 +18,7 @@ from guided.meter import spend
 
 __all__ = ["common_text"]
 
-_PLAIN: Ranges = ((ord("a"), ord("z")), (ord("A"), ord("Z")), (ord("0"), ord("9")), (33, 126), (32, 32))
+_READABLE: Ranges = ((ord("a"), ord("z")), (ord("A"), ord("Z")), (ord("0"), ord("9")), (33, 126), (32, 32))
 
 
 def common_text(first: Node, second: Node, most: int = 50_000) -> str | None:
@@ -37,15 +37,15 @@ def _search(first: Texts, second: Texts, most: int) -> str | None:
     start = (first.start, second.start)
     before: dict[tuple[int, int], tuple[tuple[int, int], int] | None] = {start: None}
     todo = [start]
-    for pair in todo:  # grows while it is read
+    for pair in todo:  # grows during the loop
         spend()
         if first.accepts(pair[0]) and second.accepts(pair[1]):
             return _text(before, pair)
         for low, high, to in first.edges(pair[0]):
             for other_low, other_high, other_to in second.edges(pair[1]):
-                both = max(low, other_low), min(high, other_high)
-                if both[0] <= both[1] and (to, other_to) not in before:
-                    before[to, other_to] = pair, _plainest(both)
+                overlap = max(low, other_low), min(high, other_high)
+                if overlap[0] <= overlap[1] and (to, other_to) not in before:
+                    before[to, other_to] = pair, _most_readable(overlap)
                     todo.append((to, other_to))
         if len(before) > most:
             hint = "too many states were visited to find a text that both match"
@@ -53,8 +53,8 @@ def _search(first: Texts, second: Texts, most: int) -> str | None:
     return None
 
 
-def _plainest(bounds: tuple[int, int]) -> int:
-    return next((found[0][0] for part in _PLAIN if (found := intersect((part,), (bounds,)))), bounds[0])
+def _most_readable(bounds: tuple[int, int]) -> int:
+    return next((found[0][0] for part in _READABLE if (found := intersect((part,), (bounds,)))), bounds[0])
 
 
 def _text(before: dict[tuple[int, int], tuple[tuple[int, int], int] | None], pair: tuple[int, int]) -> str:

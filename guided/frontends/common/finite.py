@@ -3,9 +3,9 @@
     "a" | "b" [0-9]{2}      at most 101
     [0-9]+                  None: unbounded
 
-Different spellings of a character count once. Also computes how often a repetition in a uniqueness scope can be taken:
-each round has an entry whose value differs from all others, so there are at most as many rounds as values of this
-entry.
+Different spellings of a character count once. The module also computes how often a repetition in a uniqueness scope can
+run: each round has an entry whose value differs from all others, so there are at most as many rounds as this entry has
+values.
 
 What it does not do: exact counts. A bound may be too high, since a text may be generated in two ways. It may be None
 for finite languages (complements, permutations, the spellings of numbers).
@@ -23,8 +23,8 @@ from guided.ir.nodes import Alt, And, Chars, Distinct, Encoded, Entry, Length, N
 
 __all__ = ["FiniteValues"]
 
-_LONG: Final = 60
-_MOST: Final = 1 << _LONG  # larger bounds are treated as this one
+_MAX_BITS: Final = 60
+_MAX_COUNT: Final = 1 << _MAX_BITS  # larger bounds are reduced to this one
 
 
 class FiniteValues:
@@ -53,7 +53,7 @@ class FiniteValues:
                 return self.count(item)
             case Ref(name):
                 if name not in self._counts:
-                    self._counts[name] = None  # while it is being counted: it contains itself
+                    self._counts[name] = None  # in case the rule contains itself
                     self._counts[name] = self.count(self._rules[name])
                 return self._counts[name]
         return None
@@ -64,26 +64,26 @@ class FiniteValues:
             return 0 if low else 1
         if found is None or high is None:
             return None
-        return min(_MOST, (high - low + 1) * prod([found] * min(high, _LONG)))
+        return min(_MAX_COUNT, (high - low + 1) * prod([found] * min(high, _MAX_BITS)))
 
-    def most_entries(self, node: Any) -> int | None:
-        """How often a part can be taken in one uniqueness scope, since each round adds an entry. None: any number."""
+    def max_entries(self, node: Any) -> int | None:
+        """How often a part can occur in one uniqueness scope if each time adds an entry. None: no bound is known."""
         match node:
             case Entry(item):
                 return self.count(item)
             case Seq(items):
-                return min((found for item in items if (found := self.most_entries(item)) is not None), default=None)
+                return min((found for item in items if (found := self.max_entries(item)) is not None), default=None)
             case Alt(items):
-                return _sum(map(self.most_entries, items))
+                return _sum(map(self.max_entries, items))
             case Repeat(item, low) if low:
-                return self.most_entries(item)
+                return self.max_entries(item)
         return None
 
 
 def _sum(counts: Iterable[int | None]) -> int | None:
     listed = list(counts)
     known = [each for each in listed if each is not None]
-    return min(_MOST, sum(known)) if len(known) == len(listed) else None
+    return min(_MAX_COUNT, sum(known)) if len(known) == len(listed) else None
 
 
 def _product(counts: Iterable[int | None]) -> int | None:
@@ -91,4 +91,4 @@ def _product(counts: Iterable[int | None]) -> int | None:
     known = [each for each in listed if each is not None]
     if 0 in known:
         return 0
-    return min(_MOST, prod(known)) if len(known) == len(listed) else None
+    return min(_MAX_COUNT, prod(known)) if len(known) == len(listed) else None

@@ -1,8 +1,8 @@
-"""Rules that begin with themselves. In: a grammar. Out: its left-recursive rules with a region.
+"""Finds left-recursive rules that have a region. In: a grammar. Out: their names.
 
-    sum[capture]: sum "+" NUMBER | NUMBER          how many sums begin at the first number is only known at the end
+    sum[capture]: sum "+" NUMBER | NUMBER          only the end shows how many sums begin at the first number
 
-A rule begins with another rule if an alternative starts with it, after nothing but nullable parts. Cost: linear in the
+A rule begins with another rule if one of its alternatives does, possibly after nullable parts. Cost: linear in the
 nodes, and in the rules for each region.
 """
 
@@ -39,62 +39,63 @@ __all__ = ["check_regions", "is_nullable", "left_recursive", "recursion_error"]
 
 
 def check_regions(grammar: Grammar) -> None:
-    """Raise UnsupportedError if a rule with a region begins with itself."""
+    """Raise UnsupportedError if a rule with a region is left-recursive."""
     for name in left_recursive(grammar):
         raise recursion_error(grammar.origins.get(name) or name)
 
 
 def recursion_error(name: str) -> UnsupportedError:
-    """The error for a region whose rule begins with itself."""
+    """The error for a left-recursive rule with a region."""
     return UnsupportedError(
-        f"{name} is captured, or has a temperature, and begins with itself",
-        hint='write the recursion on the right (a: b "+" a | b), or as a repetition (a: b ("+" b)*)',
+        "a left-recursive rule cannot be captured or have a temperature",
+        pointer=name,
+        hint='use right recursion (a: b "+" a | b), or as a repetition (a: b ("+" b)*)',
     )
 
 
 def left_recursive(grammar: Grammar) -> list[str]:
-    """The rules with a region that begin with themselves."""
-    if not isinstance(grammar, Grammar) or not grammar.regions:  # anything but a grammar is refused when it is compiled
+    """The left-recursive rules with a region."""
+    if not isinstance(grammar, Grammar) or not grammar.regions:  # the compiler refuses anything but a grammar
         return []
-    empty: set[str] = set()
+    nullable: set[str] = set()
     while True:
         done: dict[int, bool] = {}
-        more = {name for name, node in grammar.rules.items() if is_nullable(node, empty, done)}
-        if more == empty:
+        found = {name for name, node in grammar.rules.items() if is_nullable(node, nullable, done)}
+        if found == nullable:
             break
-        empty = more
-    corners = cache(lambda name: _corners(grammar.rules[name], empty, done))
-    return [name for name in grammar.regions if name in grammar.rules and _begins_with(name, grammar, corners)]
+        nullable = found
+    left_corners = cache(lambda name: _left_corners(grammar.rules[name], nullable, done))
+    return [name for name in grammar.regions if name in grammar.rules and _begins_with(name, grammar, left_corners)]
 
 
-def _begins_with(name: str, grammar: Grammar, corners: Callable[[str], frozenset[str]]) -> bool:
-    met = {name}
+def _begins_with(name: str, grammar: Grammar, left_corners: Callable[[str], frozenset[str]]) -> bool:
+    seen = {name}
     todo = [name]
-    for rule in todo:  # grows while it is read
-        if name in corners(rule):
+    for rule in todo:  # grows during the loop
+        if name in left_corners(rule):
             return True
-        todo += (corners(rule) & grammar.rules.keys()) - met
-        met |= corners(rule)
+        todo += (left_corners(rule) & grammar.rules.keys()) - seen
+        seen |= left_corners(rule)
     return False
 
 
-def _corners(root: Node, empty: Collection[str], done: dict[int, bool]) -> frozenset[str]:
+def _left_corners(root: Node, nullable: Collection[str], done: dict[int, bool]) -> frozenset[str]:
     """The rules with which a node can begin."""
-    out, met, todo = set[str](), set[int](), [root]
+    out, seen, todo = set[str](), set[int](), [root]
     while todo:
         node = todo.pop()
-        if serial(node) in met:
+        if serial(node) in seen:
             continue
-        met.add(serial(node))
+        seen.add(serial(node))
         match node:
             case Ref(name):
                 out.add(name)
             case Seq(items):
                 for item in items:
                     todo.append(item)
-                    if not is_nullable(item, empty, done):
+                    if not is_nullable(item, nullable, done):
                         break
-            case And() | Not() | Length() | Encoded() | MaxTokens():  # regular: their rules are expanded
+            case And() | Not() | Length() | Encoded() | MaxTokens():  # regular parts, in which rules are expanded
                 pass
             case Dispatch(automaton, exits, items):
                 todo += [item for at, item in zip(exits, items, strict=True) if at == automaton.start]
@@ -105,8 +106,8 @@ def _corners(root: Node, empty: Collection[str], done: dict[int, bool]) -> froze
     return frozenset(out)
 
 
-def is_nullable(root: Node, empty: Collection[str] = (), done: dict[int, bool] | None = None) -> bool:
-    """Whether a node generates the empty text, if the rules in `empty` do. `done` caches results."""
+def is_nullable(root: Node, nullable: Collection[str] = (), done: dict[int, bool] | None = None) -> bool:
+    """Whether a node generates the empty text, if the rules in `nullable` do. `done` caches results."""
     done = {} if done is None else done
     todo = [root]
     while todo:
@@ -115,15 +116,15 @@ def is_nullable(root: Node, empty: Collection[str] = (), done: dict[int, bool] |
         if waiting := [part for part in parts if serial(part) not in done]:
             todo += waiting
         else:
-            done[serial(node)] = _is_nullable(node, [done[serial(part)] for part in parts], empty)
+            done[serial(node)] = _is_nullable(node, [done[serial(part)] for part in parts], nullable)
             todo.pop()
     return done[serial(root)]
 
 
-def _is_nullable(node: Node, parts: Sequence[bool], empty: Collection[str]) -> bool:
+def _is_nullable(node: Node, parts: Sequence[bool], nullable: Collection[str]) -> bool:
     match node:
         case Ref(name):
-            return name in empty
+            return name in nullable
         case Text(value):
             return not value
         case Automaton(states, start):

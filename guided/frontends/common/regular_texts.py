@@ -1,12 +1,12 @@
-"""The texts of a regular node, as an automaton that is only built as far as it is walked. In: a node. Out: states.
+"""Walks a regular node as an automaton that is built only as far as needed. In: a node. Out: states and their edges.
 
 An `Automaton` is walked directly. Any other node is walked by its derivatives (`regex/derivatives.py`), so counts are
 not unrolled: for `(ab){2,50000}`, a text visits as many states as it has characters.
 
-Cost: a few steps for each visited state. Beyond `most` terms, `TooLarge` is raised.
+Cost: a few steps for each visited state. It raises `TooLarge` beyond `most` terms.
 
-`keeps_counts` says whether counts are too large to unroll, and `has_texts` whether a node certainly has texts, from
-each of its states.
+`keeps_counts` says whether counts are too large to unroll. `has_texts` says whether a node certainly generates a text
+from each of its states.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Final, TypeAlias
 
-from guided.frontends.regex.derivatives import NONE, Terms
-from guided.frontends.regex.leftmost_match import positions
+from guided.frontends.regex.derivatives import EMPTY_LANGUAGE, Terms
+from guided.frontends.regex.leftmost_match import count_positions
 from guided.frontends.regex.tree import Tree
 from guided.ir.nodes import Alt, Automaton, Chars, Node, Repeat, Seq, Text
 
 __all__ = ["Edges", "Texts", "has_texts", "keeps_counts"]
 
-_MOST: Final = 200_000
-_MOST_ROUNDS: Final = 1_000  # the most rounds that are unrolled
+_MAX_TERMS: Final = 200_000
+_MAX_UNROLLED_ROUNDS: Final = 1_000  # the most rounds that may be unrolled
 
 Edges: TypeAlias = tuple[tuple[int, int, int], ...]
 
 
 def keeps_counts(tree: Tree) -> bool:
     """Whether a regular expression has counts that are too large to unroll."""
-    return positions(tree) - positions(tree, unrolled=False) > _MOST_ROUNDS
+    return count_positions(tree) - count_positions(tree, unrolled=False) > _MAX_UNROLLED_ROUNDS
 
 
 def has_texts(node: Node) -> bool:
-    """Whether a node certainly has texts, and each walk through it leads to one: it contains no intersection."""
+    """Whether each walk through a node certainly leads to a text. False, for example, if it has an intersection."""
     match node:
         case Chars(ranges):
             return ranges != ()
@@ -49,9 +49,9 @@ def has_texts(node: Node) -> bool:
 
 
 class Texts:
-    """The automaton of a node. A state is a number."""
+    """The automaton of a node. States are numbers."""
 
-    def __init__(self, node: Node, most: int = _MOST) -> None:
+    def __init__(self, node: Node, most: int = _MAX_TERMS) -> None:
         self._automaton = node if isinstance(node, Automaton) else None
         self._terms = Terms(most)
         self._edges: dict[int, Edges] = {}
@@ -72,7 +72,7 @@ class Texts:
 
     def is_live(self, state: int) -> bool:
         """Whether a text can be completed from the state. May be an overestimate for nodes with intersections."""
-        return state != NONE if self._automaton is None else state in self._live
+        return state != EMPTY_LANGUAGE if self._automaton is None else state in self._live
 
     def longest_match(self, text: str) -> int:
         """The length of the longest prefix of a text that the node generates; 0 if there is none."""

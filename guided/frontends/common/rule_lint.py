@@ -1,11 +1,12 @@
 """Lint for rules, in any notation: rules that generate nothing, derive themselves, or are not used.
 
 In: rules of the IR and the name of the start rule. Out: findings. A rule is *reached* if the start rule leads to it.
-The rules that generate nothing are the complement of a least fixpoint (`productive.py`). A rule *derives itself* if it
-can be replaced by a chain of single rules that leads back to it: then one text has infinitely many parse trees.
+The rules that generate nothing are the complement of a least fixpoint (`productive.py`). A rule *derives itself* if a
+chain of rules, each of which may be replaced by the next one alone, leads back to it. One text then has infinitely many
+parse trees.
 
-Cost: linear in the rules and their references. What it does not do: examine operations on regular languages, which
-count as non-empty and as lacking the empty text.
+Cost: linear in the rules and their references. It does not examine operations on regular languages: it assumes that
+they generate a text, but not the empty one.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from guided.frontends.common.lint_finding import LintFinding
 from guided.frontends.common.rule_table import parts_of
-from guided.frontends.json_schema.text.productive import generating
+from guided.frontends.json_schema.text.productive import productive_rules
 from guided.ir.nodes import Alt, Automaton, Length, MaxTokens, Node, Ref, Repeat, Seq, Text
 
 __all__ = ["lint_rules", "reached", "recursive", "unused"]
@@ -23,17 +24,19 @@ __all__ = ["lint_rules", "reached", "recursive", "unused"]
 def lint_rules(rules: Mapping[str, Node], start: str, place: Callable[[str], str]) -> Iterator[LintFinding]:
     """Reached rules that generate nothing, and rules that derive themselves. `place` returns the location of a rule."""
     names = reached(rules, start)
-    living = generating(names, rules)
+    living = productive_rules(names, rules)
     for name in names:
         if name not in living:
-            message = "it generates nothing: each of its alternatives needs one that never ends"
-            yield LintFinding("empty-rule", place(name), message, "give it an alternative without itself")
-    empty = _nullable(rules, names)
-    cyclic = _in_cycles({name: dict.fromkeys(_single_rules(rules[name], empty)) for name in names})
+            message = "it generates nothing: each of its alternatives needs a rule that never ends"
+            yield LintFinding(
+                "empty-rule", place(name), message, "add an alternative that does not need the rule itself"
+            )
+    nullable = _nullable(rules, names)
+    cyclic = _in_cycles({name: dict.fromkeys(_single_rules(rules[name], nullable)) for name in names})
     for name in names:
         if name in cyclic:
-            message = "it can be made of itself alone, so one text has endlessly many trees"
-            yield LintFinding("cycle", place(name), message, "take the alternative that leads back out")
+            message = "it can derive itself, so one text has infinitely many parse trees"
+            yield LintFinding("cycle", place(name), message, "remove the alternative that leads back to the rule")
 
 
 def unused(what: str, place: str) -> LintFinding:
@@ -43,11 +46,11 @@ def unused(what: str, place: str) -> LintFinding:
 
 def reached(rules: Mapping[str, Node], start: str) -> list[str]:
     """The rules that are reachable from the start rule, in the order of discovery."""
-    met = {start: None}
+    seen = {start: None}
     todo = [start]
-    for name in todo:  # grows while it is read
-        more = [one for one in _referenced_rules(rules[name]) if one not in met] if name in rules else []
-        met |= dict.fromkeys(more)
+    for name in todo:  # grows during the loop
+        more = [one for one in _referenced_rules(rules[name]) if one not in seen] if name in rules else []
+        seen |= dict.fromkeys(more)
         todo += more
     return todo
 
@@ -66,7 +69,7 @@ def _referenced_rules(node: Node) -> dict[str, None]:
 def _in_cycles(following: Mapping[str, Iterable[str]]) -> set[str]:
     """The names that lead back to themselves: strongly connected components (Tarjan 1972)."""
     number: dict[str, int] = {}
-    lowest: dict[str, int] = {}  # of names whose component is incomplete
+    lowest: dict[str, int] = {}  # for names whose component is incomplete
     stack: list[str] = []
     out = set[str]()
     path: list[tuple[str, Iterator[str]]] = []
@@ -116,42 +119,42 @@ def _nullable(rules: Mapping[str, Node], names: Sequence[str]) -> set[str]:
     return out
 
 
-def _is_nullable(node: Node, empty: set[str]) -> bool:
+def _is_nullable(node: Node, nullable: set[str]) -> bool:
     match node:
         case Text(text):
             return text == ""
         case Ref(name):
-            return name in empty
+            return name in nullable
         case Seq(items):
-            return all(_is_nullable(item, empty) for item in items)
+            return all(_is_nullable(item, nullable) for item in items)
         case Alt(items):
-            return any(_is_nullable(item, empty) for item in items)
+            return any(_is_nullable(item, nullable) for item in items)
         case Repeat(item, low, _):
-            return low == 0 or _is_nullable(item, empty)
+            return low == 0 or _is_nullable(item, nullable)
         case Length(item, low, _):
-            return low == 0 and _is_nullable(item, empty)
+            return low == 0 and _is_nullable(item, nullable)
         case MaxTokens(item):
-            return _is_nullable(item, empty)
+            return _is_nullable(item, nullable)
         case Automaton(states, start):
             return states[start][0]
     return False
 
 
-def _single_rules(node: Node, empty: set[str]) -> Iterator[str]:
-    """The rules by which a node can be replaced, without other parts."""
+def _single_rules(node: Node, nullable: set[str]) -> Iterator[str]:
+    """The rules by which a node can be replaced, if all its other parts are empty."""
     match node:
         case Ref(name):
             yield name
         case Alt(items):
             for item in items:
-                yield from _single_rules(item, empty)
+                yield from _single_rules(item, nullable)
         case Seq(items):
-            lacking = [at for at, item in enumerate(items) if not _is_nullable(item, empty)]
+            non_nullable = [at for at, item in enumerate(items) if not _is_nullable(item, nullable)]
             for at, item in enumerate(items):
-                if lacking in ([], [at]):
-                    yield from _single_rules(item, empty)
+                if non_nullable in ([], [at]):
+                    yield from _single_rules(item, nullable)
         case Repeat(item, low, high):
-            if high != 0 and (low <= 1 or _is_nullable(item, empty)):
-                yield from _single_rules(item, empty)
+            if high != 0 and (low <= 1 or _is_nullable(item, nullable)):
+                yield from _single_rules(item, nullable)
         case MaxTokens(item):
-            yield from _single_rules(item, empty)
+            yield from _single_rules(item, nullable)

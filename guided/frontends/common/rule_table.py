@@ -52,17 +52,17 @@ class RuleTable:
         self.composed = False  # whether a part has a lexer
         self.regions: dict[str, Region] = {}
         self.schemas: dict[str, Embedded] = {}
-        self._name_counts: Counter[str] = Counter()  # for each name that was not free, how many rules have it
+        self._name_counts: Counter[str] = Counter()  # for each name that was taken: how many more rules have it
         self._without_references: ByIdentity[Any, Any] = ByIdentity()
 
     def define(self, name: str, origin: str, node: Node) -> str:
         """Add a rule. If the name is taken, a number is appended."""
-        free = name
-        while free in self.rules:
+        new_name = name
+        while new_name in self.rules:
             self._name_counts[name] += 1
-            free = f"{name} {self._name_counts[name] + 1}"
-        self.rules[free], self.origins[free] = node, origin
-        return free
+            new_name = f"{name} {self._name_counts[name] + 1}"
+        self.rules[new_name], self.origins[new_name] = node, origin
+        return new_name
 
     def embed(self, grammar: Grammar) -> Node:
         """Add a grammar's rules to the table. A grammar with a lexer remains a unit."""
@@ -70,13 +70,13 @@ class RuleTable:
             if grammar.regions:
                 raise UnsupportedError(
                     "a grammar with a lexer and captures cannot be a part of another specification",
-                    hint='read it with semantics="scannerless"',
+                    hint='use semantics="scannerless"',
                 )
             self.composed = True
             self.origins = {**grammar.origins, **self.origins}
             return Lexed(grammar)
         self.composed |= grammar.composed
-        assert not grammar.later, "parts are read whole"
+        assert not grammar.later, "parts contain no deferred rules"
         names = {name: self.define(name, grammar.origins.get(name, ""), Alt(())) for name in grammar.rules}
         done: ByIdentity[Any, Any] = ByIdentity()
         for name, node in grammar.rules.items():
@@ -110,19 +110,19 @@ def children(node: Any) -> list[Any]:
 
 def parts_of(node: Any) -> Iterator[Any]:
     """A node and all nodes below it, each object once, in the order of the text."""
-    met: ByIdentity[Any, None] = ByIdentity()
+    seen: ByIdentity[Any, None] = ByIdentity()
     work = [node]
     while work:
         item = work.pop()
-        if item not in met:
+        if item not in seen:
             spend()
-            met[item] = None
+            seen[item] = None
             yield item
             work += reversed(children(item))
 
 
 def with_children(node: Any, change: Callable[[Any], Generator[Any, Any, Any]]) -> Generator[Any, Any, Any]:
-    """A node, or a tuple of nodes, with its parts changed. Returns the same object if nothing changed.
+    """A node, or a tuple of nodes, whose parts `change` has replaced. Returns the same object if nothing changed.
 
     Yields generators whose results it needs, for `run`.
     """
@@ -139,14 +139,14 @@ def with_children(node: Any, change: Callable[[Any], Generator[Any, Any, Any]]) 
 
 
 def _rename(
-    node: Any, names: Scope, done: ByIdentity[Any, Any], closed: ByIdentity[Any, Any]
+    node: Any, names: Scope, done: ByIdentity[Any, Any], without_references: ByIdentity[Any, Any]
 ) -> Generator[Any, Any, Any]:
     """A node, or a tuple of nodes, with its references renamed. Nodes without references remain the same objects.
 
-    `closed` collects the nodes without references, which many grammars share as the same objects. Yields generators
-    whose results it needs, for `run`, since nodes may nest deeper than Python's stack.
+    `without_references` collects the nodes without references, since many grammars share the same objects. Yields
+    generators whose results it needs, for `run`, since nodes may nest deeper than Python's stack.
     """
-    if node in closed:
+    if node in without_references:
         return node
     if node in done:
         return done[node]
@@ -156,9 +156,9 @@ def _rename(
             raise SpecError(f"the grammar refers to {node.name!r}, which is not defined", hint=defined_here("", names))
         out = Ref(names[node.name])
     else:
-        out = yield with_children(node, lambda part: _rename(part, names, done, closed))
+        out = yield with_children(node, lambda part: _rename(part, names, done, without_references))
     if out is node and not isinstance(node, Ref):
-        closed[node] = node
+        without_references[node] = node
     else:
         done[node] = out
     return out
@@ -167,6 +167,6 @@ def _rename(
 def defined_here(name: str, scope: Scope) -> str:
     """A hint for an undefined rule."""
     if not scope:
-        return "write guided.rules(start, name=...) around it"
+        return "wrap it in guided.rules(start, name=...)"
     close = close_name(name, scope)
-    return f"did you mean {close!r}?" if close else f"defined here are {', '.join(scope):.200}"
+    return f"did you mean {close!r}?" if close else f"the rules defined here are {', '.join(scope):.200}"

@@ -1,11 +1,10 @@
-"""The texts that consist of consecutive pieces of a list, as an automaton. In: pieces. Out: a node of the IR.
+"""An automaton of the texts that consist of consecutive pieces of a list. In: the pieces. Out: a node of the IR.
 
-How: the suffix automaton of the pieces, with each piece as one letter, accepts exactly the sequences of consecutive
-pieces, and has at most two states for each piece (Blumer et al., "The smallest automaton recognizing the subwords of a
-text", 1985). Then each letter is spelled out in characters. A piece may be a prefix of another one, so the result is
-made deterministic.
+How: the suffix automaton whose letters are the pieces accepts exactly the sequences of consecutive pieces, and has at
+most two states for each piece (Blumer et al., "The smallest automaton recognizing the subwords of a text", 1985). Then
+each letter is spelled out in characters. A piece may be a prefix of another one, so the result is made deterministic.
 
-Cost: linear in the text's length if no piece is a prefix of another one, such as words and single characters.
+Cost: linear in the length of the pieces, if no piece is a prefix of another one.
 """
 
 from __future__ import annotations
@@ -16,12 +15,12 @@ from guided.errors import LimitExceeded
 from guided.ir.nodes import Automaton
 from guided.limits import Limits
 
-__all__ = ["of_pieces"]
+__all__ = ["substring_automaton"]
 
 
-def of_pieces(given: Iterable[str], limits: Limits) -> Automaton:
+def substring_automaton(texts: Iterable[str], limits: Limits) -> Automaton:
     """The automaton of these pieces. Empty pieces are ignored. Raises LimitExceeded if they are too long."""
-    pieces = [piece for piece in given if piece]
+    pieces = [piece for piece in texts if piece]
     size = sum(map(len, pieces))
     if 2 * size > limits.nodes:
         raise LimitExceeded("nodes", 2 * size, limits.nodes)
@@ -61,14 +60,14 @@ def _suffix_automaton(letters: Sequence[int]) -> list[dict[int, int]]:
 
 
 def _spell_out(edges: list[dict[int, int]], pieces: list[str], limits: Limits) -> Automaton:
-    """The automaton over characters. A state is a set of (state, piece, characters read of it); no piece: between
-    pieces.
+    """The automaton over characters. A state is a set of (state, piece, number of its characters that have been read);
+    the piece is -1 between two pieces.
     """
     border = frozenset({(0, -1, 0)})
     numbers: dict[frozenset[tuple[int, int, int]], int] = {border: 0}
     sets = [border]
     out: list[tuple[bool, tuple[tuple[int, int, int], ...]]] = []
-    for members in sets:  # grows while it is read
+    for members in sets:  # grows during the loop
         following: dict[int, set[tuple[int, int, int]]] = {}
         for state, piece, read in members:
             started = ((piece, read),) if piece >= 0 else tuple((each, 0) for each in edges[state])

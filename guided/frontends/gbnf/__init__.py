@@ -4,19 +4,19 @@
     item  ::= "- " [^\\r\\n]+ "\\n"
 
 How: `tokens.py` splits the text into tokens, and `rules.py` reads the rules. `characters.py` interprets literals and
-classes, `macros.py` xgrammar's macros, and `options.py` its options of rules. The translation is direct: a literal is
+classes, `macros.py` xgrammar's macros, and `options.py` its rule options. The translation is direct: a literal is
 `Text`, a class is `Chars`, and a rule is a rule, with any recursion. `why_empty.py` explains why a grammar generates
 nothing.
 
-Both dialects are read as one. A text that either dialect accepts has that dialect's meaning, except where they differ:
+One reader accepts both dialects. A text that either dialect accepts has that dialect's meaning. Where they differ:
 
 - `\\x` takes two digits, as in llama.cpp; a third one causes a warning.
 - `[^]` is any character, as in xgrammar; `[]` is refused.
 - `{m,n}` is exact; llama.cpp treats every n above 2000 as unbounded.
 - A rule that is defined twice is refused, as in xgrammar; in llama.cpp the last definition counts.
 
-What it does not do: left recursion through a long counted repetition (`root ::= root{2,300} "a" | "b"`) is refused,
-since the core does not support it. So are options of rules that occur only in printed grammars of xgrammar.
+What it does not do: it refuses left recursion through a long counted repetition (`root ::= root{2,300} "a" | "b"`),
+which the core does not support, and rule options that occur only in grammars that xgrammar prints.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ from .why_empty import why_empty
 
 __all__ = ["gbnf_to_grammar", "is_gbnf"]
 
-_RULE_OF_LARK: Final = re.compile(r"^[^\S\n]*[?!]*[A-Za-z_]\w*(?:\.-?\d+)?\s*(?:\{[^{}]*\}\s*)?:(?![:=])", re.MULTILINE)
+_LARK_RULE: Final = re.compile(r"^[^\S\n]*[?!]*[A-Za-z_]\w*(?:\.-?\d+)?\s*(?:\{[^{}]*\}\s*)?:(?![:=])", re.MULTILINE)
 
 
 def is_gbnf(text: str) -> bool:
-    """Whether a grammar of unspecified notation is in GBNF or EBNF: it has `::=`, and no rule of Lark, `name: ...`.
+    """Whether a grammar of unspecified notation is GBNF or EBNF: it contains `::=`, and no Lark rule (`name: ...`).
 
     A Lark grammar may contain `::=` in a literal. Linear in the text.
     """
-    return "::=" in text and not _RULE_OF_LARK.search(text)
+    return "::=" in text and not _LARK_RULE.search(text)
 
 
 def gbnf_to_grammar(
@@ -65,14 +65,15 @@ def gbnf_to_grammar(
             untrusted input. Excluded tokens (`!<name>`) may always be named.
         xgrammar: where the dialects differ, use xgrammar's: `\\x` takes all digits that follow, `[]` is a class without
             characters, and the flag i of `Regex` folds only ASCII letters.
-        found: the parts that are read but not enforced are appended to it. Without it, they cause a warning.
+        found: receives the parts that are read but not enforced. Without it, they cause a warning.
         ask_why_empty: raise an error if the grammar generates nothing.
 
     Raises:
         SpecError: the text is malformed, a rule is missing, or a token is named without permission.
-        UnsupportedError: an option that is not enforced. LimitExceeded: length, depth, or the size of a pattern.
+        UnsupportedError: an option or pattern is not supported. LimitExceeded: the text, its nesting or a pattern is
+            too large.
     """
-    own: list[Finding] = []
+    findings: list[Finding] = []
     limits = Limits() if limits is None else limits
     if not isinstance(text, str):
         hint = "decode it" if isinstance(text, bytes) else 'write it as text, such as root ::= "yes" | "no"'
@@ -80,29 +81,29 @@ def gbnf_to_grammar(
     if len(text) > limits.spec_length:
         raise LimitExceeded("spec_length", len(text), limits.spec_length)
     with compiling(limits, work=False):
-        rules = read_rules(text, limits, allow_special_tokens, own, xgrammar)
+        rules = read_rules(text, limits, allow_special_tokens, findings, xgrammar)
     if root not in rules:
-        raise _without_root(text, root, rules)
+        raise _missing_root_error(text, root, rules)
     if ask_why_empty:
         why_empty(text, root, rules)
     nodes = {name: _with_options(text, rule, rules) for name, rule in rules.items()}
     origins = {name: f"{name} (line {line})" for name, line in _lines(text, rules)}
     if found is None:
-        warn_of(own)
+        warn_of(findings)
     else:
-        found += own
+        found += findings
     regions = {name: region for name, rule in rules.items() if (region := rule.options.region) is not None}
     return Grammar(nodes, root, origins, regions=regions)
 
 
-def _without_root(text: str, root: str, rules: Mapping[str, Rule]) -> SpecError:
+def _missing_root_error(text: str, root: str, rules: Mapping[str, Rule]) -> SpecError:
     if not isinstance(root, str):
         return SpecError(f"the root is the name of a rule, not a {type(root).__name__}", hint='write root="root"')
     close = close_name(root, rules)
     first = next(iter(rules.values()))
-    at = rules[close] if close else first
-    hint = f"did you mean {close!r}?" if close else "root= names the rule to begin with"
-    return SpecError(f"the rule to begin with, {root!r}, is not defined", text=text, span=at.span, hint=hint)
+    shown = rules[close] if close else first
+    hint = f"did you mean {close!r}?" if close else "root= names the start rule"
+    return SpecError(f"the start rule, {root!r}, is not defined", text=text, span=shown.span, hint=hint)
 
 
 def _lines(text: str, rules: Mapping[str, Rule]) -> list[tuple[str, int]]:
@@ -119,35 +120,35 @@ def _with_options(text: str, rule: Rule, rules: Mapping[str, Rule]) -> Node:
     options, node = rule.options, rule.node
     if not options.is_regular:
         return node
-    if reason := _not_regular(rule, rules):
+    if reason := _why_not_regular(rule, rules):
         raise UnsupportedError(
-            f"max_chars, max_tokens and lazy are for a regular language, and {reason}",
+            f"max_chars, max_tokens and lazy need a regular language, but {reason}",
             text=text, span=options.span, hint="write the repetition with * or {m,n}, without recursion",
         )  # fmt: skip
-    if options.lazy:  # no text continues after a complete one
+    if options.lazy:  # remove the texts that continue a complete one
         node = And((node, Not(Seq((node, Repeat(ANY_CHAR, 1, None))))))
     if options.max_chars is not None:
         node = Length(node, 0, options.max_chars)
     return node if options.max_tokens is None else MaxTokens(node, options.max_tokens)
 
 
-def _not_regular(rule: Rule, rules: Mapping[str, Rule]) -> str:
+def _why_not_regular(rule: Rule, rules: Mapping[str, Rule]) -> str:
     """Why a rule is not a regular language, or "". A depth-first walk over the rules that it refers to."""
     done, path = set[str](), [rule.name]
     waiting = [iter(dict.fromkeys(rule.refers))]
-    open_ = {rule.name}
+    on_path = {rule.name}
     while path:
         if rules[path[-1]].has_tokens:
             return f"{path[-1]!r} names tokens"
         following = next(waiting[-1], None)
         if following is None:
             waiting.pop()
-            open_.discard(path[-1])
+            on_path.discard(path[-1])
             done.add(path.pop())
-        elif following in open_:
+        elif following in on_path:
             return f"{following!r} is recursive"
         elif following not in done:
             path.append(following)
-            open_.add(following)
+            on_path.add(following)
             waiting.append(iter(dict.fromkeys(rules[following].refers)))
     return ""

@@ -1,9 +1,9 @@
 r"""The meaning of literals and character classes. In: a token of the text. Out: a string, or ranges of code points.
 
-Escapes are those of llama.cpp, \xHH \uHHHH \UHHHHHHHH \t \r \n \\ \" \[ \] \-, and the additional ones of xgrammar: \/
-\' \? \b \f \a \v \0 \e, and in a class a backslash before any punctuation of regular expressions. The dialects differ
-in one case: after \x, llama.cpp reads two digits, and xgrammar all digits. Here \x takes two, and a third one causes a
-warning.
+The escapes are those of llama.cpp (\xHH \uHHHH \UHHHHHHHH \t \r \n \\ \" \[ \] \-) and the additional ones of xgrammar
+(\/ \' \? \b \f \a \v \0 \e, and in a class a backslash before any punctuation of regular expressions). The dialects
+differ in one case: after \x, llama.cpp reads two digits, and xgrammar all digits. By default, \x takes two, and a third
+one causes a warning; in xgrammar's dialect, it takes all.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SIMPLE: Final = {
 }  # fmt: skip
 _IN_CLASS: Final = {**_SIMPLE, **{char: ord(char) for char in "^$.*+(){}|"}}
 _DIGITS: Final = {"x": (1, 2), "u": (4, 4), "U": (8, 8)}
-_MOST_DIGITS: Final = 16  # of xgrammar's \\x; a code point has at most six, after leading zeros
+_MAX_DIGITS: Final = 16  # after \\x in xgrammar; a code point has at most six, after leading zeros
 _HEX: Final = re.compile("[0-9a-fA-F]*")
 _CLASSES: Final = {"d": "[0-9]", "D": "[^0-9]", "w": "[A-Za-z0-9_]", "W": "[^A-Za-z0-9_]", "s": r"[ \t\r\n]",
                    "S": r"[^ \t\r\n]"}  # fmt: skip
@@ -47,8 +47,8 @@ class Characters:
             code, following = self._character(at, _SIMPLE)
             if 0xD800 <= code <= 0xDFFF:
                 raise SpecError(
-                    "a lone surrogate, which no text holds", text=self._text, span=(at, following),
-                    hint=r"a character above U+FFFF is written \UXXXXXXXX, or as itself",
+                    "a lone surrogate cannot occur in a text", text=self._text, span=(at, following),
+                    hint=r"write a character above U+FFFF as \UXXXXXXXX, or literally",
                 )  # fmt: skip
             codes.append(chr(code))
             at = following
@@ -75,7 +75,7 @@ class Characters:
                 high, at = self._character(at + 1, _IN_CLASS)
             if high < low:
                 raise SpecError(
-                    "the range ends before it begins", text=text, span=(start, at), hint=r"a dash is written \-"
+                    "the range ends before it begins", text=text, span=(start, at), hint=r"write a literal dash as \-"
                 )
             pairs.append((low, high))
         chosen = charset(pairs)
@@ -92,13 +92,13 @@ class Characters:
             return simple[letter], at + 2
         if letter not in _DIGITS:
             raise SpecError(
-                f"the escape \\{letter} is unknown", text=text, span=(at, at + 2), hint=_instead(letter, simple)
+                f"the escape \\{letter} is unknown", text=text, span=(at, at + 2), hint=_escape_hint(letter, simple)
             )
         least, most = _DIGITS[letter]
         match = _HEX.match(text, at + 2)
         digits = match[0] if match else ""
         if self._xgrammar and letter == "x":
-            most = _MOST_DIGITS
+            most = _MAX_DIGITS
         used = min(len(digits), most)
         if used < least:
             raise SpecError(
@@ -122,9 +122,9 @@ class Characters:
         return code, at + 2 + used
 
 
-def _instead(letter: str, simple: dict[str, int]) -> str:
+def _escape_hint(letter: str, simple: dict[str, int]) -> str:
     if letter in _CLASSES:
         return f"write {_CLASSES[letter]}"
     if simple is _SIMPLE and letter in _IN_CLASS:
         return f"{letter!r} stands for itself in a literal"
-    return "a backslash is written \\\\"
+    return "write a backslash as \\\\"

@@ -1,20 +1,20 @@
 """xgrammar's macros in a GBNF text. In: the tokens of their arguments. Out: nodes of the IR.
 
     Regex("[a-z]+")                           the texts that the pattern matches as a whole
-    Regex("[^0-9]+", json_string=true)        ... those that a JSON string can contain without an escape
+    Regex("[^0-9]+", json_string=true)        ... without texts that need escapes in a JSON string
     Regex("yes|no", flags="i")                ... with flags: i, s, u
-    Substring("to ", "be ", "or ")            consecutive pieces of this list, or none
+    Substring("to ", "be ", "or ")            consecutive pieces of this list, or nothing
     Token(17, 18)   ExcludeToken(17)          one of these tokens; one token with text that is not among these
     TagDispatch(("<a>", body), excludes=("</s>",), loop_after_dispatch=true)
     TokenTagDispatch((17, body), excludes=(18,), loop_after_dispatch=true)
 
 `TagDispatch` is free text up to one of its tags, then the rule of that tag, and then free text again; with
-`loop_after_dispatch=false` it ends with the rule. It may end within free text. `guided.frontends.common.aho_corasick`
-decides where a tag is complete. `TokenTagDispatch` is the same with tokens: free text is any tokens with text, except
-the named ones.
+`loop_after_dispatch=false`, it ends with the rule. It may also end within free text. `common/aho_corasick.py` defines
+where a tag is complete. `TokenTagDispatch` is the same with tokens: free text is any tokens with text, except the named
+ones.
 
-`patterns.py` reads regular expressions. With `flags`, a dot matches a line end only if they contain s. The flag i is
-that of ECMA-262, for all scripts; in texts of xgrammar's dialect, it folds only ASCII letters.
+`patterns.py` reads regular expressions. With `flags`, a dot matches a line end only if they contain s. The flag i folds
+the letters of all scripts, as in ECMA-262; in texts of xgrammar's dialect, it folds only ASCII letters.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 from guided.close_names import close_name
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
 from guided.frontends.common.aho_corasick import free_text
-from guided.frontends.common.substrings import of_pieces
+from guided.frontends.common.substrings import substring_automaton
 from guided.frontends.regex.algebra import alt, conj, repeat, seq
 from guided.ir.nodes import Chars, Node, OtherTokens, Ref
 from guided.ir.ranges import charset
@@ -54,13 +54,13 @@ class _Value:
 
 
 class Macros:
-    """Reads macros. The reader provides the tokens and the rules."""
+    """Reads macros. `reader` provides the tokens and the rules."""
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
 
     def read(self, name: Token) -> Node:
-        """The node of a macro. The reader is at its parenthesis."""
+        """The node of a macro. The reader is at its opening parenthesis."""
         read: Callable[[Token, list[_Value], dict[str, _Value]], Node] = {
             "Regex": self._regex,
             "Substring": self._substring,
@@ -95,8 +95,8 @@ class Macros:
         self._check_names(named)
         for piece in given:
             if not isinstance(piece.value, str):
-                raise self._reader.error("Substring takes texts", piece.token, 'write Substring("to ", "be")')
-        return of_pieces([piece.value for piece in given], self._reader.limits)
+                raise self._reader.error("Substring takes string literals", piece.token, 'write Substring("to ", "be")')
+        return substring_automaton([piece.value for piece in given], self._reader.limits)
 
     def _token(self, name: Token, given: list[_Value], named: dict[str, _Value]) -> Node:
         self._check_names(named)
@@ -113,14 +113,12 @@ class Macros:
         for tag, _ in pairs:
             for exclude in excludes:
                 if tag.value.startswith(exclude.value):
-                    raise self._reader.error(
-                        "a tag begins with an excluded text", exclude.token, "leave one of them out"
-                    )
+                    raise self._reader.error("a tag begins with an excluded text", exclude.token, "remove one of them")
         free = free_text([tag.value for tag, _ in pairs], [one.value for one in excludes], limits=self._reader.limits)
         if free.unreachable:
             raise self._reader.error(
                 "the tag is never reached: another tag or an excluded text is complete before it",
-                pairs[free.unreachable[0]][0].token, "leave one of them out",
+                pairs[free.unreachable[0]][0].token, "remove one of them",
             )  # fmt: skip
         return self._dispatch(named, [free.dispatch([rule for _, rule in pairs])], free.without)
 
@@ -131,9 +129,11 @@ class Macros:
         triggers = {tag.value for tag, _ in pairs}
         for exclude in excludes:
             if exclude.value in triggers:
-                raise self._reader.error("the token is a trigger and excluded", exclude.token, "leave one of them out")
-        but = tuple(dict.fromkeys([*triggers, *(one.value for one in excludes)]))
-        free = OtherTokens(but, 0, None)
+                raise self._reader.error(
+                    "the token is both a trigger and excluded", exclude.token, "remove one of them"
+                )
+        excluded = tuple(dict.fromkeys([*triggers, *(one.value for one in excludes)]))
+        free = OtherTokens(excluded, 0, None)
         self._reader.rule.has_tokens = True
         bodies = [seq((free, self._reader.special((tag.value,), tag.token), rule)) for tag, rule in pairs]
         return self._dispatch(named, bodies, free)
@@ -151,8 +151,8 @@ class Macros:
         for pair in given:
             parts = pair.value
             if not isinstance(parts, list) or len(parts) != 2 or not isinstance(parts[1].value, Token):
-                raise self._reader.error("a trigger is a pair with the name of a rule", pair.token, f"write {form}")
-            out.append((self._one(parts[0], kind, form), self._reader.refer(parts[1].value)))
+                raise self._reader.error("a trigger must be a pair of a tag and a rule", pair.token, f"write {form}")
+            out.append((self._checked(parts[0], kind, form), self._reader.refer(parts[1].value)))
         return out
 
     def _excludes(self, named: dict[str, _Value], kind: type, form: str) -> list[_Value]:
@@ -160,18 +160,18 @@ class Macros:
             return []
         given = named["excludes"]
         if not isinstance(given.value, list):
-            raise self._reader.error("excludes is a tuple", given.token, f"write excludes={form}")
-        return [self._one(one, kind, form) for one in given.value]
+            raise self._reader.error("excludes must be a tuple", given.token, f"write excludes={form}")
+        return [self._checked(one, kind, form) for one in given.value]
 
     def _ids(self, name: Token, given: list[_Value]) -> list[int]:
         if not given:
-            raise self._reader.error(f"{name.text} takes ids of tokens", name, f"write {name.text}(128000)")
-        return [self._one(one, int, f"{name.text}(128000)").value for one in given]
+            raise self._reader.error(f"{name.text} takes token ids", name, f"write {name.text}(128000)")
+        return [self._checked(one, int, f"{name.text}(128000)").value for one in given]
 
-    def _one(self, given: _Value, kind: type, form: str) -> _Value:
+    def _checked(self, given: _Value, kind: type, form: str) -> _Value:
         if type(given.value) is not kind or given.value == "":
-            wanted = "a literal that is not empty" if kind is str else "the id of a token"
-            raise self._reader.error(f"{wanted} is needed here", given.token, f"write {form}")
+            wanted = "a non-empty literal" if kind is str else "a token id"
+            raise self._reader.error(f"{wanted} is expected here", given.token, f"write {form}")
         return given
 
     def _flag(self, named: dict[str, _Value], name: str, default: bool) -> bool:
@@ -179,7 +179,7 @@ class Macros:
             return default
         value = named[name].value
         if not isinstance(value, bool):
-            raise self._reader.error(f"{name} is true or false", named[name].token)
+            raise self._reader.error(f"{name} must be true or false", named[name].token)
         return value
 
     def _flags(self, named: dict[str, _Value]) -> str:
@@ -187,14 +187,14 @@ class Macros:
             return "s"
         given = named["flags"]
         if not isinstance(given.value, str) or not set(given.value) <= set("isu"):
-            raise self._reader.error("the flags are some of i, s and u", given.token, 'write flags="is"')
-        return "".join(sorted(set(given.value) - {"u"}))  # patterns are about code points in any case
+            raise self._reader.error("flags may contain only i, s and u", given.token, 'write flags="is"')
+        return "".join(sorted(set(given.value) - {"u"}))  # patterns match code points with or without u
 
     def _check_names(self, named: dict[str, _Value], *known: str) -> None:
         for name, value in named.items():
             if name not in known:
                 close = close_name(name, known)
-                hint = f"did you mean {close!r}?" if close else f"it has {', '.join(known) or 'none'}"
+                hint = f"did you mean {close!r}?" if close else f"its named arguments are: {', '.join(known) or 'none'}"
                 raise self._reader.error(f"the macro has no argument {name!r}", value.token, hint)
 
     # --- the syntax of arguments
@@ -203,7 +203,7 @@ class Macros:
         """The positional and the named arguments."""
         reader = self._reader
         opened = reader.next()
-        given: list[_Value] = []
+        arguments: list[_Value] = []
         named: dict[str, _Value] = {}
         while reader.tokens[reader.at].kind != ")":
             key = reader.tokens[reader.at]
@@ -213,11 +213,11 @@ class Macros:
                     raise reader.error(f"the argument {key.text!r} is given twice", key)
                 named[key.text] = self._value(nested=False)
             else:
-                given.append(self._value(nested=False))
+                arguments.append(self._value(nested=False))
             if not self._comma():
                 break
         self._close_arguments(opened)
-        return given, named
+        return arguments, named
 
     def _value(self, nested: bool) -> _Value:
         reader = self._reader
@@ -236,7 +236,9 @@ class Macros:
                     break
             self._close_arguments(token)
             return _Value(token, values)
-        raise reader.error("an argument is missing here", token, "a literal, a number, true, false, a rule or a tuple")
+        raise reader.error(
+            "an argument is missing here", token, "write a literal, a number, true, false, a rule or a tuple"
+        )
 
     def _comma(self) -> bool:
         reader = self._reader

@@ -1,11 +1,11 @@
-"""The options of a rule, in brackets after its name, as in xgrammar. In: the bracket. Out: the options.
+"""The options of a rule, in brackets after its name, as in xgrammar. In: the brackets. Out: the options.
 
     max_chars=n           at most n characters               max_tokens=n      written in at most n tokens
-    capture, capture="x"  capture its text                   temperature=0.7   the sampler's temperature within its text
+    capture, capture="x"  capture its text                   temperature=0.7   the sampling temperature within it
     lazy                  its text ends as early as possible
 
-The first two options and `lazy` restrict the texts of a regular language. Options that only xgrammar's printed grammars
-contain (`stop_capture`, `capture_hidden_...`) are refused: they refer to numbers of that grammar.
+The first two options and `lazy` restrict the texts of a regular language. Options that occur only in grammars that
+xgrammar prints (`stop_capture`, `capture_hidden_...`) are refused, since they refer to rules by number.
 """
 
 from __future__ import annotations
@@ -23,15 +23,18 @@ from .tokens import Token
 __all__ = ["RuleOptions", "read_options"]
 
 _OPTION: Final = re.compile(r'[ \t]*([A-Za-z_]+)[ \t]*(?:=[ \t]*("[^"\\\r\n]*"|[^,"\]\s]+))?[ \t]*(,|\])')
-_REFUSED: Final = dict.fromkeys(
+_UNSUPPORTED: Final = dict.fromkeys(
     (
         "stop_capture", "capture_hidden_suffix_bytes", "capture_hidden_stop_bytes", "capture_hidden_body_rule_id",
         "capture_hidden_marker_rule_id",
     ),
-    ("what a capture hides is not told by numbers of bytes and rules", "write the grammar in Lark: suffix, stop"),
+    (
+        "captures that hide text by byte counts or rule numbers are not supported",
+        "write the grammar in Lark with suffix and stop",
+    ),
 )  # fmt: skip
 _COUNTS: Final = {"max_chars": "characters", "max_tokens": "tokens"}
-_OPTION_NAMES: Final = (*_COUNTS, "capture", "temperature", "lazy", *_REFUSED)
+_OPTION_NAMES: Final = (*_COUNTS, "capture", "temperature", "lazy", *_UNSUPPORTED)
 _NUMBER: Final = re.compile(r"[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?")
 
 
@@ -40,10 +43,10 @@ class RuleOptions:
     """The options of a rule.
 
     Attributes:
-        max_chars: the most code points of its text; None: any number.
-        max_tokens: the most tokens of its text; None: any number.
-        capture: the name under which its text is captured; empty: none.
-        temperature: the sampler's temperature within its text; None: the temperature of the request.
+        max_chars: the maximum number of code points of its text; None: any number.
+        max_tokens: the maximum number of tokens of its text; None: any number.
+        capture: the name under which its text is captured; empty if it is not captured.
+        temperature: the sampling temperature within its text; None: the temperature of the request.
         lazy: whether its text ends as early as possible.
         span: the span of the bracket.
     """
@@ -57,22 +60,23 @@ class RuleOptions:
 
     @property
     def is_regular(self) -> bool:
-        """Whether the rule has to be a regular language."""
+        """Whether the rule must be a regular language."""
         return self.lazy or self.max_chars is not None or self.max_tokens is not None
 
     @property
     def region(self) -> Region | None:
-        """The options that do not change which texts the rule has."""
+        """The options that do not change the language of the rule; None if there are none."""
         if not self.capture and self.temperature is None:
             return None
         return Region(capture=self.capture, temperature=self.temperature)
 
 
 def read_options(text: str, name: str, bracket: Token) -> RuleOptions:
-    """The options in the bracket after the name of a rule.
+    """The options in the brackets after the name of a rule.
 
     Raises:
-        SpecError: an option that is unknown, given twice, or has a wrong value. UnsupportedError: one that is refused.
+        SpecError: an option is unknown, given twice, or has a wrong value. UnsupportedError: an option is not
+            supported.
     """
     at, given = bracket.start + 1, dict[str, re.Match[str]]()
     refused: UnsupportedError | None = None
@@ -90,8 +94,8 @@ def read_options(text: str, name: str, bracket: Token) -> RuleOptions:
         if option in given:
             raise SpecError(f"the option {option!r} is given twice", text=text, span=match.span(1))
         given[option] = match
-        if option in _REFUSED:
-            reason, hint = _REFUSED[option]
+        if option in _UNSUPPORTED:
+            reason, hint = _UNSUPPORTED[option]
             refused = refused or UnsupportedError(reason, text=text, span=match.span(1), hint=hint)
         at = match.end()
     read = RuleOptions(
@@ -111,7 +115,7 @@ def _count(text: str, found: re.Match[str] | None) -> int | None:
     if found is None:
         return None
     if found[2] is None or not found[2].isdigit() or len(found[2]) > 15:
-        what = f"{found[1]} is a number of {_COUNTS[found[1]]}"
+        what = f"{found[1]} must be a number of {_COUNTS[found[1]]}"
         raise SpecError(what, text=text, span=found.span(), hint=f"write {found[1]}=10")
     return int(found[2])
 
@@ -122,7 +126,9 @@ def _capture(text: str, name: str, found: re.Match[str] | None) -> str:
     if found[2] is None:
         return name
     if len(found[2]) < 3 or found[2][0] != '"':
-        raise SpecError("the name of a capture is a text", text=text, span=found.span(), hint='write capture="name"')
+        raise SpecError(
+            "the name of a capture must be a string literal", text=text, span=found.span(), hint='write capture="name"'
+        )
     return found[2][1:-1]
 
 
@@ -131,12 +137,12 @@ def _temperature(text: str, found: re.Match[str] | None) -> float | None:
         return None
     if found[2] is None or not _NUMBER.fullmatch(found[2]) or float(found[2]) == float("inf"):
         raise SpecError(
-            "temperature is a number of at least 0", text=text, span=found.span(), hint="write temperature=0.7"
+            "temperature must be a number of at least 0", text=text, span=found.span(), hint="write temperature=0.7"
         )
     return float(found[2])
 
 
 def _lazy(text: str, found: re.Match[str] | None) -> bool:
     if found is not None and found[2] is not None:
-        raise SpecError("lazy has no value", text=text, span=found.span(), hint="write [lazy]")
+        raise SpecError("lazy takes no value", text=text, span=found.span(), hint="write [lazy]")
     return found is not None

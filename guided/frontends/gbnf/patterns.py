@@ -1,9 +1,9 @@
 r"""Regular expressions in xgrammar's dialect. In: a pattern. Out: a node of the IR.
 
-They are those of ECMA-262 with the flag s, so a dot also matches a line end, and \s matches ASCII spaces. In addition,
-`\a` and `\e` are control characters as in C, a group may have a name in Python's notation, `(?P<name>..)`, and `(?i)`
-at the beginning of a pattern is the flag i. Incomplete escapes and counts are refused, whereas ECMA-262 without the
-flag u takes them literally. Lookarounds and word boundaries are enforced; xgrammar ignores or refuses them.
+The dialect is ECMA-262 with the flag s, so a dot also matches a line end, and \s matches ASCII spaces. In addition,
+`\a` and `\e` are control characters as in C, a group may be named in Python's notation, `(?P<name>..)`, and `(?i)` at
+the beginning of a pattern sets the flag i. Incomplete escapes and counts are refused, whereas ECMA-262 without the flag
+u reads them literally. Lookarounds and word boundaries are enforced; xgrammar ignores or refuses them.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _ESCAPES: Final = {"a": r"\x07", "e": r"\x1b"}
 def regex_node(
     pattern: str, limits: Limits, flags: str = "s", classes: Classes = "plain", *, ascii_case: bool = False
 ) -> Node:
-    """The texts that a regular expression matches. SpecError, UnsupportedError: it is malformed, or not enforced.
+    """The texts that a regular expression matches. SpecError: it is malformed. UnsupportedError: it is not supported.
 
-    `flags`: some of i and s. `classes`, `ascii_case`: see `parse_regex`.
+    `flags`: a combination of i and s. `classes`, `ascii_case`: see `parse_regex`.
     """
     if pattern.startswith("(?i)"):
         pattern, flags = pattern[4:], "i" + flags.replace("i", "")
     pattern = _as_ecma(pattern)
-    parse_regex(pattern, dialect="ecma", limits=limits)  # errors show their location in this text
+    parse_regex(pattern, dialect="ecma", limits=limits)  # so that errors show their location in this text
     written = f"(?{flags}:{pattern})"
     return parse_regex(written, dialect="ecma", classes=classes, ascii_case=ascii_case, limits=limits)
 
@@ -47,11 +47,13 @@ def regex_node(
 def _as_ecma(pattern: str) -> str:
     in_class = False
 
-    def written(found: re.Match[str]) -> str:
+    def replace(found: re.Match[str]) -> str:
         nonlocal in_class
         match found.lastgroup:
             case "cut":
-                raise _error(pattern, found, "the escape is not complete", r"as \x41, \u0041, \u{1F600} or \cA")
+                raise _error(
+                    pattern, found, "the escape is incomplete", r"write, for example, \x41, \u0041, \u{1F600} or \cA"
+                )
             case "escape":
                 return _ESCAPES.get(found["escape"], found[0])
             case "open":
@@ -61,10 +63,10 @@ def _as_ecma(pattern: str) -> str:
             case "name" if not in_class:
                 return "(?<"
             case "count" if not in_class:
-                raise _error(pattern, found, "the least count is missing", f"write {{0{found[0][1:]}")
+                raise _error(pattern, found, "the lower bound is missing", f"write {{0{found[0][1:]}")
         return found[0]
 
-    return _PIECE.sub(written, pattern)
+    return _PIECE.sub(replace, pattern)
 
 
 def _error(pattern: str, found: re.Match[str], message: str, hint: str) -> SpecError:

@@ -1,15 +1,15 @@
-"""From the tokens of a GBNF text to rules of the IR. In: the text. Out: for each rule, its node and its references.
+"""Turns a GBNF text into rules of the IR. In: the text. Out: for each rule, its node and its references.
 
 How: the names that the text defines are collected first, since a rule may be used before it is defined. Then the body
-of each rule is read in one pass, with a list of the open groups: nesting costs memory only, and `Limits.depth` bounds
-it.
+of each rule is read in one pass, with an explicit stack of open groups: nesting costs only memory, and `Limits.depth`
+bounds it.
 
-Two readings depend on the names. A dot is part of a name in xgrammar, and any character in llama.cpp. `a.b` is a name
+Two notations depend on the names. A dot is part of a name in xgrammar, and any character in llama.cpp. `a.b` is a name
 if the text defines `a.b`, which only xgrammar allows; otherwise it is a, any character, and b. `Token`, `Regex` and
 similar names are macros unless the text defines a rule with that name.
 
-A rule continues until the next `name ::=` at the beginning of a line. So line ends separate rules where llama.cpp
-requires it, and are blanks where xgrammar allows it.
+A rule continues until the next `name ::=` at the beginning of a line. So line ends separate rules, as llama.cpp
+requires, and may occur within a rule, as xgrammar allows.
 """
 
 from __future__ import annotations
@@ -28,11 +28,9 @@ from guided.meter import spend
 from .characters import Characters
 from .macros import MACROS, Macros
 from .options import RuleOptions, read_options
-from .tokens import MOST_DIGITS, Token, number_of, tokens_of
+from .tokens import MAX_DIGITS, Token, number_of, tokens_of
 
 __all__ = ["Rule", "read_rules"]
-
-"""The most digits of a bound. A longer bound exceeds the length of any output."""
 
 
 @dataclass(slots=True)
@@ -70,7 +68,7 @@ class _Group:
         self.repeatable = True
 
     def close_alternative(self) -> None:
-        """Make an alternative of the items so far."""
+        """End the current alternative."""
         self.alternatives.append(seq(self.items))
         self.items, self.repeatable = [], False
 
@@ -86,9 +84,8 @@ def read_rules(
     """The rules of a grammar, by name, in their order. `xgrammar`: see `gbnf_to_grammar`.
 
     Raises:
-        SpecError: with its location: the text is malformed, a name is undefined, or a token is named without
-            permission.
-        UnsupportedError: the text is valid, but not enforced.
+        SpecError: the text is malformed, a name is undefined, or a token is named without permission.
+        UnsupportedError: the text is valid, but not supported.
         LimitExceeded: groups nest deeper than `limits.depth`.
     """
     return Reader(text, limits, allow_special_tokens, found, xgrammar).rules()
@@ -104,7 +101,7 @@ class Reader:
         self.characters, self.is_xgrammar = Characters(text, found, xgrammar), xgrammar
         self.tokens = tokens_of(text)
         self.at = 0
-        self.defined: dict[str, Token] = {}
+        self.definitions: dict[str, Token] = {}
         self.rule = Rule("", (0, 0), RuleOptions())
         self.macros = Macros(self)
 
@@ -132,24 +129,26 @@ class Reader:
             name = number - 2 if number > 1 and tokens[number - 1].kind == "class" else number - 1
             token = tokens[name]
             if name < 0 or token.kind != "name" or not token.text.strip("."):
-                raise self.error("::= stands after the name of a rule", mark, "write name ::= ...")
+                raise self.error("::= must follow the name of a rule", mark, "write name ::= ...")
             if not token.first:
-                raise self.error("a rule begins on a line of its own", token, "end the rule before it with its line")
-            if token.text in self.defined:
+                raise self.error("a rule must begin on a new line", token, "put a line break before it")
+            if token.text in self.definitions:
                 raise self.error(
-                    f"rule {token.text!r} is defined twice", token, "write its alternatives in one rule, with | between"
+                    f"rule {token.text!r} is defined twice",
+                    token,
+                    "write all its alternatives in one rule, separated by |",
                 )
-            self.defined[token.text] = token
+            self.definitions[token.text] = token
             out.append((name, number + 1))
         first = out[0][0] if out else 0
         if first or not out:
-            self._without_rule(tokens[0], tokens[1] if len(tokens) > 1 else tokens[0])
+            self._refuse_beginning(tokens[0], tokens[1] if len(tokens) > 1 else tokens[0])
         return out
 
-    def _without_rule(self, token: Token, following: Token) -> None:
+    def _refuse_beginning(self, token: Token, following: Token) -> None:
         if token.kind == "end":
             raise self.error("the grammar has no rules", token, 'write root ::= "text"')
-        hint = "a rule is defined with ::=" if following.kind == "=" else 'write root ::= "text"'
+        hint = "define a rule with ::=" if following.kind == "=" else 'write root ::= "text"'
         raise self.error("a grammar begins with a rule", token, hint)
 
     # --- a body
@@ -157,7 +156,7 @@ class Reader:
     def _body(self, end: int) -> None:
         """Read the tokens up to index `end`, which is the beginning of the next rule or the end."""
         groups = [_Group(self.tokens[self.at - 1])]
-        ahead = 0  # how many groups were open at the beginning of the current assertion
+        assertion_depth = 0  # the number of open groups at the beginning of the current assertion; 0: none
         while self.at < end:
             spend()
             token = self.tokens[self.at]
@@ -166,13 +165,13 @@ class Reader:
                 if len(groups) > self.limits.depth:
                     raise LimitExceeded("depth", len(groups), self.limits.depth, place=self.place(token))
                 if token.kind == "(=":
-                    ahead = self._assertion(token, groups)
+                    assertion_depth = self._assertion(token, groups)
                 groups.append(_Group(token))
             elif token.kind == ")":
                 if len(groups) == 1:
-                    raise self.error("no group is open here", token, 'as a literal it is ")"')
+                    raise self.error("no group is open here", token, 'write ")" to match it literally')
                 node = groups.pop().node()
-                if ahead and len(groups) == ahead:  # it restricts nothing
+                if assertion_depth and len(groups) == assertion_depth:  # an assertion has no effect
                     self._check_end(end)
                 else:
                     groups[-1].add(node)
@@ -186,14 +185,16 @@ class Reader:
         self.rule.node = groups[0].node()
 
     def _complete(self, group: _Group, end: int) -> None:
-        """Check for a missing alternative. An empty one is allowed at the end of a line, unless the next rule could be
-        part of it.
+        """Check for a missing alternative. An empty alternative may end the grammar. Before another rule, it is
+        refused, because the name of that rule could be the alternative.
         """
         last = self.tokens[end - 1]
         following = self.tokens[end]
         if following.kind != "end" and (last.kind == "|" or last is group.opened):
             raise self.error(
-                f"{last.text} wants an alternative, and the next rule begins", last, 'write "" for the empty text'
+                f"{last.text} must be followed by an alternative before the next rule begins",
+                last,
+                'write "" for the empty text',
             )
 
     def _item(self, token: Token, group: _Group) -> None:
@@ -211,7 +212,7 @@ class Reader:
             case "{":
                 self._repeat(token, group, *self._bounds())
             case _:
-                hint = "a rule is defined with ::=" if token.kind == "=" else f'as a literal it is "{token.text}"'
+                hint = "define a rule with ::=" if token.kind == "=" else f'write "{token.text}" to match it literally'
                 raise self.error(f"{token.text} has no meaning here", token, hint)
 
     def _repeat(self, token: Token, group: _Group, low: int, high: int | None) -> None:
@@ -228,7 +229,7 @@ class Reader:
         opened = self.tokens[self.at - 1]
         first = self.next()
         if first.kind == "," or not first.text.isdigit():
-            raise self.error("a repetition needs its least number", first, "write {0,n} for at most n")
+            raise self.error("a repetition needs a lower bound", first, "write {0,n} for at most n")
         low = high = number_of(first.text)
         unbounded = False
         following = self.next()
@@ -239,34 +240,36 @@ class Reader:
             elif upper.text.isdigit():
                 high = number_of(upper.text)
             else:
-                raise self.error("a repetition ends with a number", upper, "write {m}, {m,} or {m,n}")
+                raise self.error("the upper bound must be a number", upper, "write {m}, {m,} or {m,n}")
             following = upper if upper.kind == "}" else self.next()
         if following.kind != "}":
             raise self.error("the repetition is never closed", opened, "write {m}, {m,} or {m,n}")
         if not unbounded and high < low:
             span = (opened.start, following.end)
-            raise SpecError("the most is less than the least", text=self.text, span=span, hint="write {least,most}")
+            raise SpecError(
+                "the upper bound is less than the lower bound", text=self.text, span=span, hint="write {lower,upper}"
+            )
         return low, None if unbounded else high
 
     def _assertion(self, token: Token, groups: Sequence[_Group]) -> int:
         if len(groups) > 1:
-            raise self.error("an assertion stands at the end of a rule, outside of groups", token)
+            raise self.error("an assertion is allowed only at the end of a rule, outside of groups", token)
         self.findings.append(
             Finding(
-                self.place(token), "(=", "a lookahead assertion restricts nothing; in xgrammar it is a hint for speed",
-                "what must follow is written where the rule is used",
+                self.place(token), "(=", "a lookahead assertion has no effect; in xgrammar it only improves speed",
+                "write the following text where the rule is used",
             )
         )  # fmt: skip
         return len(groups)
 
     def _check_end(self, end: int) -> None:
         if self.at < end:
-            raise self.error("nothing follows an assertion in its rule", self.tokens[self.at], "write it before (=")
+            raise self.error("nothing may follow an assertion in its rule", self.tokens[self.at], "write it before (=")
 
     # --- names
 
     def _name(self, token: Token, group: _Group) -> None:
-        if token.text in self.defined:
+        if token.text in self.definitions:
             group.add(self.refer(token))
         elif token.text in MACROS and self.tokens[self.at].kind == "(":
             group.add(self.macros.read(token))
@@ -276,7 +279,7 @@ class Reader:
             raise self._undefined_error(token)
 
     def _add_dotted(self, token: Token, group: _Group) -> None:
-        """A run with dots that is not a name: each dot is any character."""
+        """Add a text with dots that is not a name: each dot is any character."""
         at = token.start
         for number, part in enumerate(token.text.split(".")):
             if number:
@@ -287,15 +290,15 @@ class Reader:
 
     def refer(self, token: Token) -> Ref:
         """A reference to a rule that the text defines."""
-        if token.text not in self.defined:
+        if token.text not in self.definitions:
             raise self._undefined_error(token)
         self.rule.refers.append(token.text)
         return Ref(token.text)
 
     def _undefined_error(self, token: Token) -> SpecError:
         called = self.tokens[self.at].kind == "("
-        close = close_name(token.text, [*self.defined, *(MACROS if called else ())])
-        hint = f"did you mean {close!r}?" if close else f'as a literal it is "{token.text}"'
+        close = close_name(token.text, [*self.definitions, *(MACROS if called else ())])
+        hint = f"did you mean {close!r}?" if close else f'write "{token.text}" to match it literally'
         return self.error(f"rule {token.text!r} is not defined", token, hint)
 
     # --- tokens of the vocabulary
@@ -307,7 +310,7 @@ class Reader:
         named: int | str = name
         if inside.startswith("["):
             number = inside[1:].removesuffix("]")
-            if not inside.endswith("]") or not number.isdigit() or len(number) > MOST_DIGITS:
+            if not inside.endswith("]") or not number.isdigit() or len(number) > MAX_DIGITS:
                 raise self.error("an id is a number in brackets", token, "write <[128000]>; one token has one id")
             named = int(number)
         elif not inside:
@@ -315,24 +318,24 @@ class Reader:
         return self.other_tokens((named,)) if negated else self.special((named,), token)
 
     def special(self, named: Sequence[int | str], token: Token) -> Node:
-        """One of these tokens. `token` is the source location that names them."""
+        """One of these tokens. `token` is where the text names them."""
         if not self.allow_special_tokens:
             raise self.error(
                 "the grammar names a token of the vocabulary, which is not allowed", token,
-                "a text is matched as a literal; allow_special_tokens=True lets a grammar name control tokens",
+                "put text in quotes to match it literally; allow_special_tokens=True allows control tokens",
             )  # fmt: skip
         self.rule.has_tokens = True
         return alt([Special(one) for one in dict.fromkeys(named)])
 
     def other_tokens(self, named: Sequence[int | str]) -> Node:
-        """One token that has text, and is not among these."""
+        """One token that has text and is not one of these."""
         self.rule.has_tokens = True
         return OtherTokens(tuple(dict.fromkeys(named)), 1, 1)
 
     # --- common helpers
 
     def next(self) -> Token:
-        """The next token. The end is never passed."""
+        """Return the next token and move past it, but not past the end."""
         token = self.tokens[self.at]
         self.at = min(self.at + 1, len(self.tokens) - 1)
         return token

@@ -1,7 +1,7 @@
 """The tokens of a GBNF text. In: the text. Out: a list of tokens with their locations; the last one is the end.
 
 A token is a name, a literal, a character class, a token of the model's vocabulary (`<name>`, `<[id]>`, `!<name>`), or
-punctuation such as `::=` or `{`. Blanks, line ends and comments separate them. The content of literals and classes is
+punctuation such as `::=` or `{`. Blanks, line ends and comments separate tokens. The content of literals and classes is
 read on use (`characters.py`). Cost: one pass.
 """
 
@@ -14,7 +14,7 @@ from typing import Final
 from guided.errors import BEYOND_LIMITS, SpecError
 from guided.meter import spend
 
-__all__ = ["MOST_DIGITS", "Token", "number_of", "tokens_of"]
+__all__ = ["MAX_DIGITS", "Token", "number_of", "tokens_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,22 +50,23 @@ _TOKEN: Final = re.compile(
     re.DOTALL | re.VERBOSE,
 )
 _UNCLOSED: Final = {
-    '"': ("the literal is never closed", 'end it with "; inside of it a quotation mark is \\"'),
-    "[": ("the character class is never closed", "end it with ]; inside of it a bracket is \\]"),
+    '"': ("the literal is never closed", 'end it with "; write a quotation mark inside it as \\"'),
+    "[": ("the character class is never closed", "end it with ]; write a bracket inside it as \\]"),
     "<": ("the token is never closed", "write <name> or <[id]>"),
-    "!": ("! stands before a token", "write !<name> or !<[id]>"),
+    "!": ("! must precede a token", "write !<name> or !<[id]>"),
 }
-MOST_DIGITS: Final = 40
+MAX_DIGITS: Final = 40
+"""The most digits of a bound. A longer bound exceeds the length of any output."""
 _HINTS: Final = {
-    "'": 'literals stand in double quotes, as "text"',
+    "'": 'write literals in double quotes: "text"',
     "/": 'a comment begins with #, and a regular expression is written Regex("...")',
-    ";": "a rule ends where the next one begins, without a mark",
-    ":": "a rule is defined with ::=",
-    "%": "directives are of Lark; GBNF has none",
-    ">": "a rule is defined with ::=",
-    "~": "a repetition is written {2,3}",
-    "]": 'the character class is not open; as a literal it is "]"',
-    "\\": "escapes stand inside of literals and classes",
+    ";": "a rule ends where the next one begins, without a terminator",
+    ":": "define a rule with ::=",
+    "%": "directives belong to Lark; GBNF has none",
+    ">": "define a rule with ::=",
+    "~": "write a repetition as {2,3}",
+    "]": 'no character class is open; write "]" to match it literally',
+    "\\": "escapes are allowed only in literals and classes",
     "\ufeff": "this is a byte order mark: open the file with encoding='utf-8-sig'",
 }
 
@@ -74,7 +75,7 @@ def tokens_of(text: str) -> list[Token]:
     """The tokens of a grammar.
 
     Raises:
-        SpecError: a character that begins no token, or a literal or class that is not closed.
+        SpecError: no token begins with a character, or a literal or class is not closed.
     """
     out: list[Token] = []
     at, first = 0, True
@@ -86,7 +87,7 @@ def tokens_of(text: str) -> list[Token]:
             continue
         found = _TOKEN.match(text, at)
         if found is None:
-            raise _unknown(text, at)
+            raise _unexpected_character(text, at)
         kind = found.lastgroup or ""
         out.append(Token(found[0] if kind == "mark" else kind, at, found.end(), found[0], first))
         at, first = found.end(), False
@@ -97,12 +98,12 @@ def tokens_of(text: str) -> list[Token]:
 def number_of(digits: str) -> int:
     """The value of digits. `BEYOND_LIMITS` for very long numbers, whose conversion would take quadratic time."""
     significant = digits.lstrip("0")
-    return int(significant or "0") if len(significant) <= MOST_DIGITS else BEYOND_LIMITS
+    return int(significant or "0") if len(significant) <= MAX_DIGITS else BEYOND_LIMITS
 
 
-def _unknown(text: str, at: int) -> SpecError:
+def _unexpected_character(text: str, at: int) -> SpecError:
     char = text[at]
     if char in _UNCLOSED:
         message, hint = _UNCLOSED[char]
         return SpecError(message, text=text, span=(at, at + 1), hint=hint)
-    return SpecError(f"{char!r} begins nothing in a grammar", text=text, span=(at, at + 1), hint=_HINTS.get(char, ""))
+    return SpecError(f"{char!r} is unexpected here", text=text, span=(at, at + 1), hint=_HINTS.get(char, ""))

@@ -1,9 +1,9 @@
 """Explains why a grammar generates nothing. In: the rules. Out: an error that names the rule that cannot end.
 
-A rule is productive if some text ends it. Productive rules are found by iterating over the rules until nothing changes.
-If the root is not productive, every rule on the path from the root needs another unproductive rule; the path ends in a
-rule that needs itself, or that contradicts itself. This runs only if the grammar is known to be empty. Cost: at most
-`_PASSES` passes; beyond these, nothing is reported.
+A rule is productive if it generates some text. Productive rules are found by iterating over the rules until nothing
+changes. If the root is not productive, a path of unproductive rules that need each other begins at the root. It ends in
+a rule that needs itself, or that contradicts itself. This code runs only if the grammar is known to be empty. Cost: at
+most `_PASSES` passes; beyond these, nothing is reported.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _PASSES = 200
 
 
 def why_empty(text: str, root: str, rules: Mapping[str, Rule]) -> None:
-    """Raise the error of a grammar that generates nothing.
+    """Raise the error for a grammar that generates nothing.
 
     Raises:
-        SpecError: at the rule that needs itself.
+        SpecError: points to the rule that needs itself.
     """
     productive: set[str] = set()
     names = list(rules)
@@ -54,15 +54,14 @@ def why_empty(text: str, root: str, rules: Mapping[str, Rule]) -> None:
 
 
 def _ends(node: Node, productive: Container[str]) -> bool:
-    """Whether some text ends the node, if rules that are not known to be productive generate nothing."""
+    """Whether the node generates some text, if rules that are not known to be productive generate none."""
     return next(_missing_parts(node, productive), None) is None
 
 
 def _missing_parts(node: Node, productive: Container[str]) -> Iterator[str]:
-    """The missing parts that keep a node from generating something: names of rules, or "" for a part that is empty by
-    itself.
+    """The parts that keep a node from generating a text: names of rules, or "" for a part that is itself empty.
 
-    For alternatives, the missing parts of the first one. Empty if the node generates a text.
+    For alternatives, these are the parts of the first one. There are none if the node generates a text.
     """
     match node:
         case Ref(name) if name not in productive:

@@ -2,10 +2,10 @@
 
     documents/   text -> values -> schemas with their locations; resolves references
     algebra/     schemas -> the values they allow, as a union of shapes; conjunction, negation, conditions, counts
-    text/        shapes -> IR rules that say how these values are written
+    text/        shapes -> IR rules that define how these values are written
 
 Each keyword is enforced exactly, or refused with its JSON Pointer. `documents/keywords.py` has the table of keywords.
-`text/numbers.py` (spellings of numbers with an exponent) and `formats/` each state one limit in their docstrings.
+The exceptions are documented in `text/numbers.py` (spellings of numbers with an exponent) and `formats/`.
 """
 
 from __future__ import annotations

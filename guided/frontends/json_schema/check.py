@@ -1,12 +1,12 @@
 """Reports what happens to each keyword of a schema. In: a schema. Out: a `Report`. Nothing is raised.
 
-`mistakes` lists only what makes a value an invalid JSON Schema, for callers that do not compile it.
+`mistakes` lists only the errors that make a value an invalid JSON Schema, for callers that do not compile it.
 
 A report has one entry for each keyword of each subschema: enforced, refused (with the reason and a hint), an
 annotation, or ignored (with the reason and a hint). Notes mention documented limits where they apply. `ok` says whether
 the schema compiles. A schema may compile although a definition is refused, if nothing refers to that definition.
-Likewise, `findings` contains only the ignored keywords at locations that a compilation reaches, since it warns only of
-these.
+Likewise, `findings` contains only the ignored keywords at locations that a compilation reaches, since it warns only
+about these.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Literal
 
 from guided.errors import Finding, GuidedError, LimitExceeded, SpecError, UnsupportedError
 from guided.frontends.json_schema.algebra.reader import Problem, Reader
-from guided.frontends.json_schema.compile import NO_LIMITS_GIVEN, json_schema_to_grammar
+from guided.frontends.json_schema.compile import DEFAULT_LIMITS, json_schema_to_grammar
 from guided.frontends.json_schema.documents.keywords import CONTENT, DESCRIBING, KEYWORDS, RESTRICTING
 from guided.frontends.json_schema.documents.resolve import Library, subschemas
 from guided.frontends.json_schema.documents.schema import Schema
@@ -79,55 +79,55 @@ def check_json_schema(
     options: JsonSchemaOptions = DEFAULTS,
     *,
     registry: Mapping[str, object] | None = None,
-    limits: Limits = NO_LIMITS_GIVEN,
+    limits: Limits = DEFAULT_LIMITS,
 ) -> Report:
     """What happens to each keyword of the schema. Raises nothing."""
     entries: list[Entry] = []
     error: GuidedError | None = None
-    found: list[Finding] = []
+    findings: list[Finding] = []
     try:
         with compiling(limits):
             reader = Reader(Library(schema, options, registry or {}, limits), options, limits)
             unenforced = Unenforced(reader.library, options)
-            for place, found_here in _problems(reader):
-                entries += _entries(place, found_here, reader, unenforced)
+            for subschema, problems in _problems(reader):
+                entries += _entries(subschema, problems, reader, unenforced)
     except GuidedError as problem:
         error = problem
     try:
-        json_schema_to_grammar(schema, options, registry=registry, limits=limits, found=found)
+        json_schema_to_grammar(schema, options, registry=registry, limits=limits, findings=findings)
     except GuidedError as problem:
         error = problem
         entry = _refusal(problem)
         if not any(known.status == "refused" and known.pointer == entry.pointer for known in entries):
             entries.append(entry)
-    return Report(tuple(entries), error, tuple(found))
+    return Report(tuple(entries), error, tuple(findings))
 
 
 def mistakes(schema: object) -> list[SpecError]:
-    """What makes a value an invalid JSON Schema, in its order: keywords with invalid values. References are not
-    followed.
+    """The errors that make a value an invalid JSON Schema, in the order of the schema: keywords with invalid values.
+    References are not followed.
 
     Raises:
         SpecError: the value is not a JSON object or boolean. LimitExceeded: it is too large.
     """
     try:
-        reader = Reader(Library(schema, DEFAULTS, {}, NO_LIMITS_GIVEN), DEFAULTS, NO_LIMITS_GIVEN)
+        reader = Reader(Library(schema, DEFAULTS, {}, DEFAULT_LIMITS), DEFAULTS, DEFAULT_LIMITS)
     except UnsupportedError:  # an unknown dialect, whose keywords may have other values
         return []
-    found = [problem for _, problems in _problems(reader) for problem in problems]
+    problems = [problem for _, of_schema in _problems(reader) for problem in of_schema]
     return [
         problem
-        for problem in found
+        for problem in problems
         if isinstance(problem, SpecError) and problem.pointer.rpartition("/")[2] not in _REFERENCES
     ]
 
 
 def _problems(reader: Reader) -> Iterator[tuple[Schema, list[Problem]]]:
     """Each subschema of the main document, with the problems of its keywords."""
-    for place in _all_schemas(reader.library):
+    for subschema in _all_schemas(reader.library):
         problems = list[Problem]()
-        reader.read(place, problems)
-        yield place, problems
+        reader.read(subschema, problems)
+        yield subschema, problems
 
 
 def _all_schemas(library: Library) -> Iterator[Schema]:
@@ -174,13 +174,13 @@ def _entry(schema: Schema, keyword: str, reader: Reader) -> Entry:
     if keyword not in KEYWORDS:
         return Entry(pointer, keyword, "ignored", "unknown keyword")
     if schema.hides(keyword):
-        return Entry(pointer, keyword, "ignored", f"{draft} ignores what stands next to $ref")
+        return Entry(pointer, keyword, "ignored", f"{draft} ignores keywords next to $ref")
     if not schema.known(keyword):
         return Entry(pointer, keyword, "ignored", f"not a keyword of {draft}")
     if keyword not in RESTRICTING and not (keyword in CONTENT and reader.asserts(schema, keyword)):
         return Entry(pointer, keyword, "annotation")
     if keyword == "format" and not reader.asserts(schema, keyword):
-        return Entry(pointer, keyword, "ignored", "not enforced, as the options ask")
+        return Entry(pointer, keyword, "ignored", "not enforced under these options")
     return Entry(pointer, keyword, "enforced")
 
 
@@ -190,9 +190,9 @@ def _notes(schema: Schema, options: JsonSchemaOptions) -> Iterator[Entry]:
     types = value.get("type")
     types = types if isinstance(types, list) else [types]
     bounded = "integer" in types or any(keyword in value for keyword in _BOUNDS)
-    bare = schema.document.draft == "draft4" and "integer" in types and "number" not in types
-    spelled = options.numbers == "json" or (options.numbers == "plain_integers" and "integer" not in types)
-    if bounded and not bare and spelled:
+    is_bare = schema.document.draft == "draft4" and "integer" in types and "number" not in types
+    has_exponents = options.numbers == "json" or (options.numbers == "plain_integers" and "integer" not in types)
+    if bounded and not is_bare and has_exponents:
         yield Entry(schema.where, "type", "note", _NUMBERS)
     pattern, matched = value.get("pattern"), value.get("patternProperties")
     if isinstance(pattern, str):
@@ -205,7 +205,7 @@ def pattern_notes(pattern: str, pointer: str, keyword: str) -> Iterator[Entry]:
     """A note on an ECMA-262 pattern that is valid only without the flag u."""
     problem = refused_with_u(pattern)
     if problem is not None:
-        reason = f"read as ECMA-262 does without the flag u, which refuses it: {problem.message}"
+        reason = f"valid only without the flag u of ECMA-262: {problem.message}"
         yield Entry(pointer, keyword, "note", reason, problem.hint)
 
 

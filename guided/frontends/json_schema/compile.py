@@ -22,9 +22,9 @@ from guided.ir.release import dismantle
 from guided.limits import Limits
 from guided.meter import compiling
 
-__all__ = ["NO_LIMITS_GIVEN", "json_schema_to_grammar"]
+__all__ = ["DEFAULT_LIMITS", "json_schema_to_grammar"]
 
-NO_LIMITS_GIVEN = Limits()
+DEFAULT_LIMITS = Limits()
 
 
 def json_schema_to_grammar(
@@ -32,18 +32,19 @@ def json_schema_to_grammar(
     options: JsonSchemaOptions = DEFAULTS,
     *,
     registry: Mapping[str, object] | None = None,
-    limits: Limits = NO_LIMITS_GIVEN,
-    found: list[Finding] | None = None,
-    ask_for_values: bool = True,
+    limits: Limits = DEFAULT_LIMITS,
+    findings: list[Finding] | None = None,
+    require_values: bool = True,
     notation: Callable[[Lowering], Notation] = Notation,
 ) -> Grammar:
     """The JSON texts whose values satisfy the schema, as a grammar.
 
-    `schema` is JSON text, or a dict or bool as returned by `json.loads`; `registry` maps URIs to schemas of either
-    kind. With `ask_for_values=False`, an unsatisfiable schema is not an error here: the compiler of the grammar notices
-    it, and calls again for the reason. `notation` says how values are written, if not as JSON. Keywords that are read
-    but not enforced are appended to `found`; without this list, they cause a `GuidedWarning`. Raises SpecError (the
-    schema is invalid, or no value satisfies it), UnsupportedError (a keyword cannot be enforced) or LimitExceeded.
+    `schema` is JSON text, or a dict or bool as returned by `json.loads`; `registry` maps URIs to such schemas. With
+    `require_values=False`, an unsatisfiable schema is not an error here: `GrammarCompiler` detects it later, and calls
+    this function again with `require_values=True` to get the reason. `notation` defines how values are written, if not
+    as JSON. Keywords that are read but not enforced are appended to `findings`; without this list, they cause a
+    `GuidedWarning`. Raises SpecError (the schema is invalid, or no value satisfies it), UnsupportedError (a keyword
+    cannot be enforced) or LimitExceeded.
     """
     parts: list[object] = []
     try:
@@ -52,10 +53,10 @@ def json_schema_to_grammar(
             parts.append(reader := Reader(library, options, limits))
             parts.append(expander := Expander(reader, options, limits))
             parts.append(lowering := Lowering(library, expander, options, limits, notation))
-            grammar = lowering.grammar(asked=ask_for_values)
+            grammar = lowering.grammar(require_values=require_values)
             unenforced = _unenforced(library, options) if library.noteworthy else []
     except (SpecError, UnsupportedError) as error:
-        # A pointer into the main document begins with a slash. For a problem inside a pattern, the error shows the
+        # Only pointers into the main document are empty or begin with a slash. An error in a pattern already shows the
         # pattern.
         if isinstance(schema, str) and not error.text and (error.pointer == "" or error.pointer.startswith("/")):
             error.text, error.span = schema, locate(schema, error.pointer)
@@ -63,21 +64,21 @@ def json_schema_to_grammar(
     finally:
         for part in parts:
             dismantle(part)
-    if found is None:
+    if findings is None:
         warn_of(unenforced)
     else:
-        found += unenforced
+        findings += unenforced
     return replace(grammar, schemas={grammar.start: Embedded(schema, options, registry or {})})
 
 
 def _unenforced(library: Library, options: JsonSchemaOptions) -> list[Finding]:
-    """The keywords that are not enforced at reached locations, each once. With `strict`, the first one is raised as an
-    error.
+    """The unenforced keywords at the locations that the schema uses, each once. With `strict`, the first one is raised
+    as an error.
     """
     findings: dict[str, Finding] = {}
     unenforced = Unenforced(library, options)
-    for place in library.noteworthy:
-        for finding in unenforced.of(place):
+    for location in library.noteworthy:
+        for finding in unenforced.of(location):
             findings.setdefault(finding.pointer, finding)
     if findings and options.strict:
         first = next(iter(findings.values()))

@@ -1,15 +1,15 @@
-"""Finds the schemas that apply where an unfinished JSON text ends. In: a schema, a text, and a judge: a function that
-says whether a text can be the beginning of a text of some grammar. Out: JSON Pointers.
+"""Finds the schemas that apply where an unfinished JSON text ends. In: a schema, a text, and a function that compiles a
+grammar to a *judge*, which says whether a text is the beginning of a text of the grammar. Out: JSON Pointers.
 
     {"properties": {"age": {"type": "integer", "minimum": 1}}}      after  {"age":    /properties/age
 
 `refusing.py` finds the keywords that refuse a continuation.
 
-How: the text shows which values are open (`unfinished_json.py`). Starting at the root, a schema applies to a value
-through `properties`, `items` and similar keywords of the schemas of the enclosing value, and through `$ref`, `allOf`
-and similar keywords of other schemas of the same value. A branch of `anyOf` or `oneOf`, a `then` or an `else` is left
-out if the written part of the value can no longer satisfy it together with the schema that contains it. Schemas below
-`not` are not reported.
+How: the text shows which values are open (`unfinished_json.py`). The root schema applies to the outermost value. Any
+other schema is applied by a schema of the enclosing value, with `properties`, `items` or a similar keyword, or by
+another schema of the same value, with `$ref`, `allOf` or a similar keyword. A branch of `anyOf` or `oneOf`, a `then` or
+an `else` is left out if the written part of the value can no longer satisfy it together with the schema that contains
+it. Schemas below `not` are not reported.
 
 Why the automaton does not record locations: equal schemas share one rule, small schemas are inlined, and alternatives
 are merged. A rule for each location would undo this and slow down each compilation, although only explanations need the
@@ -45,14 +45,14 @@ __all__ = ["MOST_JUDGED", "UNEVALUATED", "InstanceLocations", "Judge", "Level"]
 MOST_JUDGED: Final = 300
 
 Judge: TypeAlias = Callable[[bytes, bool], bool]
-"""Whether a text is the beginning of a text of one grammar; with True: whether it is a complete one."""
+"""Whether a text is the beginning of a text of one grammar or, if the flag is true, a complete text of it."""
 
 UNEVALUATED: Final = ("unevaluatedProperties", "unevaluatedItems")
-_AS_LOOSE: Final[JsonSchemaKeywords] = {
+_LOOSE_OPTIONS: Final[JsonSchemaKeywords] = {
     "whitespace": "json", "surrounding_whitespace": False, "property_order": "any", "additional_properties": None,
     "unknown_format": "ignore", "strict": False,
 }  # fmt: skip
-"""Options for judging texts. Digits and characters keep the caller's options: else `10` could begin `10e-1`."""
+"""Options for judging texts. The caller's options for numbers and characters remain: else `10` could begin `10e-1`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Level:
 
     Attributes:
         asserted: the schemas that it must satisfy.
-        schemas: all schemas that apply. An item need not satisfy those of `contains`.
+        schemas: all schemas that apply, including the schemas of `contains`, which an item need not satisfy.
     """
 
     value: OpenValue
@@ -71,15 +71,15 @@ class Level:
 
 
 class InstanceLocations:
-    """Explains texts of one schema. `compiled` creates the judge of a grammar. Not thread-safe.
+    """Explains texts of one schema. `compile_judge` creates the judge of a grammar. Not thread-safe.
 
     Attributes:
         is_partial: whether the last answer is incomplete, because a bound was reached.
     """
 
-    def __init__(self, source: Embedded, limits: Limits, compiled: Callable[[Grammar], Judge]) -> None:
-        self._options = source.options.changed(**_AS_LOOSE)
-        self._limits, self._compile_judge, self._prefix = limits, compiled, source.prefix
+    def __init__(self, source: Embedded, limits: Limits, compile_judge: Callable[[Grammar], Judge]) -> None:
+        self._options = source.options.changed(**_LOOSE_OPTIONS)
+        self._limits, self._compile_judge, self._prefix = limits, compile_judge, source.prefix
         self.library = Library(source.schema, self._options, source.registry, limits)
         self.reader = Reader(self.library, self._options, limits)
         self._expander = Expander(self.reader, self._options, limits)
@@ -95,10 +95,10 @@ class InstanceLocations:
             self._judges.clear()
 
     def pointers(self, text: bytes) -> tuple[str, ...]:
-        """The schemas that apply to the innermost open value to which any apply. The root if the text is complete."""
+        """The schemas that apply to the innermost open value that has any. The root if there is no such value."""
         levels = self._levels(text)
-        found = next((level.schemas for level in reversed(levels) if level.schemas), (self.library.root,))
-        return self.full_pointers(schema.where for schema in found)
+        schemas = next((level.schemas for level in reversed(levels) if level.schemas), (self.library.root,))
+        return self.full_pointers(schema.where for schema in schemas)
 
     def full_pointers(self, pointers: Iterable[str]) -> tuple[str, ...]:
         """Pointers into the whole specification, without duplicates."""
@@ -159,13 +159,11 @@ class InstanceLocations:
         """The branches of `anyOf` or `oneOf` that the text does not rule out."""
         beside = schema
         if keyword == "anyOf" and not any(map(schema.known, UNEVALUATED)):
-            beside = self.without(schema, keyword)  # the same, but smaller
+            beside = self.without(schema, keyword)  # equivalent here, but smaller
         return [one for one in self.reader.branches(schema, keyword) if self.is_open((beside, one), text)]
 
     def open_cases(self, schema: Schema, text: bytes) -> list[tuple[str, Schema]]:
-        """For an `if`: "then", "else" or both, each with the condition under which it applies, if
-        the text allows it.
-        """
+        """The cases of an `if` that the text allows: "then", "else" or both, each with the condition for it."""
         condition = self.library.child(schema, "if")
         out = []
         for name, holds in (("then", condition), ("else", self.reader.negation.of(condition))):
@@ -183,9 +181,9 @@ class InstanceLocations:
     def children(
         self, schemas: Iterable[Schema], text: bytes, keys: Sequence[str], token: str | int | None
     ) -> tuple[Schema, ...]:
-        """The schemas that the schemas of a value apply to its member or item `token`.
+        """The schemas for the member or item `token` of a value to which `schemas` apply.
 
-        `text`, `keys`: the written part of the enclosing value.
+        `text`, `keys`: the written part of the enclosing value, and the keys in it.
         """
         return tuple(dict.fromkeys(one for schema in schemas for one in self._inner(schema, text, keys, token)))
 
@@ -193,8 +191,8 @@ class InstanceLocations:
         """The schemas of `contains` that an item may still satisfy."""
         if not isinstance(value.token, int):
             return []
-        found = [self.library.child(schema, "contains") for schema in level.schemas if schema.known("contains")]
-        return [schema for schema in found if self.is_open((schema,), text)]
+        contained = [self.library.child(schema, "contains") for schema in level.schemas if schema.known("contains")]
+        return [schema for schema in contained if self.is_open((schema,), text)]
 
     def _inner(self, schema: Schema, text: bytes, keys: Sequence[str], token: str | int | None) -> Iterator[Schema]:
         """The schemas that one schema applies to the member or item."""
@@ -234,7 +232,9 @@ class InstanceLocations:
         return self.changed(schema, ("not", *keywords), left)
 
     def changed(self, schema: Schema, key: tuple[str, ...], value: dict[str, Json]) -> Schema:
-        """A schema with other keywords at the same location, in a copy of its document, since its content differs."""
+        """A schema with other keywords at the same location. Its document is a copy, since caches identify a schema by
+        document and pointer.
+        """
         if (schema, key) not in self._variants:
             document = replace(schema.document)
             constraints = tuple(filter(ENFORCED[document.draft].__contains__, value))
@@ -260,7 +260,7 @@ class InstanceLocations:
             self._judgements_left -= 1
             try:
                 self._judges[schemas] = self._judge(schemas)
-            except (GuidedError, RecursionError) as error:  # the schemas are not enforced by themselves, or too large
+            except (GuidedError, RecursionError) as error:  # the schemas cannot be compiled by themselves
                 if may_succeed_later(error):
                     self.is_partial = True
                     return None
@@ -275,4 +275,4 @@ class InstanceLocations:
         with compiling(self._limits):
             expander = Expander(self.reader, self._options, self._limits)
             lowering = Lowering(self.library, expander, self._options, self._limits)
-            return self._compile_judge(lowering.grammar(asked=False, of=schemas))
+            return self._compile_judge(lowering.grammar(require_values=False, of=schemas))

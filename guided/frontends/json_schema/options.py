@@ -1,6 +1,4 @@
-"""The choices that a JSON Schema leaves open: spelling, order, maxima. In: keyword arguments. Out:
-a validated record.
-"""
+"""The choices that a JSON Schema leaves open: spelling, order, maxima. In: keyword arguments. Out: a checked record."""
 
 from __future__ import annotations
 
@@ -60,28 +58,28 @@ class JsonSchemaOptions:
         whitespace: in the gaps inside the value: "json" (any JSON whitespace), "single_space" (`, ` and `: `),
             "compact" (none), or a regular expression for every gap. Only its matches that are JSON whitespace count.
         separators: (item, key) separators exactly as in `json.dumps`, or regular expressions. Only matches that consist
-            of the separator character with JSON whitespace around it count. Then brackets have no whitespace inside,
-            unless `whitespace` is also a regular expression: it applies to the gaps around separators and inside
-            brackets.
+            of the separator character with JSON whitespace around it count. Then there is no whitespace inside
+            brackets, unless `whitespace` is also a regular expression, which applies to the gaps around separators and
+            inside brackets.
         indent: line breaks and indentation exactly as `json.dumps` writes them; nesting must be bounded.
-        surrounding_whitespace: the same whitespace before and after the whole value.
+        surrounding_whitespace: allow the same whitespace before and after the whole value.
         property_order: "declared" (`properties` in their order, then other required keys, then additional ones) or
             "any".
         additional_properties: the members that an object may have if its schema does not mention additional members.
             None: any, as JSON Schema defines. False: none, every object schema is closed. "minimal": none for objects
             that name members, unless there would be no value then (`text/narrow.py`). True: like None.
-        numbers: "json" (every spelling; see `numbers.py` for its documented limit), "plain" (no exponent, no negative
+        numbers: "json" (every spelling; `text/numbers.py` states the exceptions), "plain" (no exponent, no negative
             zero; an integer has no fraction; a constant has its shortest spelling) or "plain_integers" (an integer has
             neither fraction nor exponent; a constant has its shortest spelling; other numbers have every spelling).
         escapes: "json" (every spelling of a character in a string) or "minimal" (only the spelling of
             `json.dumps(ensure_ascii=False)`: a character stands for itself, except for `\" \\ \b \f \n \r \t`, and
             `\u00xx` in lower case for the other controls). With "minimal", keys and constants have one spelling each,
-            so their text is forced. Or the letters that may follow a backslash, such as `"\\bfnrtu`: with `u`, a
-            control character (including DEL) may be `\u00xx`; with `U`, any character may be `\uXXXX`; none of them is
-            written raw.
+            so their text is forced. Or the letters that may follow a backslash, such as `"\\bfnrtu`. Then control
+            characters, including DEL, are never written raw; `u` allows `\u00xx` for them, and `U` allows `\uXXXX` for
+            any character.
         constants: "json", or "plain": keys that the schema names, and the values of `const` and `enum`, have one
             spelling, with "plain" numbers and "minimal" escapes, regardless of the options for other values.
-        classes: of patterns, see `parse_regex`: "full" (\s as in ECMA-262) or "plain" (\s in ASCII only).
+        classes: character classes in patterns: "full" (\s as in ECMA-262) or "plain" (\s in ASCII only).
         format: "assert" or "annotate" (formats, and draft 7's `contentEncoding: base64` and `contentMediaType:
             application/json`, are never enforced; in the other drafts the latter are annotations).
         unknown_format: how to treat formats that cannot be enforced: "warn" (`GuidedWarning`), "refuse" or "ignore".
@@ -89,7 +87,7 @@ class JsonSchemaOptions:
         max_string: the most characters of a string or an additional key that the schema does not spell out.
         max_items: the most items of an array, and additional members of an object.
         max_digits: the most digits before the point, after it, and in the exponent.
-        draft: the dialect of a schema without `$schema`; None is "2020-12".
+        draft: the dialect of a schema without `$schema`; None means "2020-12".
     """
 
     whitespace: str = "json"
@@ -125,13 +123,13 @@ classes='plain', max_items=5)
         return _GENERATION.changed(**changes)
 
     def changed(self, **changes: Unpack[JsonSchemaKeywords]) -> JsonSchemaOptions:
-        """A copy of these options with some of them changed. `separators` and `indent` fix every gap, and so does
-        `whitespace`: changing one side resets the other.
+        """A copy of these options with some of them changed. `whitespace` determines every gap, and so do `separators`
+        and `indent`: changing one side resets the other.
         """
-        gone: set[str] = {"separators", "indent"} if "whitespace" in changes else set()
+        reset: set[str] = {"separators", "indent"} if "whitespace" in changes else set()
         if {"separators", "indent"} & changes.keys():
-            gone.add("whitespace")
-        kept = {name: value for name, value in self.given().items() if name not in gone}
+            reset.add("whitespace")
+        kept = {name: value for name, value in self.given().items() if name not in reset}
         return JsonSchemaOptions(**{**kept, **changes})  # type: ignore[arg-type]
 
     def given(self) -> JsonSchemaKeywords:
@@ -149,7 +147,7 @@ classes='plain', max_items=5)
                     f"option {name}={brief(getattr(self, name))} is unknown", hint=f"one of {', '.join(known)}"
                 )
         if self.escapes not in ("json", "minimal") and not _are_escapes(self.escapes):
-            hint = 'one of json, minimal, or letters that may follow a backslash, of "\\/bfnrtuU'
+            hint = 'use json, minimal, or the letters that may follow a backslash, out of "\\/bfnrtuU'
             raise SpecError(f"option escapes={brief(self.escapes)} is unknown", hint=hint)
         if self.draft is not None and self.draft not in DRAFTS:
             raise SpecError(f"option draft={brief(self.draft)} is unknown", hint=f"one of {', '.join(DRAFTS)}")
@@ -212,7 +210,7 @@ _GENERATION = JsonSchemaOptions(
 
 
 def checked_registry(registry: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The registry of a caller: URI -> schema."""
+    """A copy of a caller's registry, URI -> schema. Raises SpecError if it is not a mapping from strings."""
     if registry is None:
         return {}
     hint = 'write {"https://example.org/part": {...}}'

@@ -1,12 +1,12 @@
 """Recognises simple schemas that certainly compile: no error, no warning, and at least one value.
 
 In: a schema as returned by `json.loads`, and the options. Out: an upper bound on the bytes of its shortest text, or
-None. None means unknown: the schema may also compile. A recognised schema may be compiled later, when its text begins,
+None. None means unknown: the schema may still compile. A recognised schema may be compiled later, when its text begins,
 since everything that a compilation would report is known.
 
 How: recognise the plain schemas that most functions have: objects with named properties, lists, strings, numbers with
 integer bounds, enumerations. There is one pass, which gives up at the first keyword or value that it does not know. The
-bound holds for every option; options that limit values or set lines are left to the compiler.
+bound holds for every option; options that limit values or break lines are left to the compiler.
 
 Cost: linear in the schema, about 50 microseconds for a kilobyte.
 """
@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from guided.frontends.json_schema.options import JsonSchemaOptions
 
-__all__ = ["least_text", "plain_options"]
+__all__ = ["plain_options", "shortest_text_bound"]
 
 _OPTIONS: Final = frozenset(
     {"whitespace", "property_order", "additional_properties", "numbers", "escapes", "constants", "classes", "format"}
@@ -30,9 +30,9 @@ _GAP: Final = 1  # byte of whitespace at a comma or colon
 _FORMATS: Final = {
     "date": 12, "date-time": 24, "time": 16, "duration": 8, "email": 12, "uuid": 38, "uri": 8, "ipv4": 9,
 }  # fmt: skip
-"""A few formats -> bytes of a short text."""
-_MOST_WEIGHT: Final = 8000  # characters that are written out, and this many for each schema:
-_SCHEMA_WEIGHT: Final = 20
+"""A few formats -> the bytes of a short string with quotation marks."""
+_MOST_WEIGHT: Final = 8000  # of a schema, in characters that are written out
+_SCHEMA_WEIGHT: Final = 20  # of each subschema
 _MOST_DEPTH: Final = 20
 _LARGEST: Final = 10**15
 _PLAIN: Final = re.compile(r"[ !#-\[\]-~]*")  # one byte per character
@@ -51,12 +51,12 @@ def plain_options(options: JsonSchemaOptions) -> bool:
     return given.keys() <= _OPTIONS and given.get("whitespace", "json") in ("json", "single_space", "compact")
 
 
-def least_text(schema: Any, options: JsonSchemaOptions) -> int | None:
-    """An upper bound on the bytes of its shortest text, which exists and is not empty; None if unknown."""
+def shortest_text_bound(schema: Any, options: JsonSchemaOptions) -> int | None:
+    """An upper bound on the bytes of the schema's shortest text, which exists and is not empty; None if unknown."""
     if not plain_options(options):
         return None
     try:
-        return _SimpleSchema().of(schema, 1)
+        return _SimpleSchema().bound_of(schema, 1)
     except _NotPlain:
         return None
 
@@ -67,7 +67,7 @@ class _SimpleSchema:
     def __init__(self) -> None:
         self.weight = 0
 
-    def of(self, schema: Any, depth: int) -> int:
+    def bound_of(self, schema: Any, depth: int) -> int:
         """An upper bound on the bytes of the shortest text."""
         if type(schema) is not dict or depth > _MOST_DEPTH:
             raise _NotPlain
@@ -93,8 +93,8 @@ class _SimpleSchema:
         if self.weight > _MOST_WEIGHT:
             raise _NotPlain
 
-    def written(self, text: Any) -> int:
-        """The bytes of a string that is written out."""
+    def string_size(self, text: Any) -> int:
+        """The bytes of a given string as JSON."""
         if not _is_text(text):
             raise _NotPlain
         self.charge(len(text))
@@ -104,20 +104,20 @@ class _SimpleSchema:
         values = rest.pop("enum")
         if rest or kind not in (None, "string") or type(values) is not list or not values:
             raise _NotPlain
-        least = min([self.written(value) for value in values])
+        shortest = min([self.string_size(value) for value in values])
         if len(set(values)) < len(values):
             raise _NotPlain
-        return least
+        return shortest
 
     def alternatives(self, branches: Any, depth: int) -> int:
-        """At most one branch may be no scalar: this pass does not determine whether other branches overlap."""
+        """At most one branch may lack a scalar `type`, since two such branches may overlap."""
         if type(branches) is not list or not branches:
             raise _NotPlain
-        least = min([self.of(branch, depth + 1) for branch in branches])
+        shortest = min([self.bound_of(branch, depth + 1) for branch in branches])
         kinds = [branch.get("type") for branch in branches]
         if sum(not isinstance(kind, str) or kind not in _SCALARS for kind in kinds) > 1:
             raise _NotPlain
-        return least
+        return shortest
 
     def string(self, rest: dict[str, Any], _: int) -> int:
         if rest.keys() == {"format"}:
@@ -126,7 +126,7 @@ class _SimpleSchema:
                 raise _NotPlain
             self.charge(_MOST_WEIGHT // 20)
             return _FORMATS[name]
-        return 2 + _least(rest, "minLength", "maxLength", 1000)
+        return 2 + _pop_lower_bound(rest, "minLength", "maxLength", 1000)
 
     def number(self, rest: dict[str, Any], _: int) -> int:
         low, high = (_integer(rest.pop(name, None), -_LARGEST) for name in ("minimum", "maximum"))
@@ -140,15 +140,18 @@ class _SimpleSchema:
         return 4
 
     def array(self, rest: dict[str, Any], depth: int) -> int:
-        item = self.of(rest.pop("items", None), depth + 1)
-        return 2 + _least(rest, "minItems", "maxItems", 100) * (item + 1 + _GAP)
+        item = self.bound_of(rest.pop("items", None), depth + 1)
+        return 2 + _pop_lower_bound(rest, "minItems", "maxItems", 100) * (item + 1 + _GAP)
 
     def object(self, rest: dict[str, Any], depth: int) -> int:
         properties, required = rest.pop("properties", None), rest.pop("required", [])
         more = rest.pop("additionalProperties", True)
         if rest or type(more) is not bool or type(properties) is not dict or type(required) is not list:
             raise _NotPlain
-        texts = {name: self.written(name) + 2 + _GAP + self.of(value, depth + 1) for name, value in properties.items()}
+        texts = {
+            name: self.string_size(name) + 2 + _GAP + self.bound_of(value, depth + 1)
+            for name, value in properties.items()
+        }
         if not all(type(name) is str and name in texts for name in required) or len(set(required)) < len(required):
             raise _NotPlain
         return 2 + sum([texts[name] + _GAP for name in required])
@@ -174,10 +177,10 @@ def _is_text(value: Any) -> bool:
 
 
 def _is_scalar(value: Any) -> bool:
-    return value is None or type(value) is bool or _is_text(value) or _integer_or_none(value)
+    return value is None or type(value) is bool or _is_text(value) or _is_integer(value)
 
 
-def _integer_or_none(value: Any) -> bool:
+def _is_integer(value: Any) -> bool:
     return type(value) is int and -_LARGEST <= value <= _LARGEST
 
 
@@ -195,8 +198,8 @@ def _integer(value: Any, least: int) -> int | None:
     raise _NotPlain
 
 
-def _least(rest: dict[str, Any], lower: str, upper: str, most: int) -> int:
-    """The least number of characters or items. Nothing but these bounds may be left in `rest`."""
+def _pop_lower_bound(rest: dict[str, Any], lower: str, upper: str, most: int) -> int:
+    """Remove both bounds from `rest`, which must then be empty, and return the lower one. It may be at most `most`."""
     low, high = _integer(rest.pop(lower, None), 0) or 0, _integer(rest.pop(upper, None), 0)
     if rest or low > most or (high is not None and low > high):
         raise _NotPlain

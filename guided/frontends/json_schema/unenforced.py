@@ -17,7 +17,7 @@ from guided.close_names import close_name
 from guided.errors import Finding
 from guided.frontends.json_schema.documents.keywords import DESCRIBING, KEYWORDS, KNOWN, NEEDS, RESTRICTING
 from guided.frontends.json_schema.documents.source_spans import escape
-from guided.frontends.json_schema.formats import format_shape, why_not
+from guided.frontends.json_schema.formats import format_shape, why_not_enforced
 from guided.frontends.json_schema.options import DRAFTS, JsonSchemaOptions
 from guided.meter import spend
 
@@ -36,16 +36,16 @@ _INSTEAD = {
     "min": "minimum",
     "max": "maximum",
     "regex": "pattern",
-    "optional": "required, in the object that holds the property",
+    "optional": "required, in the schema of the enclosing object",
 }
 _OLDER = {
     "const": "enum",
     "dependentRequired": "dependencies",
     "dependentSchemas": "dependencies",
-    "prefixItems": "items, with a list",
+    "prefixItems": "items with a list",
     "$dynamicRef": "$ref",
 }
-"""Names of keywords in older drafts."""
+"""Keyword -> what older drafts have in its place."""
 _LEAVE_OUT = "leave it out, or begin its name with x-"
 _MOST_SEARCHES = 200
 
@@ -87,7 +87,7 @@ class Unenforced:
         if keyword not in KNOWN[draft]:
             return _foreign(keyword, value, draft)
         if schema.hides(keyword):
-            return f"{draft} ignores what stands next to $ref", "put the two into an allOf"
+            return f"{draft} ignores keywords next to $ref", "put both into an allOf"
         needed = NEEDS[draft].get(keyword)
         if needed is not None and (needed not in value or (keyword == "additionalItems" and not _is_list(value))):
             return _without(keyword, needed)
@@ -99,15 +99,15 @@ class Unenforced:
             return None
         if name not in self._formats:
             if len(self._formats) >= _MOST_SEARCHES:
-                return why_not(name, search=False)
-            self._formats[name] = why_not(name)
+                return why_not_enforced(name, search=False)
+            self._formats[name] = why_not_enforced(name)
         return self._formats[name]
 
     def _suggestion(self, keyword: str, value: Mapping[str, object], draft: str) -> str:
-        """The known name that an unknown keyword may have been meant to be."""
+        """A hint: the known name that may have been meant by an unknown keyword."""
         if keyword == "nullable":
             if value[keyword] is not True:
-                return "leave it out: null is allowed where type names it"
+                return "leave it out: null is allowed only if type lists it"
             named = value.get("type")
             return f'write "type": ["{named if isinstance(named, str) else "string"}", "null"]'
         if keyword in _INSTEAD:
@@ -125,8 +125,8 @@ def _is_list(value: Mapping[str, object]) -> bool:
 
 def _without(keyword: str, needed: str) -> tuple[str, str]:
     if keyword == "additionalItems":
-        return "no effect unless items is a list", "leave it out, or say it with items or maxItems"
-    return f"no effect without {needed}", f"give {needed}, or leave it out"
+        return "no effect unless items is a list", "leave it out, or use items or maxItems"
+    return f"no effect without {needed}", f"add {needed}, or leave it out"
 
 
 def _foreign(keyword: str, value: Mapping[str, object], draft: str) -> tuple[str, str]:
@@ -135,9 +135,9 @@ def _foreign(keyword: str, value: Mapping[str, object], draft: str) -> tuple[str
         return _without(keyword, "items")
     since = KEYWORDS[keyword].since
     if DRAFTS.index(since) <= DRAFTS.index(draft):
-        return f"not a keyword of {draft}", f"write it as {draft} does"
-    later = f"it belongs to {since} and later: say so by $schema or draft="
-    older = f"{draft} writes {_OLDER[keyword]}; " if keyword in _OLDER else ""
+        return f"not a keyword of {draft}", f"use its replacement in {draft}"
+    later = f"to use {keyword}, select {since} or later with $schema or draft="
+    older = f"in {draft}, write {_OLDER[keyword]}; " if keyword in _OLDER else ""
     return f"not a keyword of {draft}", older + later
 
 

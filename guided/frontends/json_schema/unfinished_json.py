@@ -3,10 +3,10 @@ r"""Finds the values that are open at the end of an unfinished JSON text, and th
 
     {"a": [1, {"b": "x     the object, its member "a", that array's item 1, the member "b" of this item
 
-A value is open from where it can begin to where it has ended. So after `:` and before an item, a value is open of which
-nothing was written yet, and a number is open as long as nothing follows it. Before, within and after a key, the object
-is the innermost value. The text may end inside a character. It may contain several values one after the other; only the
-last one counts. Invalid JSON is read in some way, without an error.
+A value is open from where it can begin to where it has ended. So after `:` and before an item, a value is open although
+none of it is written yet, and a number is open as long as nothing follows it. Before, within and after a key, the
+object is the innermost value. The text may end inside a character. It may contain several values one after the other;
+only the last one counts. Invalid JSON is read in some way, without an error.
 
 Cost: linear in the text.
 """
@@ -28,7 +28,7 @@ class OpenValue:
     """A value that is unfinished at the end of a text.
 
     Attributes:
-        start: its offset in bytes; the end of the text if nothing of it was written.
+        start: its offset in bytes; the end of the text if none of it is written yet.
         token: its key or index in the enclosing value; None for the whole text.
         keys: the keys that were written so far, if it is an object.
         key_start: the offset of the key that is unfinished or has no colon yet, if it is an object; otherwise None.
@@ -44,7 +44,7 @@ class OpenValue:
 def open_values(text: bytes) -> list[OpenValue]:
     """The open values, outermost first. Empty if the text is one complete value."""
     containers: list[OpenValue] = []
-    scalar: OpenValue | None = OpenValue(len(text), None)  # begun, or about to begin
+    scalar: OpenValue | None = OpenValue(len(text), None)  # has begun, or may begin here
     key, item, expects_key, at = "", [0], False, 0
     while (match := _TOKEN.match(text, at)) is not None:
         lexeme, start, at = match[1], match.start(1), match.end()
@@ -61,8 +61,8 @@ def open_values(text: bytes) -> list[OpenValue]:
         elif expects_key:
             scalar, expects_key = None, False
             containers[-1].key_start = start
-            if (found := _string(lexeme)) is not None:
-                key = found
+            if (decoded := _string(lexeme)) is not None:
+                key = decoded
                 containers[-1].keys.append(key)
         else:
             token = None if not containers else key if containers[-1].is_object else item[-1]
@@ -85,7 +85,7 @@ def _has_ended(lexeme: bytes, is_last: bool) -> bool:
 def _string(lexeme: bytes) -> str | None:
     """The decoded string. None if it has not ended."""
     try:
-        found = json.loads(lexeme)
+        value = json.loads(lexeme)
     except ValueError:
         return None
-    return found if isinstance(found, str) else None
+    return value if isinstance(value, str) else None

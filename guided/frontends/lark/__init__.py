@@ -7,12 +7,13 @@
 How: Lark's own loader reads the text (`loader.py`), so imports, templates, `%extend` and all other directives have the
 same meaning as in Lark. Terminals become regular nodes (`terminals.py`), rules become rules (`rules.py`).
 
-"scannerless" semantics accept every way to cut a text into terminals, as Lark's Earley parser does with
+"scannerless" semantics accept every way to split a text into terminals, as Lark's Earley parser does with
 `lexer="dynamic_complete"`. Any number of ignored terminals may occur before, between and after all others.
 
-"lexer" semantics have a separate lexer (`lexing.py`), as Lark's LALR parser with its contextual lexer: a terminal takes
-its longest match, whatever follows. The lexer can track indentation (`indentation.py`). It can also try all terminals
-everywhere, as the lexers of programming languages do: `SELECTED` is then one name, even where no name is allowed.
+"lexer" semantics have a separate lexer (`lexing.py`), like Lark's LALR parser with its contextual lexer: a terminal
+takes its longest match, regardless of what follows. The lexer can track indentation (`indentation.py`). It can also try
+all terminals everywhere, as the lexers of programming languages do: `SELECTED` is then one name, even where no name is
+allowed.
 
 Texts may have the extensions of llguidance and xgrammar (`dialect/`).
 """
@@ -35,19 +36,19 @@ from guided.limits import Limits
 from guided.meter import compiling
 
 from .bounds import check_depth, too_deep
-from .dialect import Context, needs_all_readings, plain_lark, resolved
+from .dialect import Context, needs_scannerless, resolve_parts, rewrite_extensions
 from .indentation import read_indenter
-from .lexing import lexed
+from .lexing import add_lexer
 from .loader import Loaded, load
-from .rules import scannerless
+from .rules import scannerless_grammar
 from .sources import Source
 from .why_empty import why_empty
 
 __all__ = [
     "LarkOptions",
+    "check_folders",
+    "check_grammars",
     "check_not_empty",
-    "checked_folders",
-    "checked_grammars",
     "lark_to_grammar",
     "lark_to_lexed",
     "load_lark",
@@ -63,7 +64,7 @@ class LarkOptions:
 
     Attributes:
         start: the start rule.
-        semantics: "lexer" or "scannerless", see the module docstring. None: "lexer", unless the text has extensions
+        semantics: "lexer" or "scannerless"; see the module docstring. None: "lexer", unless the text has extensions
             that a lexer does not support (embedded schemas, grammars and tokens; `lazy`, `suffix`, `stop`,
             `max_chars`).
         lexer: "contextual": try only terminals that some rule can accept at a position; "basic": try all, as in Lark.
@@ -85,11 +86,11 @@ class LarkOptions:
 
     def __post_init__(self) -> None:
         if not isinstance(self.start, str):
-            raise TypeError(f"start is the name of a rule, not {brief(self.start)}")
+            raise TypeError(f"start must be the name of a rule, not {brief(self.start)}")
         if self.semantics not in ("lexer", "scannerless", None):
-            raise ValueError(f"semantics is 'lexer' or 'scannerless', not {brief(self.semantics)}")
+            raise ValueError(f"semantics must be 'lexer' or 'scannerless', not {brief(self.semantics)}")
         if self.lexer not in ("contextual", "basic"):
-            raise ValueError(f"lexer is 'contextual' or 'basic', not {brief(self.lexer)}")
+            raise ValueError(f"lexer must be 'contextual' or 'basic', not {brief(self.lexer)}")
         if self.semantics == "scannerless" and self.lexer != "contextual":
             raise ValueError('the basic lexer needs semantics="lexer"')
         if self.postlex is not None and self.semantics == "scannerless":
@@ -98,27 +99,27 @@ class LarkOptions:
             raise TypeError(f"allow_special_tokens must be True or False, not {brief(self.allow_special_tokens)}")
 
 
-def checked_folders(import_paths: Iterable[object]) -> tuple[str, ...]:
+def check_folders(import_paths: Iterable[object]) -> tuple[str, ...]:
     """The checked argument `import_paths`. TypeError: it is not a list of folders."""
     if isinstance(import_paths, str | bytes) or not isinstance(import_paths, Iterable):
-        raise TypeError(f"import_paths is a list of folders, not {brief(import_paths)}")
+        raise TypeError(f"import_paths must be a list of folders, not {brief(import_paths)}")
     out = []
     for folder in read_items("import_paths", import_paths):
         if not isinstance(folder, str | PathLike):
-            raise TypeError(f"import_paths is a list of folders, and {brief(folder)} is not a folder")
+            raise TypeError(f"import_paths must be a list of folders, but {brief(folder)} is not a folder")
         out.append(str(folder))
     return tuple(out)
 
 
-def checked_grammars(grammars: object) -> dict[str, Any]:
+def check_grammars(grammars: object) -> dict[str, Any]:
     """The checked argument `grammars`. TypeError: it is not a mapping of names."""
     if grammars is None:
         return {}
     if not isinstance(grammars, Mapping):
-        raise TypeError(f'grammars maps names to grammars, as {{"name": text}}, so it is not {brief(grammars)}')
+        raise TypeError(f'grammars must map names to grammars, such as {{"name": text}}, not {brief(grammars)}')
     for name in grammars:
         if not isinstance(name, str):
-            raise TypeError(f"grammars maps names to grammars, and {brief(name)} is not a name")
+            raise TypeError(f"grammars must map names to grammars, but {brief(name)} is not a name")
     return dict(grammars)
 
 
@@ -142,14 +143,14 @@ def read_lark(
             a part is not enforced.
         LimitExceeded: the text is too long, or it has too many rules or too large a terminal.
     """
-    own: list[Finding] = []
+    findings: list[Finding] = []
     limits = Limits() if limits is None else limits
     with compiling(limits, work=False):
-        grammar = _read(text, options, limits, schema_options, own, ())
+        grammar = _read(text, options, limits, schema_options, findings, ())
     if found is None:
-        warn_of(own)
+        warn_of(findings)
     else:
-        found += own
+        found += findings
     return grammar
 
 
@@ -159,18 +160,18 @@ def lark_to_grammar(text: str, *, limits: Limits | None = None, **options: Any) 
 
 
 def lark_to_lexed(text: str, *, limits: Limits | None = None, **options: Any) -> tuple[Grammar, Lexer]:
-    """The rules over `Special(name)` for each terminal, and the lexer that finds these. Raises as `read_lark` does."""
+    """The rules, in which terminals are `Special(name)`, and the lexer that finds them. Raises as `read_lark` does."""
     grammar = read_lark(text, LarkOptions(semantics="lexer", **options), limits)
     assert grammar.lexer is not None
     return replace(grammar, lexer=None), grammar.lexer
 
 
 def check_not_empty(text: str, options: LarkOptions, limits: Limits, schema_options: JsonSchemaOptions) -> None:
-    """For a grammar that generates nothing: raises SpecError if the reason is found, see `why_empty.py`."""
+    """For a grammar that generates nothing: raise SpecError if the reason is found; see `why_empty.py`."""
     loaded, is_regular = _load(text, options, limits, schema_options, [], ())
     try:
         error = why_empty(loaded, options.lexer if _has_lexer(options, is_regular) else None, limits)
-    except TooLarge:  # finding the reason takes too long
+    except TooLarge:  # the search takes too long
         return
     if error is not None:
         raise error
@@ -191,10 +192,10 @@ def _read(
 ) -> Grammar:
     loaded, is_regular = _load(text, options, limits, schema_options, found, chain)
     if not _has_lexer(options, is_regular):
-        grammar = scannerless(loaded, limits)
+        grammar = scannerless_grammar(loaded, limits)
     else:
         indentation = None if options.postlex is None else read_indenter(options.postlex)
-        rules, lexer = lexed(loaded, indentation, options.lexer == "contextual", limits)
+        rules, lexer = add_lexer(loaded, indentation, options.lexer == "contextual", limits)
         grammar = replace(rules, lexer=lexer)
     for rule in left_recursive(grammar):
         error = recursion_error(grammar.origins[rule])
@@ -216,9 +217,11 @@ def _load(
 ) -> tuple[Loaded, bool]:
     """The definitions of a text, and whether a lexer can read it."""
     if not isinstance(text, str):
-        raise SpecError(f"a Lark grammar is a text, not {brief(text)}", hint='write a text such as start: "yes" | "no"')
+        raise SpecError(
+            f"a Lark grammar must be a text, not {brief(text)}", hint='write a text such as start: "yes" | "no"'
+        )
     if other := _OTHER_NOTATION.search(text):
-        hint = "compile_gbnf and --gbnf read it; in Lark's notation a rule is written name: ..."
+        hint = "use compile_gbnf or --gbnf for it; in Lark's notation, write a rule as name: ..."
         raise SpecError("this is the notation of GBNF or EBNF", text=text, span=other.span(1), hint=hint)
     if len(text) > limits.spec_length:
         raise LimitExceeded("spec_length", len(text), limits.spec_length)
@@ -228,7 +231,7 @@ def _load(
         indentation = read_indenter(options.postlex)
         produced = frozenset({indentation.indent, indentation.dedent})
     try:
-        plain = plain_lark(text, limits)
+        plain = rewrite_extensions(text, limits)
     except RecursionError:
         raise too_deep(Source(text)) from None
     if plain is None:
@@ -246,7 +249,7 @@ def _load(
         return _read(part, nested, limits, schema_options, found, (*chain, name))
 
     def embed(spec: Any) -> Grammar:
-        from guided.frontends.combinators import json_schema  # a circular import: they read Lark texts, too
+        from guided.frontends.combinators import json_schema  # a circular import: these modules also read Lark texts
         from guided.frontends.composition import expr_to_grammar
 
         part = json_schema(spec) if isinstance(spec, Mapping) else spec
@@ -255,7 +258,7 @@ def _load(
     allowed = options.allow_special_tokens
     context = Context(limits, options.grammars, allowed, schema_options, found, inner, embed, chain)
     try:
-        loaded = resolved(plain, loaded, context)
+        loaded = resolve_parts(plain, loaded, context)
     except RecursionError:
         raise too_deep(Source(text)) from None
-    return loaded, plain.is_regular and not needs_all_readings(loaded)
+    return loaded, plain.is_regular and not needs_scannerless(loaded)

@@ -1,12 +1,13 @@
 """Checks the size of what Lark's loader would expand, before it does, and reports mistakes that Lark does not explain.
-In: a grammar as Lark has parsed it. Out: nothing, or an error with its place.
+In: a grammar as Lark has parsed it. Out: nothing, or an error with its location.
 
 Lark expands choices in a sequence (`(a|b) (c|d)` becomes four alternatives), short repetitions (`(a|b)~0..20` becomes
 two million), templates for each list of arguments, and terminals that consist of terminals. So a text of a few lines
 can expand to more than fits into memory.
 
 How: the number of alternatives is a product for a sequence and a sum for a choice. Instances of templates are
-enumerated as in Lark. The length of a terminal is the sum of its parts. Cost: linear in the trees and the instances.
+enumerated as in Lark. The length of a terminal is the sum of the lengths of its parts. Cost: linear in the trees and
+the instances.
 """
 
 from __future__ import annotations
@@ -18,22 +19,24 @@ from guided.errors import LimitExceeded, SpecError
 from guided.limits import Limits
 from guided.meter import spend
 
-from .scan import words
+from .scan import scan_leniently
 from .sources import Source, Sources, Span
 
 __all__ = ["check_bounds", "check_depth", "check_stars", "check_terminals", "check_trees", "too_deep"]
 
-_LARGEST_REPETITION: Final = 10_000
+_MAX_REPETITIONS: Final = 10_000
 _OPENING: Final = ("(", "[", "{")
 _CLOSING: Final = (")", "]", "}")
 
-_BREAKS_FROM: Final = 50  # repetitions from this count on become separate rules (lark's REPEAT_BREAK_THRESHOLD)
-_MOST_ALTERNATIVES: Final = 50_000
-_MOST_WITH_STARS: Final = 100_000  # as in native/ebnf.cpp
-_MOST_INSTANCES: Final = 5_000
-_LONGER_BY: Final = 100_000  # characters by which a terminal may be longer than the text
-_LONGEST_NAME: Final = 10_000
-_DEEPEST: Final = 100  # levels of terminals that consist of terminals
+_REPEAT_BREAK_THRESHOLD: Final = (
+    50  # repetitions of at least this count become separate rules (Lark's REPEAT_BREAK_THRESHOLD)
+)
+_MAX_ALTERNATIVES: Final = 50_000
+_MAX_STAR_ALTERNATIVES: Final = 100_000  # as in native/ebnf.cpp
+_MAX_INSTANCES: Final = 5_000
+_MAX_ADDED_LENGTH: Final = 100_000  # characters by which a terminal may be longer than the text
+_MAX_NAME_LENGTH: Final = 10_000
+_MAX_TERMINAL_LEVELS: Final = 100  # levels of terminals within terminals
 
 
 def check_depth(source: Source, limits: Limits) -> None:
@@ -55,9 +58,9 @@ def too_deep(source: Source) -> SpecError:
 
 
 def _deepest(text: str, enough: int = 1 << 30) -> tuple[int, Span]:
-    """The nesting depth of a text, counted up to `enough`, and the place of the innermost bracket."""
+    """The nesting depth of a text, counted up to `enough`, and the location of the innermost bracket."""
     depth, found, span = 0, 0, (0, 0)
-    for token in words(text):
+    for token in scan_leniently(text):
         spend()
         depth = max(depth + (token.kind in _OPENING) - (token.kind in _CLOSING), 0)
         if depth > found:
@@ -87,12 +90,14 @@ def check_trees(tree: Any, source: Source) -> None:
 def _check_counts(counts: list[Any], source: Source) -> None:
     low, high = (int(str(each)[:20]) for each in (counts[0], counts[-1]))
     span = counts[0].start_pos, counts[-1].end_pos
-    if max(low, high) > _LARGEST_REPETITION:
-        hint = f"Lark expands repetitions: {_LARGEST_REPETITION} times is the most that is supported here"
-        error = LimitExceeded("nodes", max(low, high), _LARGEST_REPETITION, fixed=True, hint=hint)
+    if max(low, high) > _MAX_REPETITIONS:
+        hint = f"Lark expands repetitions, so at most {_MAX_REPETITIONS} are supported"
+        error = LimitExceeded("nodes", max(low, high), _MAX_REPETITIONS, fixed=True, hint=hint)
         raise source.error(error, span)
     if low > high:
-        raise source.error(SpecError(f"the most, {high}, is below the least, {low}"), span, "swap them")
+        raise source.error(
+            SpecError(f"the upper bound, {high}, is less than the lower bound, {low}"), span, "swap them"
+        )
 
 
 def _check_range(first: Any, last: Any, source: Source) -> None:
@@ -102,8 +107,8 @@ def _check_range(first: Any, last: Any, source: Source) -> None:
     ends = [unescaped(str(each)[1:-1]) for each in (first, last)]
     for each, end in zip((first, last), ends, strict=True):
         if len(end) != 1:
-            message = "a range is between two strings of one character"
-            raise source.error(SpecError(message), (each.start_pos, each.end_pos), 'as "a".."z"')
+            message = "the ends of a range must be strings of one character"
+            raise source.error(SpecError(message), (each.start_pos, each.end_pos), 'write, for example, "a".."z"')
     if ends[0] > ends[1] and ends[0] != "^":  # Lark does not escape "^" in the class that it creates
         message = f"the range ends before it begins: {first}..{last}"
         raise source.error(SpecError(message), (first.start_pos, last.end_pos), "swap them")
@@ -115,17 +120,17 @@ def check_bounds(grammar: Any, sources: Sources) -> None:
     Raises:
         LimitExceeded: the expansion would be too large.
     """
-    _check_alternatives(grammar, sources, 1, _MOST_ALTERNATIVES)
+    _check_alternatives(grammar, sources, 1, _MAX_ALTERNATIVES)
     _check_templates(grammar, sources)
 
 
 def check_stars(grammar: Any, sources: Sources) -> None:
-    """The same for Lark's own loader, which expands `a* b*` to four alternatives, including duplicates.
+    """Check the same for Lark's own loader, which expands `a* b*` to four alternatives, including duplicates.
 
     Raises:
         LimitExceeded: the expansion would be too large.
     """
-    _check_alternatives(grammar, sources, 2, _MOST_WITH_STARS)
+    _check_alternatives(grammar, sources, 2, _MAX_STAR_ALTERNATIVES)
 
 
 def _check_alternatives(grammar: Any, sources: Sources, of_star: int, most: int) -> None:
@@ -135,26 +140,27 @@ def _check_alternatives(grammar: Any, sources: Sources, of_star: int, most: int)
         total += _alternatives(tree, of_star, most + 1)
         if total > most:
             written = sources.written(str(name))
-            hint = f"rule {written}: give the choices in it, as (a|b) or a?, and its repetitions rules of their own"
+            hint = f"rule {written}: move its choices, such as (a|b) or a?, and its repetitions to separate rules"
             raise sources.error(LimitExceeded("nodes", total, most, fixed=True, hint=hint), str(name))
 
 
 def check_terminals(tree: Any, source: Source) -> None:
-    """The same for terminals, which Lark expands when it loads them. `tree`: the text, parsed by Lark's meta-grammar.
+    """Check the same for terminals, which Lark expands when it loads them. `tree`: the text, parsed by Lark's
+    meta-grammar.
 
     Raises:
         LimitExceeded: a terminal would be too long, or nests more levels of terminals than Lark reads quickly.
     """
-    lengths, most = dict[str, int](), len(source.text) + _LONGER_BY
+    lengths, most = dict[str, int](), len(source.text) + _MAX_ADDED_LENGTH
     levels = dict[str, int]()
     trees = {_name(each.children[0]): each for each in tree.find_data("term")}
     for name, term in trees.items():
         span = term.children[0].start_pos, term.children[0].end_pos
         spend()
         length = _length(name, trees, lengths, levels, most)
-        if levels[name] > _DEEPEST:
-            hint = f"terminal {name} has too many levels of terminals within terminals: expand some of them by hand"
-            raise source.error(LimitExceeded("depth", levels[name], _DEEPEST, fixed=True, hint=hint), span)
+        if levels[name] > _MAX_TERMINAL_LEVELS:
+            hint = f"terminal {name} nests terminals too deeply: expand some of them by hand"
+            raise source.error(LimitExceeded("depth", levels[name], _MAX_TERMINAL_LEVELS, fixed=True, hint=hint), span)
         if length > most:
             hint = f"terminal {name} consists of nested terminals, and is too long when they are expanded"
             raise source.error(LimitExceeded("spec_length", length, most, fixed=True, hint=hint), span)
@@ -175,13 +181,13 @@ def _alternatives(tree: Any, of_star: int, enough: int) -> int:
         return min(sum(_alternatives(each, of_star, enough) for each in tree.children) + (kind == "maybe"), enough)
     if kind == "expr":
         inner, op, *counts = tree.children
-        many = _alternatives(inner, of_star, enough)
+        number = _alternatives(inner, of_star, enough)
         if str(op) == "?":
-            return min(many + 1, enough)
+            return min(number + 1, enough)
         if str(op) == "~":
             low, high = int(counts[0]), int(counts[-1])
-            return _powers(many, low, high, enough) if high < _BREAKS_FROM else many
-        return max(many, of_star) if str(op) == "*" else many  # a rule of its own
+            return _sum_of_powers(number, low, high, enough) if high < _REPEAT_BREAK_THRESHOLD else number
+        return max(number, of_star) if str(op) == "*" else number  # it becomes a separate rule
     if kind == "template_usage" or not kind:
         return 1
     out = 1
@@ -190,11 +196,11 @@ def _alternatives(tree: Any, of_star: int, enough: int) -> int:
     return out
 
 
-def _powers(many: int, low: int, high: int, enough: int) -> int:
+def _sum_of_powers(number: int, low: int, high: int, enough: int) -> int:
     out, power = 0, 1
     for count in range(high + 1):
         out += power if count >= low else 0
-        power *= many
+        power *= number
         if out >= enough or power >= enough:
             return enough
     return out
@@ -214,9 +220,9 @@ def _check_templates(grammar: Any, sources: Sources) -> None:
         if instance in seen or name not in templates:
             continue
         seen[instance] = None
-        if len(seen) > _MOST_INSTANCES or len(instance) > _LONGEST_NAME:
+        if len(seen) > _MAX_INSTANCES or len(instance) > _MAX_NAME_LENGTH:
             hint = f"the template {sources.written(name)} is used with ever more, or ever larger, arguments"
-            error = LimitExceeded("nodes", _MOST_INSTANCES + 1, _MOST_INSTANCES, fixed=True, hint=hint)
+            error = LimitExceeded("nodes", _MAX_INSTANCES + 1, _MAX_INSTANCES, fixed=True, hint=hint)
             raise sources.error(error, name)
         params, tree = templates[name]
         inner = dict(zip(params, arguments, strict=False))
@@ -239,8 +245,10 @@ def _format_argument(tree: Any, known: dict[str, str]) -> str:
         return known.get(_name(tree), _name(tree))
     if _kind(tree) == "template_usage":
         name, *arguments = tree.children
-        return f"{_name(name)}{{{','.join(_format_argument(each, known) for each in arguments)}}}"[: 2 * _LONGEST_NAME]
-    return " ".join(_format_argument(each, known) for each in tree.children)[: 2 * _LONGEST_NAME]
+        return f"{_name(name)}{{{','.join(_format_argument(each, known) for each in arguments)}}}"[
+            : 2 * _MAX_NAME_LENGTH
+        ]
+    return " ".join(_format_argument(each, known) for each in tree.children)[: 2 * _MAX_NAME_LENGTH]
 
 
 def _length(name: str, trees: dict[str, Any], lengths: dict[str, int], levels: dict[str, int], most: int) -> int:

@@ -1,8 +1,8 @@
 """Expands a grammar as Lark's loader does, without the parts that guided does not need. In: the grammar that Lark has
 read, and the start rule. Out: its terminals and the alternatives of its rules.
 
-How: `compiled` replaces Lark's `Grammar.compile`. Lark's own transformers create the terminals, including those of
-literals in rules. They do so in the same order, since the order determines their names. C++ code expands the rules
+How: `compile_grammar` replaces Lark's `Grammar.compile`. Lark's own transformers create the terminals, including those
+of literals in rules. They do so in the same order, since the order determines their names. C++ code expands the rules
 (`native/ebnf.hpp`). Lark itself handles the unusual cases: templates, long repetitions, and errors.
 
 Cost: linear in the trees and in the expansion.
@@ -18,19 +18,19 @@ from guided.meter import spend
 
 from .lark_errors import lark_package
 
-__all__ = ["Symbols", "compiled"]
+__all__ = ["Symbols", "compile_grammar"]
 
 Symbols: TypeAlias = tuple[tuple[str, bool], ...]
-"""Names, and whether each is that of a terminal."""
+"""Pairs of a name, and whether it is a terminal."""
 
 
-def compiled(
+def compile_grammar(
     grammar: Any, start: str, check: Callable[[], None] = lambda: None
 ) -> tuple[list[Any], dict[str, list[Symbols]]]:
     """See the module docstring. `check` is called before Lark expands the rules.
 
     Raises:
-        Exception: what `check` raises.
+        Exception: as raised by `check`.
         lark.exceptions.LarkError, AssertionError and others: as in Lark.
     """
     loader = lark_package().load_grammar

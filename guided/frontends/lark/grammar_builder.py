@@ -1,7 +1,7 @@
 """Reads the statements of a text, and of the files that it imports, with Lark's own builder. In: a text. Out: the
-grammar that Lark's `load_grammar` returns for it, and the places of its parts (`sources.py`).
+grammar that Lark's `load_grammar` returns for it, and the locations of its parts (`sources.py`).
 
-How: as in Lark, but one statement and one file at a time, so an error has the place of its statement. Each text is
+How: as in Lark, but one statement and one file at a time, so an error has the location of its statement. Each text is
 checked against the limits before Lark expands it (`bounds.py`).
 
 Safety: a text may be untrusted. It can read only the files that come with Lark, unless the caller names folders.
@@ -25,17 +25,17 @@ from .lark_errors import lark_error, lark_errors, lark_package
 from .notation import parse_notation
 from .sources import Defined, Source, Sources, Span
 
-__all__ = ["built"]
+__all__ = ["build_grammar"]
 
 _Mangle: TypeAlias = Callable[[str], str]
 
 
-def built(text: str, import_paths: tuple[str, ...], limits: Limits) -> tuple[Any, Sources]:
+def build_grammar(text: str, import_paths: tuple[str, ...], limits: Limits) -> tuple[Any, Sources]:
     """See the module docstring.
 
     Raises:
         SpecError: a text is malformed, or a file does not exist or imports itself. LimitExceeded: a text or its
-            expansion is too large, see `bounds.py`. Both have the place.
+            expansion is too large, see `bounds.py`. Both have the location.
     """
     source = Source(text)
     reader = _Reader(lark_package().load_grammar, import_paths, limits, Sources([source]))
@@ -88,10 +88,10 @@ class _Reader:
     ) -> None:  # fmt: skip
         file, text = self._file(source, at, path, base)
         if file in chain:
-            names = " -> ".join(map(_shown, (*chain[chain.index(file) :], file)))
+            names = " -> ".join(map(_file_name, (*chain[chain.index(file) :], file)))
             raise source.error(SpecError(f"a file imports itself: {names}"), at, "move common rules to a third file")
         mangle = self.loader._get_mangle("__".join(path), aliases, outer)
-        imported = Source(text, _shown(file), mangle)
+        imported = Source(text, _file_name(file), mangle)
         self.sources.texts.append(imported)
         inner = self.builder(imported, _folder(file), mangle, (*chain, file))
         self.sources.missing.update({mangle(name): imported.file for name in aliases})
@@ -102,7 +102,7 @@ class _Reader:
         builder._definitions.update(inner._definitions)
 
     def _file(self, source: Source, at: Span, path: tuple[str, ...], base: Any) -> tuple[Any, str]:
-        """A file and its text. The caller's text has no folder, so its `%import .name` searches `import_paths` too."""
+        """A file and its text. The caller's text has no folder, so its `%import .name` also searches `import_paths`."""
         name = os.path.join(*path) + ".lark"
         for folder in [*self.import_paths, *([base] if isinstance(base, str) else [])]:
             file = os.path.join(folder, name)
@@ -112,7 +112,7 @@ class _Reader:
             except OSError:
                 continue
             except ValueError:
-                raise source.error(SpecError(f"{file} is no UTF-8 text"), at, "save it as UTF-8") from None
+                raise source.error(SpecError(f"{file} is not UTF-8 text"), at, "save it as UTF-8") from None
             if len(text) > self.limits.spec_length:
                 error = LimitExceeded("spec_length", len(text), self.limits.spec_length, place=file)
                 raise source.error(error, at)
@@ -120,27 +120,27 @@ class _Reader:
         try:
             found: tuple[Any, str] = self.loader.stdlib_loader(base, name)
         except OSError:
-            hint = "imports are searched among Lark's own grammars and in import_paths=[...]"
+            hint = "imports are searched in Lark's own grammars and in import_paths=[...]"
             raise source.error(SpecError(f"there is no grammar {name!r} to import"), at, hint) from None
         return found
 
     def _define(self, builder: Any, statement: Any, source: Source, at: Span, mangle: _Mangle | None) -> None:
         match statement.data:
             case "rule" | "term":
-                builder._define(*self._unpacked(builder, statement, source, mangle))
+                builder._define(*self._unpack(builder, statement, source, mangle))
             case "override":
-                builder._define(*self._unpacked(builder, statement.children[0], source, mangle), override=True)
+                builder._define(*self._unpack(builder, statement.children[0], source, mangle), override=True)
             case "extend":
                 builder._extend(*builder._unpack_definition(statement.children[0], mangle))
             case "ignore" if mangle is None:  # %ignore in an imported file has no effect
                 builder._ignore(*statement.children)
-                if (name := builder._ignore_names[-1]).startswith("__"):  # Lark's name for a pattern
+                if (name := builder._ignore_names[-1]).startswith("__"):  # a name that Lark gave to a pattern
                     self.sources.defined[name] = Defined("%ignore", source, at)
             case "declare":
                 for symbol in statement.children:
                     builder._define(symbol.name if mangle is None else mangle(symbol.name), symbol.is_term, None)
 
-    def _unpacked(self, builder: Any, tree: Any, source: Source, mangle: _Mangle | None) -> tuple[Any, ...]:
+    def _unpack(self, builder: Any, tree: Any, source: Source, mangle: _Mangle | None) -> tuple[Any, ...]:
         found: tuple[Any, ...] = builder._unpack_definition(tree, mangle)
         token = tree.children[0 if tree.data == "term" else 1]
         if found[0] not in builder._definitions:
@@ -149,16 +149,16 @@ class _Reader:
 
 
 def _place(tree: Any) -> Span:
-    """The place of the first token of a statement that Lark has kept."""
+    """The location of the first token of a statement that Lark has kept."""
     for leaf in tree.scan_values(lambda leaf: getattr(leaf, "start_pos", None) is not None):
         return leaf.start_pos, leaf.end_pos
     return 0, 0
 
 
-def _shown(file: Any) -> str:
+def _file_name(file: Any) -> str:
     return file if isinstance(file, str) else f"{file.pkg_name}'s {os.path.basename(file.path)}"
 
 
 def _folder(file: Any) -> Any:
-    """The folder of a file; for a file in a package, as Lark represents it."""
+    """The folder of a file. For a file in a package, this is an object of Lark."""
     return os.path.dirname(file) if isinstance(file, str) else type(file)(file.pkg_name, os.path.dirname(file.path))

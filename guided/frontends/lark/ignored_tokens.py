@@ -1,15 +1,15 @@
-"""Ignored texts before a terminal. In: the ignored terminals. Out: for the rule of a terminal, a node with such gaps.
+"""Allows ignored texts before terminals. In: the ignored terminals. Out: for a terminal's rule, a node with such gaps.
 
-Problem. In Lark, an ignored terminal takes its longest match, even with "scannerless" semantics. So in
+Problem: in Lark, an ignored terminal takes its longest match, even with "scannerless" semantics. So in
 
     start: WORD*        WORD: /[a-z]+/        %ignore /#.*/        text: #a b
 
 everything is a comment. The comment cannot end before the b and leave it as a WORD.
 
 How: a gap is a sequence of ignored texts. Gaps are classified by the continuations that would extend the match of their
-last text; the state of its terminal's automaton determines these. Each class has a rule. Only texts that do not begin
-with such a continuation may follow it, whether of a terminal or ignored. If a terminal may end before this is decided,
-the grammar is refused.
+last text; the state of its terminal's automaton determines these. Each class has a rule. Only terminals and ignored
+texts that do not begin with such a continuation may follow it. If a terminal may end before this is decided, the
+grammar is refused.
 
 Cost: each terminal is determinised, and compared with each state in which an ignored text may either end or continue.
 """
@@ -22,7 +22,7 @@ from typing import TypeAlias
 
 from guided.errors import UnsupportedError
 from guided.frontends.common.rule_table import RuleTable
-from guided.frontends.lark.dialect.expressions import determinised
+from guided.frontends.lark.dialect.expressions import determinise
 from guided.frontends.regex.algebra import ANY_TEXT, conj, negate, seq
 from guided.ir.nodes import EPSILON, Alt, Automaton, MaxTokens, Node, Ref, Region, Repeat, Seq
 
@@ -33,7 +33,7 @@ _States: TypeAlias = tuple[tuple[bool, tuple[tuple[int, int, int], ...]], ...]
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """Texts of the ignored terminal `rule`, and the continuations that extend their match; None: there are none."""
+    """Texts of the ignored terminal `rule`, and the continuations that extend their match; None if there are none."""
 
     rule: str
     texts: Node
@@ -58,9 +58,11 @@ class IgnoredTokens:
             (table.define("gap", table.origins.get(piece.rule, piece.rule), piece.texts), piece) for piece in pieces
         ]
         for name, piece in () if once else self._gaps:
-            table.rules[name] = self._behind(piece.texts, piece.rule, piece.texts)
+            table.rules[name] = self._with_gaps(piece.texts, piece.rule, piece.texts)
         if marked:
-            self._gaps = [(table.define("ignored", table.origins[name], Ref(name)), it) for name, it in self._gaps]
+            self._gaps = [
+                (table.define("ignored", table.origins[name], Ref(name)), piece) for name, piece in self._gaps
+            ]
             table.regions |= {name: Region(ignored=True) for name, _ in self._gaps}
         self._nodes_by_terminal: dict[tuple[str, int | None], Node] = {}
 
@@ -72,37 +74,38 @@ class IgnoredTokens:
         """
         key = rule, max_tokens
         if key not in self._nodes_by_terminal:
-            self._nodes_by_terminal[key] = self._behind(self._table.rules[rule], rule, Ref(rule), max_tokens)
+            self._nodes_by_terminal[key] = self._with_gaps(self._table.rules[rule], rule, Ref(rule), max_tokens)
         return self._nodes_by_terminal[key]
 
     def any(self) -> Node:
         """An optional gap, for the end of the text and for parts that are not terminals."""
         return Repeat(_either([Ref(name) for name, _ in self._gaps]), 0, 1) if self._gaps else EPSILON
 
-    def _behind(self, node: Node, rule: str, whole: Node, most: int | None = None) -> Node:
+    def _with_gaps(self, node: Node, rule: str, whole: Node, most: int | None = None) -> Node:
         """The texts of a node, with or without a gap before them. `whole` refers to the node."""
-        free: list[Node] = []
-        bound: list[Node] = []
+        unrestricted: list[Node] = []
+        restricted: list[Node] = []
         for name, piece in self._gaps:
             texts = node if piece.longer is None else _without(node, rule, piece)
             if texts is node:
-                free.append(Ref(name))
+                unrestricted.append(Ref(name))
             elif texts is not None:
-                bound.append(Seq((Ref(name), _counted(texts, most))))
-        whole = _counted(whole, most)
-        return _either([Seq((Repeat(_either(free), 0, 1), whole)) if free else whole, *bound])
+                restricted.append(Seq((Ref(name), _limit_tokens(texts, most))))
+        whole = _limit_tokens(whole, most)
+        return _either([Seq((Repeat(_either(unrestricted), 0, 1), whole)) if unrestricted else whole, *restricted])
 
 
 def _pieces(rule: str, node: Node | None) -> list[_Piece]:
     if node is None:
         return [_Piece(rule, Ref(rule), None)]
-    automaton = determinised(node, rule)
-    states: _States = (*automaton.states, (False, automaton.states[automaton.start][1]))  # not the empty text
-    lasting = _lasting(states)
+    automaton = determinise(node, rule)
+    start = (False, automaton.states[automaton.start][1])  # a start state that does not accept the empty text
+    states: _States = (*automaton.states, start)
+    live = _live_states(states)
     ends: dict[tuple[tuple[int, int, int], ...], set[int]] = {}
     for number, (accepts, edges) in enumerate(states):
         if accepts:
-            ends.setdefault(tuple(edge for edge in edges if edge[2] in lasting), set()).add(number)
+            ends.setdefault(tuple(edge for edge in edges if edge[2] in live), set()).add(number)
     out = []
     for edges, numbers in ends.items():
         texts = Automaton(
@@ -112,8 +115,8 @@ def _pieces(rule: str, node: Node | None) -> list[_Piece]:
     return out
 
 
-def _lasting(states: _States) -> set[int]:
-    """The states from which an end can be reached."""
+def _live_states(states: _States) -> set[int]:
+    """The states from which an accepting state can be reached."""
     out = {number for number, (accepts, _) in enumerate(states) if accepts}
     while more := {n for n, (_, edges) in enumerate(states) if n not in out and any(to in out for _, _, to in edges)}:
         out |= more
@@ -124,28 +127,28 @@ def _without(node: Node, rule: str, piece: _Piece) -> Node | None:
     """The texts of a node that do not extend the ignored match: the node itself if none does, None if all do."""
     longer = piece.longer
     assert longer is not None
-    whole, lasting, begins = determinised(node, rule), _lasting(longer.states), False
+    whole, live, extends_match = determinise(node, rule), _live_states(longer.states), False
     todo = [(whole.start, longer.start)]
-    for state, rest in todo:  # grows while it is read
+    for state, rest in todo:  # grows during the loop
         for low, high, to in whole.states[state][1]:
             for other_low, other_high, after in longer.states[rest][1]:
-                if max(low, other_low) > min(high, other_high) or after not in lasting:
+                if max(low, other_low) > min(high, other_high) or after not in live:
                     continue
                 if longer.states[after][0]:
-                    begins = True
+                    extends_match = True
                 elif whole.states[to][0]:
-                    reason = f"a match of {piece.rule}, which is ignored, may go on past the end of {rule} behind it"
+                    reason = f"a match of {piece.rule}, which is ignored, may extend past the end of {rule} after it"
                     hint = "ignore only texts whose end the next character determines, or read the text with a lexer"
                     raise UnsupportedError(reason, hint=hint)
                 elif (to, after) not in todo:
                     todo.append((to, after))
-    if not begins:
+    if not extends_match:
         return node
-    out = determinised(conj(whole, negate(seq([longer, ANY_TEXT]))), rule)
+    out = determinise(conj(whole, negate(seq([longer, ANY_TEXT]))), rule)
     return out if any(accepts for accepts, _ in out.states) else None
 
 
-def _counted(node: Node, most: int | None) -> Node:
+def _limit_tokens(node: Node, most: int | None) -> Node:
     return node if most is None else MaxTokens(node, most)
 
 

@@ -1,4 +1,4 @@
-"""Indentation as Lark's `Indenter` describes it. In: the option `postlex`. Out: an `Indentation`.
+"""Reads indentation as Lark's `Indenter` describes it. In: the option `postlex`. Out: an `Indentation`.
 
     class Blocks(lark.indenter.Indenter):
         NL_type = "_NL"
@@ -6,7 +6,7 @@
         OPEN_PAREN_types, CLOSE_PAREN_types = ["LPAR"], ["RPAR"]
         tab_len = 8
 
-Only the attributes are read: the object's methods are not called. A subclass that overrides a method is refused, and so
+Only the attributes are read; the object's methods are not called. A subclass that overrides a method is refused, and so
 is any other object. "python" means Lark's `PythonIndenter`.
 """
 
@@ -40,17 +40,19 @@ def read_indenter(postlex: object) -> Indentation:
     if isinstance(postlex, str) and postlex in INDENTERS:
         postlex = PythonIndenter()
     if not isinstance(postlex, Indenter):
-        remark = " it is a class: call it" if postlex is Indenter or isinstance(postlex, type) else ""
+        remark = " create an instance of it" if postlex is Indenter or isinstance(postlex, type) else ""
         raise UnsupportedError(
-            f'postlex is "python" or an instance of lark.indenter.Indenter, not {brief(postlex)};{remark}'.rstrip(";"),
-            hint="derive it from lark.indenter.Indenter; masks cannot predict the code of other post-lexers",
+            f'postlex must be "python" or an instance of lark.indenter.Indenter, not {brief(postlex)};{remark}'.rstrip(
+                ";"
+            ),
+            hint="derive it from lark.indenter.Indenter; masks cannot predict what other post-lexers do",
         )
     for name in _METHODS:
         if getattr(type(postlex), name) is not getattr(Indenter, name):
             raise UnsupportedError(
-                f"{type(postlex).__name__} replaces {name} of lark.indenter.Indenter",
-                hint="describe the indentation by NL_type, INDENT_type, DEDENT_type, OPEN_PAREN_types, "
-                "CLOSE_PAREN_types and tab_len alone",
+                f"{type(postlex).__name__} overrides {name} of lark.indenter.Indenter",
+                hint="describe the indentation only by NL_type, INDENT_type, DEDENT_type, OPEN_PAREN_types, "
+                "CLOSE_PAREN_types and tab_len",
             )
     return Indentation(
         _name(postlex, "NL_type"),
@@ -65,19 +67,19 @@ def read_indenter(postlex: object) -> Indentation:
 def _name(postlex: object, attribute: str) -> str:
     value = getattr(postlex, attribute, None)
     if not isinstance(value, str):
-        raise SpecError(f"{attribute} of postlex is the name of a terminal, not {brief(value)}")
+        raise SpecError(f"{attribute} of postlex must be the name of a terminal, not {brief(value)}")
     return value
 
 
 def _names(postlex: object, attribute: str) -> frozenset[str]:
     value = getattr(postlex, attribute, None)
     if isinstance(value, str) or not isinstance(value, Collection) or not all(isinstance(each, str) for each in value):
-        raise SpecError(f"{attribute} of postlex is a list of names of terminals, not {brief(value)}")
+        raise SpecError(f"{attribute} of postlex must be a list of terminal names, not {brief(value)}")
     return frozenset(value)
 
 
 def _tab(postlex: object) -> int:
     value = getattr(postlex, "tab_len", None)
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise SpecError(f"tab_len of postlex is a positive number of spaces, not {brief(value)}")
+        raise SpecError(f"tab_len of postlex must be a positive number of spaces, not {brief(value)}")
     return value

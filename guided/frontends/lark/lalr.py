@@ -1,17 +1,19 @@
-"""LR automata of a grammar. In: rules as lists of alternatives. Out: the data that a lexer needs of an LALR(1) table.
+"""Builds LR automata of a grammar. In: rules as lists of alternatives. Out: the data that a lexer needs from an LALR(1)
+table.
 
-After a terminal, which terminals does the row of the table have? `terminal_states` returns the first state and the
-states that are entered by a terminal. Each has its kernel items (positions in the rules) and the terminals in its row:
-those that it shifts, and the lookaheads for which it reduces. A lookahead may be `doubtful`: the table merges several
-contexts into one state, and the terminal can follow in only some of them.
+A contextual lexer tries the terminals in the table row of the parser's current state. When a lexeme begins, this is the
+first state, or a state that was entered by a terminal. `terminal_states` returns these states. Each has its kernel
+items (positions in the rules) and the terminals in its row: those that it shifts, and the lookaheads for which it
+reduces. A lookahead may be `doubtful`: the table merges several contexts into one state, and the terminal can follow in
+only some of them.
 
     start: "(" e ")" | "[" e "]"        one state after NAME, which has ")" and "]" in its row, both doubtful:
     e: NAME                             after "(" NAME, no "]" can follow
 
-The code is in C++: `native/lr0.hpp` and `native/lalr.hpp`, which name the sources.
+The code is in C++: `native/lr0.hpp` and `native/lalr.hpp`, which cite the sources.
 
 Cost: states times items. A grammar may have exponentially many states, so the construction stops after `MOST` steps of
-some nanoseconds each. Then there is no table.
+a few nanoseconds each. Then there is no table.
 """
 
 from __future__ import annotations
@@ -26,13 +28,13 @@ __all__ = [
     "FIRST",
     "MOST",
     "ROOT",
-    "Place",
+    "Item",
     "Rules",
     "State",
     "kernels",
     "nullable",
+    "rules_with_complete_alternative",
     "terminal_states",
-    "with_all",
 ]
 
 MOST: Final = 20_000_000
@@ -42,7 +44,7 @@ Rules: TypeAlias = Mapping[str, Sequence[Sequence[tuple[str, bool]]]]
 """The alternatives of each rule. A symbol is a name, and whether it is a terminal."""
 
 
-class Place(NamedTuple):
+class Item(NamedTuple):
     """An LR(0) item: the position after the first `read` symbols of an alternative."""
 
     rule: str
@@ -50,7 +52,7 @@ class Place(NamedTuple):
     read: int
 
 
-FIRST: Final = Place(ROOT, 0, 0)
+FIRST: Final = Item(ROOT, 0, 0)
 """The kernel item of the first state: the position before the start rule."""
 
 
@@ -58,7 +60,7 @@ FIRST: Final = Place(ROOT, 0, 0)
 class State:
     """See the module docstring. `doubtful` is a subset of `terminals`."""
 
-    kernel: frozenset[Place]
+    kernel: frozenset[Item]
     terminals: frozenset[str]
     doubtful: frozenset[str]
 
@@ -66,30 +68,31 @@ class State:
 def terminal_states(rules: Rules, start: str, living: Mapping[str, list[int]] | None = None) -> list[State] | None:
     """See the module docstring. None: the table has a reduce/reduce conflict, or `MOST` is exceeded.
 
-    `living`: some alternatives, by rule. The result then has only the states of the same table that these lead to, and
-    only their items. A state may occur several times. Terminals that only the other alternatives can accept are
-    doubtful, too.
+    `living`: the numbers of some alternatives, by rule. The result then has only the states to which these alternatives
+    lead. The kernels have only the items of these alternatives, but the rows are those of the complete table. A state
+    may occur several times, with different kernels. Terminals that only other alternatives can accept are doubtful,
+    too.
     """
     found = _lark.lalr_states(dict(rules), start, MOST, None if living is None else dict(living))
-    return None if found is None else [State(_places(kernel), row, doubtful) for kernel, row, doubtful in found]
+    return None if found is None else [State(_items(kernel), row, doubtful) for kernel, row, doubtful in found]
 
 
-def kernels(rules: Rules, start: str) -> list[frozenset[Place]] | None:
+def kernels(rules: Rules, start: str) -> list[frozenset[Item]] | None:
     """The kernels of all states of the LR(0) automaton. None: `MOST` is exceeded."""
     found = _lark.lr0_kernels(dict(rules), start, MOST)
-    return None if found is None else [_places(kernel) for kernel in found]
+    return None if found is None else [_items(kernel) for kernel in found]
 
 
-def _places(kernel: list[tuple[str, int, int]]) -> frozenset[Place]:
-    return frozenset(map(Place._make, kernel))
+def _items(kernel: list[tuple[str, int, int]]) -> frozenset[Item]:
+    return frozenset(map(Item._make, kernel))
 
 
 def nullable(rules: Rules) -> set[str]:
-    """The rules that may be empty."""
-    return with_all(rules, terminals_count=False)
+    """The rules that match the empty text."""
+    return rules_with_complete_alternative(rules, terminals_count=False)
 
 
-def with_all(rules: Rules, *, terminals_count: bool) -> set[str]:
+def rules_with_complete_alternative(rules: Rules, *, terminals_count: bool) -> set[str]:
     """The rules with an alternative that consists only of such rules and, if `terminals_count`, of terminals.
 
     Each alternative counts its missing symbols down, so the cost is linear (Dowling and Gallier 1984).

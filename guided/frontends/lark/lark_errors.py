@@ -1,5 +1,5 @@
 """Turns errors of Lark into errors of guided. In: an error of Lark's loader, and the text it was reading. Out: a
-`SpecError` with the place of the mistake, the names in that text, and a hint.
+`SpecError` with the location of the mistake, the names in that text, and a hint.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from guided.close_names import close_name
 from guided.errors import SpecError
 
 from .bounds import too_deep
-from .scan import is_terminal, words
+from .scan import is_terminal, scan_leniently
 from .sources import Source, Sources, Span
 
 __all__ = ["lark_error", "lark_errors", "lark_package"]
@@ -21,12 +21,12 @@ _PLACE: Final = re.compile(r",? ?\bat line (\d+),? (?:col|column) (\d+).*")
 _ESCAPE: Final = re.compile(r"\('(.*?)', SyntaxError\(")
 _TWICE: Final = re.compile(r"Rules defined twice:\s*\* <(\S+) :")
 _SYMBOL: Final = re.compile(r"(?:Non)?Terminal\('(\w+)'\)")
-_SLIPS: Final = {
-    '"': 'a string ends with `"`, on its line',
-    "/": "a regular expression ends with `/`, on its line",
-    "=": "a rule is written `name: ...`",
+_HINTS_BY_CHARACTER: Final = {
+    '"': 'a string must end with `"` on its line',
+    "/": "a regular expression must end with `/` on its line",
+    "=": "write a rule as `name: ...`",
     "\ufeff": "this is a byte order mark: open the file with encoding='utf-8-sig'",
-    **dict.fromkeys("\u201c\u201d", 'a string needs straight quotes, as "text"'),
+    **dict.fromkeys("\u201c\u201d", 'use straight quotes for strings: "text"'),
 }
 _UNDEFINED: Final = re.compile(
     r"(?:Rule|Terminal|Template) '?(\w+)'? used but not defined|Terminal used but not defined: (\w+)|"
@@ -64,11 +64,11 @@ def lark_error(error: Exception, sources: Sources, source: Source | None = None,
 
     Args:
         source: the text that was being read; by default, the caller's text.
-        at: the place of the statement that was being read.
+        at: the location of the statement that was being read.
     """
     lark = lark_package()
     source = sources.texts[0] if source is None else source
-    if isinstance(error, TypeError):  # Lark's search for a similar error may fail: report the original error
+    if isinstance(error, TypeError):  # Lark's search for a similar error failed: report the original error
         error = _first_cause(error, lark.exceptions.UnexpectedToken)
     if isinstance(error, lark.exceptions.VisitError):
         error = error.orig_exc
@@ -77,35 +77,37 @@ def lark_error(error: Exception, sources: Sources, source: Source | None = None,
     message = str(error).strip()
     if not isinstance(error, lark.exceptions.LarkError):
         for each in sources.texts:
-            if (broken := each.broken_pattern(words(each.text))) is not None:  # Lark reports its own rewritten pattern
+            if (
+                broken := each.broken_pattern(scan_leniently(each.text))
+            ) is not None:  # Lark reports its own rewritten pattern
                 return each.error(*broken)
         return source.error(
             SpecError(f"Lark cannot read the grammar: {type(error).__name__} {message[:200]}".strip()), at
         )
     if twice := _TWICE.match(message):
         hint = "Lark expands [x] and x? to alternatives with x and without it: write only alternatives that differ"
-        return _of_name(f"two alternatives of the rule '{twice[1]}' are the same", sources, source, at, hint)
+        return _name_error(f"two alternatives of the rule '{twice[1]}' are the same", sources, source, at, hint)
     first = _SYMBOL.sub(r"\1", message.splitlines()[0] if message else type(error).__name__)
     if token := _TOKEN.match(first):
-        first = "the line ends too early" if token[1] == "_NL" else f"{token[2]} cannot stand here"
-    if span := _parsers_place(error, message, source.text):
+        first = "the line ends too early" if token[1] == "_NL" else f"unexpected {token[2]}"
+    if span := _parser_location(error, message, source.text):
         if first.startswith("Unexpected input"):
-            slip = _SLIPS.get(source.text[slice(*span)], "")
+            slip = _HINTS_BY_CHARACTER.get(source.text[slice(*span)], "")
             return source.error(SpecError("unexpected input"), span, slip)
         return source.error(SpecError(_PLACE.sub("", first)[:300]), span)
     if escape := _ESCAPE.match(first):
         string = escape[1].replace("\\\\", "\\")
         begin = source.text.find(string, at[0])
-        message = f"{string} has an escape that Python's strings do not have"
+        message = f"{string} contains an escape that Python's strings do not have"
         return source.error(SpecError(message), at if begin < 0 else (begin, begin + len(string)))
     hint = ""
     if first.startswith("Inlined rules"):
         hint = "leave out the ?: a rule whose name begins with _ is always inlined"
-    return _of_name(first, sources, source, at, hint)
+    return _name_error(first, sources, source, at, hint)
 
 
-def _of_name(message: str, sources: Sources, source: Source, at: Span, hint: str = "") -> SpecError:
-    """An error about a name, at the place where the name is used or defined."""
+def _name_error(message: str, sources: Sources, source: Source, at: Span, hint: str = "") -> SpecError:
+    """An error about a name, located where the name is used or defined."""
     within = _WITHIN.search(message)
     outer = within[1] if within else ""
     if undefined := _UNDEFINED.search(message):
@@ -130,8 +132,8 @@ def _of_name(message: str, sources: Sources, source: Source, at: Span, hint: str
     return source.error(SpecError(sources.unmangled(message)[:300]), at, hint)
 
 
-def _parsers_place(error: Any, message: str, text: str) -> Span | None:
-    """The place of an error that Lark reported while parsing a text."""
+def _parser_location(error: Any, message: str, text: str) -> Span | None:
+    """The location of an error that Lark reported while parsing a text."""
     line, column = getattr(error, "line", None), getattr(error, "column", None)
     found = _PLACE.search(message)
     if not (isinstance(line, int) and isinstance(column, int)) and found:

@@ -1,19 +1,20 @@
-"""Positions at which Lark's contextual lexer tries terminals that cannot follow. In: rules, and terminals in the
-lexer's order. Out: marks in the rules, and the terminals that are tried after them.
+"""Finds the positions at which Lark's contextual lexer tries terminals that cannot follow. In: rules, and terminals in
+the lexer's order. Out: marks in the rules, and the terminals that are tried after them.
 
-Problem. Lark tries the terminals in the current row of its LALR(1) table. A row may have terminals that cannot follow
+Problem: Lark tries the terminals in the current row of its LALR(1) table. A row may have terminals that cannot follow
 at the parser's actual position (`lalr.py`). If one of them matches, Lark refuses the text, even if another terminal
 would have matched it.
 
     element: "<" NAME ">" content* "</" NAME ">"          after the last ">", Lark tries TEXT, because a `content` could
-    content: element | TEXT                               follow if the element were inside of another. So "\\n", which
+    content: element | TEXT                               follow if the element were inside another one. So "\\n", which
     %ignore /\\s+/                                         is TEXT first, is refused after the outermost element.
 
 How: the items at which an exact parser may be after the same terminals determine the state of Lark's parser. So these
 items are marked with names of tokens that no text contains, and a set of marks identifies a state.
 
-Only states in which it can matter are marked: a doubtful terminal and another terminal of the row match prefixes of the
-same text, and the doubtful one is tried first, or one is a keyword of the other. Without a table, nothing is marked.
+Only states in which this can matter are marked: a doubtful terminal and another terminal of the row match prefixes of
+the same text, and the doubtful one is tried first, or one is a keyword of the other. Without a table, nothing is
+marked.
 """
 
 from __future__ import annotations
@@ -27,60 +28,63 @@ from guided.frontends.common.regular_texts import Edges, Texts
 from guided.frontends.regex.derivatives import TooLarge
 from guided.ir.nodes import Terminal
 
-from .lalr import Place, Rules, State, terminal_states, with_all
+from .lalr import Item, Rules, State, rules_with_complete_alternative, terminal_states
 
-__all__ = ["Marks", "alive", "marked"]
+__all__ = ["Marks", "mark_positions", "productive_rules"]
 
-_MOST_PAIRS: Final = 200_000
-_MOST_STATES: Final = 10_000
+_MAX_PAIRS: Final = 200_000
+_MAX_STATES: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Marks:
     """The marks of items, and the terminals that are tried where the parser can accept a set of marks."""
 
-    of_place: Mapping[Place, str]
+    by_item: Mapping[Item, str]
     contexts: Mapping[frozenset[str], frozenset[str]]
 
 
-def marked(rules: Rules, start: str, terminals: Sequence[Terminal], always: frozenset[str]) -> Marks:
+def mark_positions(rules: Rules, start: str, terminals: Sequence[Terminal], always: frozenset[str]) -> Marks:
     """See the module docstring. `always`: the terminals that are tried everywhere."""
-    states = _states(rules, start, alive(rules))
-    matters = _Matters(terminals, always)
-    chosen = {state.kernel for state in states if matters(state)}
-    places = {place for kernel in chosen for place in kernel}
-    while more := {state.kernel for state in states if state.kernel not in chosen and state.kernel & places}:
-        chosen |= more
-        places |= {place for kernel in more for place in kernel}
-    members: dict[Place, list[int]] = {}
+    states = _states(rules, start, productive_rules(rules))
+    matters = _CanMatter(terminals, always)
+    marked_kernels = {state.kernel for state in states if matters(state)}
+    lr_items = {lr_item for kernel in marked_kernels for lr_item in kernel}
+    while more := {state.kernel for state in states if state.kernel not in marked_kernels and state.kernel & lr_items}:
+        marked_kernels |= more
+        lr_items |= {lr_item for kernel in more for lr_item in kernel}
+    members: dict[Item, list[int]] = {}
     for number, state in enumerate(states):
-        for place in state.kernel if state.kernel in chosen else ():
-            members.setdefault(place, []).append(number)
+        for lr_item in state.kernel if state.kernel in marked_kernels else ():
+            members.setdefault(lr_item, []).append(number)
     names: dict[tuple[int, ...], str] = {}
-    of_place = {place: names.setdefault(tuple(numbers), f"@{len(names)}") for place, numbers in members.items()}
+    by_item = {lr_item: names.setdefault(tuple(numbers), f"@{len(names)}") for lr_item, numbers in members.items()}
     found: dict[frozenset[str], set[frozenset[str]]] = {}
     for state in states:
-        if state.kernel in chosen:
-            marks = frozenset(of_place[place] for place in state.kernel)
+        if state.kernel in marked_kernels:
+            marks = frozenset(by_item[lr_item] for lr_item in state.kernel)
             found.setdefault(marks, set()).add(state.terminals)
-    # States that differ only by rules without texts have the same marks: only terminals that all of them try are tried.
+    # States that differ only by rules without texts have the same marks: try the terminals that all of them try.
     contexts = {marks: frozenset.intersection(*rows) for marks, rows in found.items() if marks}
-    return Marks(of_place, contexts)
+    return Marks(by_item, contexts)
 
 
-def _states(rules: Rules, start: str, alive: set[str]) -> list[State]:
+def _states(rules: Rules, start: str, productive: set[str]) -> list[State]:
     """The states of the table, with the items at which an exact parser may be in them.
 
     Alternatives without texts are in the table, but an exact parser never takes them. So their items are left out, and
     so are states that only they lead to. Terminals that only they can accept are doubtful, too.
     """
-    kept = {name: [number for number, symbols in enumerate(rules[name]) if _is_alive(symbols, alive)] for name in alive}
-    if len(alive) == len(rules) and all(len(kept[name]) == len(rules[name]) for name in rules):
+    kept = {
+        name: [number for number, symbols in enumerate(rules[name]) if _is_productive(symbols, productive)]
+        for name in productive
+    }
+    if len(productive) == len(rules) and all(len(kept[name]) == len(rules[name]) for name in rules):
         return terminal_states(rules, start) or []
-    return (terminal_states(rules, start, kept) or []) if start in alive else []
+    return (terminal_states(rules, start, kept) or []) if start in productive else []
 
 
-class _Matters:
+class _CanMatter:
     """Whether the doubtful terminals of a state can change the lexer's result."""
 
     def __init__(self, terminals: Sequence[Terminal], always: frozenset[str]) -> None:
@@ -97,13 +101,13 @@ class _Matters:
         return any(not self.competitors(each).isdisjoint(others) for each in doubtful)
 
     def _rivals(self, doubtful: str) -> frozenset[str]:
-        """The terminals that `doubtful` can keep from matching; with very many terminals, all that it may."""
+        """The terminals that `doubtful` can keep from matching. With very many terminals, this may be a superset."""
         self.compared += len(self.order)
         out = set()
         for other in self.order.keys() - {doubtful}:
             related = (doubtful, other) in self.keywords or (other, doubtful) in self.keywords
             is_before = related or self.order[doubtful] < self.order[other]
-            too_many = self.compared > _MOST_PAIRS
+            too_many = self.compared > _MAX_PAIRS
             if is_before and (too_many or _match_one_text(self.texts(doubtful), self.texts(other))):
                 out.add(other)
         return frozenset(out)
@@ -117,7 +121,7 @@ def _match_one_text(first: Texts, second: Texts) -> bool:
         for a, b in todo:
             if not first.is_live(a) or not second.is_live(b):
                 continue
-            if first.accepts(a) or second.accepts(b) or len(seen) > _MOST_STATES:
+            if first.accepts(a) or second.accepts(b) or len(seen) > _MAX_STATES:
                 return True
             for to in _common(first.edges(a), second.edges(b)):
                 if to not in seen:
@@ -138,10 +142,10 @@ def _common(first: Edges, second: Edges) -> Iterator[tuple[int, int]]:
         i, j = (i + 1, j) if high < other_high else (i, j + 1)
 
 
-def alive(rules: Rules) -> set[str]:
+def productive_rules(rules: Rules) -> set[str]:
     """The rules that generate something. An exact parser ignores the others."""
-    return with_all(rules, terminals_count=True)
+    return rules_with_complete_alternative(rules, terminals_count=True)
 
 
-def _is_alive(symbols: Sequence[tuple[str, bool]], alive: set[str]) -> bool:
-    return all(is_term or name in alive for name, is_term in symbols)
+def _is_productive(symbols: Sequence[tuple[str, bool]], productive: set[str]) -> bool:
+    return all(is_term or name in productive for name, is_term in symbols)

@@ -1,10 +1,10 @@
 """A grammar with the lexer that Lark creates for it. In: `Loaded`. Out: a `Grammar` whose terminals are `Special`, and
 the `Lexer` that finds them.
 
-Order. Lark's lexer sorts terminals by priority, then by the length of their longest text, then by the length of their
+Order: Lark's lexer sorts terminals by priority, then by the length of their longest text, then by the length of their
 pattern, all in descending order, then by name.
 
-Keywords. A string terminal is a keyword of a regular expression of the same priority if the expression matches the
+Keywords: a string terminal is a keyword of a regular expression of the same priority if the expression matches the
 whole string. A lexeme of the expression that equals the string becomes the string terminal, if the parser can accept
 it. If the string has no flags beyond those of the expression, it is not tried separately.
 
@@ -19,55 +19,56 @@ from typing import Final
 
 from guided.errors import GuidedError, LimitExceeded, SpecError, UnsupportedError
 from guided.frontends.common.regular_texts import Texts, has_texts, keeps_counts
-from guided.frontends.lark.dialect.expressions import determinised
+from guided.frontends.lark.dialect.expressions import determinise
 from guided.frontends.regex.derivatives import TooLarge
 from guided.ir.indentation import Indentation
 from guided.ir.nodes import EPSILON, Alt, Grammar, Keyword, Lexer, Node, Ref, Repeat, Seq, Special, Terminal
 from guided.limits import Limits
 from guided.meter import spend
 
-from .lalr import FIRST, Place
-from .lexer_contexts import Marks, marked
+from .lalr import FIRST, Item
+from .lexer_contexts import Marks, mark_positions
 from .loader import Loaded, LoadedTerminal
 from .rules import origin
 from .terminals import node_of
 
-__all__ = ["lexed"]
+__all__ = ["add_lexer"]
 
-_MOST_TERMINALS: Final = 5_000
-_MOST_AT_LEAST: Final = 20_000
+_MAX_TERMINALS: Final = 5_000
+_MAX_SHORTEST_TEXT: Final = 20_000
 
 
-def lexed(loaded: Loaded, indentation: Indentation | None, contextual: bool, limits: Limits) -> tuple[Grammar, Lexer]:
+def add_lexer(
+    loaded: Loaded, indentation: Indentation | None, contextual: bool, limits: Limits
+) -> tuple[Grammar, Lexer]:
     """See the module docstring.
 
     Raises:
-        SpecError: a terminal matches the empty text; and SpecError, UnsupportedError, LimitExceeded, see
-            `terminal_node`.
+        SpecError: a terminal matches the empty text. SpecError, UnsupportedError, LimitExceeded: see `terminal_node`.
     """
     if loaded.start not in loaded.rules:
         raise SpecError(f"the rule {loaded.start!r} generates nothing", text=loaded.text)
     for name in loaded.parts:
         reason = f"a lexer cannot find {origin(loaded, name)}"
-        raise loaded.located(UnsupportedError(reason, hint='read the text with semantics="scannerless"'), name)
+        raise loaded.located(UnsupportedError(reason, hint='use semantics="scannerless"'), name)
     if indentation is not None and loaded.regions:
         name = next(iter(loaded.regions))
         reason = f"{origin(loaded, name)} is captured or has a temperature, which postlex does not support"
-        raise loaded.located(UnsupportedError(reason, hint="leave the attribute out, or postlex"), name)
+        raise loaded.located(UnsupportedError(reason, hint="remove the attribute, or postlex"), name)
     for terminal in loaded.terminals.values():
         if terminal.max_tokens is not None:
-            reason = f"a lexer does not count tokens, as {origin(loaded, terminal.name)} does"
-            error = UnsupportedError(reason, hint='read the text with semantics="scannerless"')
+            reason = f"a lexer does not support max_tokens, which {origin(loaded, terminal.name)} has"
+            error = UnsupportedError(reason, hint='use semantics="scannerless"')
             raise loaded.located(error, terminal.name)
     if not (loaded.initial_skip and loaded.final_skip) or loaded.skip_once:
         reason = "a lexer skips any number of ignored terminals everywhere"
-        raise UnsupportedError(reason, hint='semantics="scannerless", or leave the options out')
+        raise UnsupportedError(reason, hint='use semantics="scannerless", or remove the options')
     rules = {name: [each.symbols for each in alternatives] for name, alternatives in loaded.rules.items()}
     always = frozenset(loaded.ignored) | ({indentation.newline} if indentation is not None else set())
     used = always | {name for each in rules.values() for symbols in each for name, is_term in symbols if is_term}
-    if len(used) > _MOST_TERMINALS:
-        hint = 'write one regular expression for many texts, or read them with semantics="scannerless"'
-        raise LimitExceeded("nodes", len(used), _MOST_TERMINALS, fixed=True, hint=hint)
+    if len(used) > _MAX_TERMINALS:
+        hint = 'write one regular expression for many texts, or use semantics="scannerless"'
+        raise LimitExceeded("nodes", len(used), _MAX_TERMINALS, fixed=True, hint=hint)
     terminals = _terminals(loaded, [loaded.terminals[name] for name in used & loaded.terminals.keys()], limits)
     without_text = (used & loaded.terminals.keys()) - {each.name for each in terminals}
     # A parser treats a terminal without texts as a rule without alternatives. Lark's table has the items before it.
@@ -76,7 +77,7 @@ def lexed(loaded: Loaded, indentation: Indentation | None, contextual: bool, lim
         for name, bodies in rules.items()
     }
     rules |= {name: [] for name in without_text}
-    marks = marked(rules, loaded.start, terminals, always) if contextual else Marks({}, {})
+    marks = mark_positions(rules, loaded.start, terminals, always) if contextual else Marks({}, {})
     nodes: dict[str, Node] = {}
     for name, alternatives in rules.items():
         items: list[Node] = []
@@ -84,13 +85,13 @@ def lexed(loaded: Loaded, indentation: Indentation | None, contextual: bool, lim
             parts: list[Node] = []
             for read, (symbol, is_term) in enumerate(symbols, 1):
                 parts.append(Special(symbol) if is_term else Ref(symbol))
-                if mark := marks.of_place.get(Place(name, number, read)):
+                if mark := marks.by_item.get(Item(name, number, read)):
                     parts.append(Repeat(Special(mark), 0, 1))
             items.append(Seq(tuple(parts)) if parts else EPSILON)
         nodes[name] = items[0] if len(items) == 1 else Alt(tuple(items))
     origins = {name: origin(loaded, name) for name in rules}
     begin = loaded.start
-    if mark := marks.of_place.get(FIRST):
+    if mark := marks.by_item.get(FIRST):
         begin = mark
         nodes[begin] = Seq((Repeat(Special(mark), 0, 1), Ref(loaded.start)))
         origins[begin] = origins[loaded.start]
@@ -107,23 +108,23 @@ def _terminals(loaded: Loaded, found: list[LoadedTerminal], limits: Limits) -> t
             nodes[each.name] = node
             continue
         try:
-            automaton = determinised(node, f"terminal {each.shown or each.name}")
+            automaton = determinise(node, f"terminal {each.shown or each.name}")
         except GuidedError as error:
             raise loaded.located(error, each.name) from None
         if any(accepts for accepts, _ in automaton.states):
             nodes[each.name] = automaton
-    found = [each for each in found if each.name in nodes]  # the others have no texts, so the lexer never finds them
+    found = [each for each in found if each.name in nodes]  # the lexer never finds terminals without texts
     texts_of = {name: Texts(node) for name, node in nodes.items()}
     widths = {each.name: _widths(each, texts_of[each.name]) for each in found}
     for each in found:
         spend()
         if widths[each.name][0] == 0:
-            message = f"terminal {each.shown} matches the empty text, and a lexer finds no lexeme without text"
-            hint = "let it match one character at least, and make it optional where rules use it"
+            message = f"terminal {each.shown} matches the empty text, but lexemes cannot be empty"
+            hint = "let it match at least one character, and make it optional in the rules"
             raise loaded.located(SpecError(message, hint=hint), each.name)
-        if widths[each.name][0] > _MOST_AT_LEAST:  # the core would not find such a long text
-            reason = f"terminal {each.shown}: its shortest text has more than {_MOST_AT_LEAST} characters"
-            hint = 'repeat less often, or read the text with semantics="scannerless"'
+        if widths[each.name][0] > _MAX_SHORTEST_TEXT:  # the core could not find such a long text
+            reason = f"terminal {each.shown}: its shortest text has more than {_MAX_SHORTEST_TEXT} characters"
+            hint = 'repeat less often, or use semantics="scannerless"'
             raise loaded.located(UnsupportedError(reason, hint=hint), each.name)
     found = sorted(found, key=lambda each: (-each.priority, -widths[each.name][1], -len(each.value), each.name))
     out, texts = [], [each for each in found if each.is_text]
@@ -132,14 +133,14 @@ def _terminals(loaded: Loaded, found: list[LoadedTerminal], limits: Limits) -> t
         keywords = [
             Keyword(text.name, nodes[text.name], text.flags <= each.flags)
             for text in ([] if each.is_text else texts)
-            if text.priority == each.priority and _takes(loaded, each, texts_of[each.name], text.value)
+            if text.priority == each.priority and _matches_whole(loaded, each, texts_of[each.name], text.value)
         ]
         out.append(Terminal(each.name, nodes[each.name], tuple(keywords), origin(loaded, each.name)))
     return tuple(out)
 
 
-def _takes(loaded: Loaded, terminal: LoadedTerminal, texts: Texts, text: str) -> bool:
-    """Whether the longest match of a terminal is all of the text."""
+def _matches_whole(loaded: Loaded, terminal: LoadedTerminal, texts: Texts, text: str) -> bool:
+    """Whether the longest match of a terminal is the whole text."""
     spend()
     try:
         return texts.longest_match(text) == len(text)

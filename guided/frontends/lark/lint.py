@@ -1,11 +1,11 @@
-"""Finds likely mistakes in a Lark text. In: a text. Out: remarks on its terminals and rules.
+"""Finds likely mistakes in a Lark text. In: a text. Out: findings about its terminals and rules.
 
 Terminals collide if they match a common text at a position where Lark may try both. The one that Lark tries first takes
 the text, so the other one never matches it. The examples are shortest common texts of the lexer's automata
 (`common_text.py`).
 
-Terminals are compared if they share a row of the LALR(1) table. Without a table, and for the basic lexer, all pairs are
-compared. Without a lexer nothing collides.
+Terminals are compared if they share a row of the LALR(1) table. If the grammar has no such table, or the lexer is
+Lark's basic lexer, all pairs are compared. Without a lexer, nothing collides.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from .rules import origin
 
 __all__ = ["lint_lark"]
 
-_MOST_PAIRS: Final = 2_000
+_MAX_PAIRS: Final = 2_000
 
 
 def lint_lark(text: str, options: LarkOptions, limits: Limits | None = None) -> list[LintFinding]:
@@ -67,13 +67,13 @@ def _unused(loaded: Loaded, rules: Rules) -> Iterator[LintFinding]:
         if name in used or name in template_names:
             continue
         parts = re.findall(r"\w+", name)  # a name with hyphens has several
-        mentioned = min(words[part] for part in parts) > 1  # another terminal may use it
-        if not (is_terminal and mentioned):
+        is_mentioned = min(words[part] for part in parts) > 1  # then another terminal may use it
+        if not (is_terminal and is_mentioned):
             yield unused("terminal" if is_terminal else "rule", f"{name} (line {line})")
 
 
 def _templates(rules: Rules) -> set[str]:
-    """Possible names of templates and repeated rules, from which Lark makes the rules `NAME{...}` and `__NAME_...`."""
+    """Possible names of templates and repeated rules, from which Lark creates rules `NAME{...}` and `__NAME_...`."""
     names = {rule.partition("{")[0] for rule in rules if "{" in rule}
     for rule in rules:
         if rule.startswith("__"):
@@ -86,10 +86,10 @@ def _collisions(loaded: Loaded, rules: Rules, found: Mapping[str, Node], context
     order = list(found)
     states = terminal_states(rules, loaded.start) if contextual else None
     rows = [found.keys()] if states is None else [state.terminals | {*loaded.ignored} for state in states]
-    later = _met_later(order, rows)
-    all_pairs = ((order[at], order[to]) for at, each in enumerate(later) for to in _ones(each))
+    later = _later_in_shared_rows(order, rows)
+    all_pairs = ((order[at], order[to]) for at, each in enumerate(later) for to in _set_bits(each))
     count = sum(each.bit_count() for each in later)
-    for first, second in islice(all_pairs, _MOST_PAIRS):
+    for first, second in islice(all_pairs, _MAX_PAIRS):
         try:
             example = common_text(found[first], found[second])
         except LimitExceeded as error:
@@ -99,24 +99,24 @@ def _collisions(loaded: Loaded, rules: Rules, found: Mapping[str, Node], context
             continue
         if example is not None:
             yield _collision(loaded, loaded.terminals[first], loaded.terminals[second], example)
-    if count > _MOST_PAIRS:
-        message = f"{count - _MOST_PAIRS} pairs of terminals were not compared"
+    if count > _MAX_PAIRS:
+        message = f"{count - _MAX_PAIRS} pairs of terminals were not compared"
         yield LintFinding("not-compared", origin(loaded, loaded.start), message, matters=False)
 
 
-def _met_later(order: Sequence[str], rows: Iterable[Collection[str]]) -> list[int]:
+def _later_in_shared_rows(order: Sequence[str], rows: Iterable[Collection[str]]) -> list[int]:
     """For each name, the later names that share a row with it, as a bit set of their positions."""
-    place = {name: at for at, name in enumerate(order)}
+    positions = {name: at for at, name in enumerate(order)}
     later = [0] * len(order)
     for row in {frozenset(row) for row in rows}:
-        places = [place[name] for name in row if name in place]
-        together = sum(1 << at for at in places)
-        for at in places:
+        in_row = [positions[name] for name in row if name in positions]
+        together = sum(1 << at for at in in_row)
+        for at in in_row:
             later[at] |= together
     return [each >> (at + 1) << (at + 1) for at, each in enumerate(later)]
 
 
-def _ones(bits: int) -> Iterator[int]:
+def _set_bits(bits: int) -> Iterator[int]:
     """The positions of the set bits, lowest first."""
     while bits:
         lowest = bits & -bits
@@ -125,15 +125,15 @@ def _ones(bits: int) -> Iterator[int]:
 
 
 def _collision(loaded: Loaded, first: LoadedTerminal, second: LoadedTerminal, example: str) -> LintFinding:
-    """`first` is the one that Lark tries first."""
+    """The finding for two terminals that match `example`; Lark tries `first` first."""
     names = {each.name: origin(loaded, each.name) for each in (first, second)}
     if first.is_text != second.is_text and first.priority == second.priority:
         text, other = (first, second) if first.is_text else (second, first)
-        message = f"is a keyword: where it can stand, {example!r} is not {names[other.name]}"
+        message = f"is a keyword: where it is allowed, {example!r} is not {names[other.name]}"
         return LintFinding("keyword", names[text.name], message, "", example, False)
-    by_priority = first.priority != second.priority  # set by the author, so intended
+    by_priority = first.priority != second.priority  # the author set it, so it is intended
     reason = "a higher priority" if by_priority else "the order of Lark's lexer"
-    message = f"{names[second.name]} matches {example!r} as well, which is {names[first.name]} here, by {reason}"
+    message = f"{names[second.name]} also matches {example!r}, which is read as {names[first.name]} because of {reason}"
     name = "NAME" if second.name.startswith("__") else second.name
-    hint = "" if by_priority else f"let one of them exclude the other, or give a priority, as {name}.2"
+    hint = "" if by_priority else f"let one of them exclude the other, or set a priority, such as {name}.2"
     return LintFinding("collision", names[first.name], message, hint, example, not by_priority)

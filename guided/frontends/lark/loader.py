@@ -21,8 +21,8 @@ from guided.ir.nodes import Grammar, Node, Region
 from guided.limits import Limits
 
 from .bounds import check_bounds, check_stars
-from .ebnf_expansion import compiled
-from .grammar_builder import built
+from .ebnf_expansion import compile_grammar
+from .grammar_builder import build_grammar
 from .lark_errors import lark_error, lark_errors
 from .scan import is_terminal
 from .sources import Sources
@@ -55,11 +55,11 @@ class LoadedTerminal:
     value: str
     flags: frozenset[str]
     written: str
-    node: Node | None = None  # its texts, if Lark's notation cannot express them
-    is_lazy: bool = False  # it ends at its first match, and other terminals do not run over that match
-    max_tokens: int | None = None  # the most tokens that a text may take
+    node: Node | None = None  # its language, if Lark's notation cannot express it
+    is_lazy: bool = False  # it ends at its first match, and other terminals do not extend over that match
+    max_tokens: int | None = None  # the maximum number of tokens of a text
     shown: str = ""
-    all_texts: bool = False  # its texts are those that `re.fullmatch` accepts, not `re.match`
+    all_texts: bool = False  # its texts are defined by `re.fullmatch` rather than `re.match`
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +67,9 @@ class Loaded:
     """A grammar as Lark has read it.
 
     `lines`: name of a rule or terminal -> the line that defines it. `parts`: name of a placeholder terminal -> the part
-    it represents; `written`: the part as the text has it. `sources`: the places of all definitions. `initial_skip`,
-    `final_skip`: whether ignored terminals may come first, and last; `skip_once`: whether a gap is at most one of them.
-    `regions`: name of a rule -> its capture and sampling attributes.
+    it represents; `written`: the part as written in the text. `sources`: the locations of all definitions.
+    `initial_skip`, `final_skip`: whether ignored terminals may come first, and last; `skip_once`: whether a gap is at
+    most one of them. `regions`: name of a rule -> its capture and sampling attributes.
     """
 
     text: str
@@ -89,7 +89,7 @@ class Loaded:
     def located(self, error: _Error, name: str) -> _Error:
         """An error about a rule or terminal, located at its definition or pattern.
 
-        A place in the pattern of a terminal, as `re` reads it, becomes the corresponding place in the text.
+        A location in the pattern of a terminal, as `re` reads it, becomes the corresponding location in the text.
         """
         terminal, sources = self.terminals.get(name), self.sources
         inner = error.span if terminal is not None and error.text == terminal.source else None
@@ -119,7 +119,7 @@ def load(
     """
     if len(text) > limits.spec_length:
         raise LimitExceeded("spec_length", len(text), limits.spec_length)
-    grammar, sources = built(text, import_paths, limits)
+    grammar, sources = build_grammar(text, import_paths, limits)
     if start not in {rule for rule, *_ in _definitions(grammar)}:
         _refuse_start(text, start, [str(rule) for rule, *_ in _definitions(grammar)])
     named = {str(name) for name, _ in grammar.term_defs}
@@ -127,7 +127,7 @@ def load(
         _refuse_declared(name, sources)
     try:
         check_bounds(grammar, sources)
-        terminals, rules = compiled(grammar, start, partial(check_stars, grammar, sources))
+        terminals, rules = compile_grammar(grammar, start, partial(check_stars, grammar, sources))
     except lark_errors() as error:
         raise lark_error(error, sources) from None
     if (count := sum(map(len, rules.values()))) > limits.nodes:
@@ -136,7 +136,7 @@ def load(
     for rule in (name for name, is_term in used if not is_term):
         if rule not in rules:
             place = re.search(rf"(?<!\w){re.escape(rule)}(?![\w{{]|\s*\{{)", text)
-            hint = f"give its arguments, as {rule}{{...}}"
+            hint = f"add its arguments: {rule}{{...}}"
             raise SpecError(f"{rule} is a template", text=text, span=place.span() if place else (0, 0), hint=hint)
     found = {terminal.name: _terminal(terminal, named, sources) for terminal in terminals}
     ignored = tuple(map(str, grammar.ignore))
@@ -152,7 +152,7 @@ def _refuse_declared(name: str, sources: Sources) -> NoReturn:
     reason = f"the {kind} {sources.written(name)} is declared, but not defined"
     hint = "define it: guided cannot run a custom lexer" if kind == "terminal" else "define it"
     if re.search("INDENT|DEDENT", name):
-        hint = 'for indentation as in Python give postlex="python", or your own Indenter'
+        hint = 'for indentation as in Python, pass postlex="python" or your own Indenter'
     source, span = sources.used(name, "")
     raise source.error(UnsupportedError(reason, hint=hint), span)
 
@@ -177,7 +177,7 @@ def _terminal(terminal: Any, named: Collection[str], sources: Sources) -> Loaded
 
 
 def _source_text(pattern: Any) -> str:
-    """A pattern as the text has it. Lark keeps strings and expressions, but turns a range into a character class."""
+    """A pattern as written in the text. Lark keeps strings and expressions, but turns ranges into classes."""
     found = None if pattern.raw else _RANGE.fullmatch(str(pattern.value))
     return f'"{found[1]}".."{found[2]}"' if found else str(pattern.raw or "")
 
@@ -194,6 +194,6 @@ def _lines(text: str) -> dict[str, int]:
 
 def _refuse_start(text: str, start: str, names: list[str]) -> NoReturn:
     close = close_name(start, names)
-    known = f"there are {', '.join(names[:8])}" if names else "there are none"
+    known = f"the rules are {', '.join(names[:8])}" if names else "the grammar has no rules"
     hint = f"did you mean start={close!r}?" if close else f"start= names the start rule; {known}"
-    raise SpecError(f"there is no rule {start!r} to begin with", text=text, hint=hint)
+    raise SpecError(f"there is no start rule {start!r}", text=text, hint=hint)

@@ -1,14 +1,15 @@
 r"""Parses a Lark text as Lark's loader does, in time linear in the text. In: a text. Out: the tree of Lark's loader.
 
-Problem. Lark tokenizes a text with ambiguous regular expressions, such as `"(\\"|\\\\|[^"\n])*?"`: a backslash also
+Problem: Lark tokenizes a text with ambiguous regular expressions, such as `"(\\"|\\\\|[^"\n])*?"`: a backslash also
 matches `[^"\n]`. If no quotation mark follows, Python's `re` tries all 2^n ways to read n backslashes, and holds the
 GIL meanwhile. n line ends take n^2 steps.
 
-How: the same grammar and the same parser, but with unambiguous expressions that match the same tokens. If a delimiter
-remains after backslashes are read in pairs, `re` finds that first: this is the first branch. Otherwise `re` gives up
-pairs from the right, so the token ends at the last delimiter: this is the second branch.
+How: use the same grammar and the same parser, but with unambiguous expressions that match the same tokens. If a
+delimiter remains after backslashes are read in pairs, `re` finds that delimiter: this is the first branch of each
+expression. Otherwise `re` gives up pairs from the right, so the token ends at the last delimiter: this is the second
+branch.
 
-Lexer and transformer are Lark's, and spend steps of the meter.
+The lexer and the transformer are Lark's, extended to count steps of the meter.
 
 Source: lark/load_grammar.py, `_get_parser` and `_parse_grammar`.
 """
@@ -53,11 +54,11 @@ def parse_notation(text: str, name: str) -> Any:
             raise
         place = f"{reason}, at line {error.line} column {error.column}"
         raise loader.GrammarError(f"{place}\n\n{error.get_context(text)}") from error
-    return _preparing()().transform(tree)
+    return _metered_preparation()().transform(tree)
 
 
 @cache
-def _preparing() -> Any:
+def _metered_preparation() -> Any:
     """Lark's `PrepareGrammar`, which also spends a step of the meter for each subtree."""
     base: Any = lark_package().load_grammar.PrepareGrammar
 
@@ -71,7 +72,7 @@ def _preparing() -> Any:
 
 @cache
 def _parser() -> Any:
-    """Lark's parser of its notation, with our lexer, which spends a step of the meter for each token."""
+    """Lark's parser for its notation, with a lexer that spends a step of the meter for each token."""
     from lark.lexer import BasicLexer, PatternRE, TerminalDef  # an extra
 
     class Metered(BasicLexer):

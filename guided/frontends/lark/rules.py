@@ -1,8 +1,8 @@
-"""Turns Lark's rules into rules of the IR. In: `Loaded`. Out: a `Grammar` that accepts every way to cut a text into
+"""Turns Lark's rules into rules of the IR. In: `Loaded`. Out: a `Grammar` that accepts every way to split a text into
 terminals.
 
-Each terminal becomes a separate rule, so it is read once, however often it is used. Ignored terminals may come before
-each terminal or part, and at the end (`ignored_tokens.py`).
+Each terminal becomes a separate rule, so it is read once, regardless of how often it is used. Ignored terminals may
+come before each terminal or part, and at the end (`ignored_tokens.py`).
 """
 
 from __future__ import annotations
@@ -16,20 +16,19 @@ from guided.ir.nodes import ANY_CHAR, EPSILON, Alt, Grammar, MaxTokens, Node, Re
 from guided.limits import Limits
 
 from .ignored_tokens import IgnoredTokens
-from .lalr import Place, nullable
-from .lazy import kept_from
+from .lalr import Item, nullable
+from .lazy import avoided_lazy_terminals
 from .loader import Loaded
 from .terminals import node_of
 
-__all__ = ["origin", "scannerless"]
+__all__ = ["origin", "scannerless_grammar"]
 
 
-def scannerless(loaded: Loaded, limits: Limits) -> Grammar:
+def scannerless_grammar(loaded: Loaded, limits: Limits) -> Grammar:
     """See the module docstring.
 
     Raises:
-        SpecError, UnsupportedError, LimitExceeded: for a terminal, see `terminal_node`; for ignored terminals, see
-        `IgnoredTokens`.
+        SpecError, UnsupportedError, LimitExceeded: see `terminal_node`, and `IgnoredTokens`.
     """
     table, rules = RuleTable(), {name: [each.symbols for each in found] for name, found in loaded.rules.items()}
     if loaded.start not in rules:
@@ -42,22 +41,22 @@ def scannerless(loaded: Loaded, limits: Limits) -> Grammar:
     ignored = {rule: None if name in loaded.parts else table.rules[rule] for name, rule in names.items()}
     gaps = IgnoredTokens(table, ignored, loaded.skip_once, bool(loaded.regions))
     lazy = frozenset(name for name in used if name not in loaded.parts and loaded.terminals[name].is_lazy)
-    kept = kept_from(rules, loaded.start, lazy)
+    avoided = avoided_lazy_terminals(rules, loaded.start, lazy)
 
-    def item(place: Place, is_first: bool = False) -> Node:
+    def item(place: Item, is_first: bool = False) -> Node:
         symbol, is_term = rules[place.rule][place.alternative][place.read]
         if not is_term:
             return Ref(_first_rule(symbol) if is_first else _rule(symbol))
         if symbol in loaded.parts:
             return Seq((EPSILON if is_first else gaps.any(), Ref(_terminal_rule(symbol))))
-        rule = _limited(table, loaded, symbol, kept.get(place, frozenset()))
+        rule = _without_lazy_matches(table, loaded, symbol, avoided.get(place, frozenset()))
         most = loaded.terminals[symbol].max_tokens
         if is_first:
             return Ref(rule) if most is None else MaxTokens(Ref(rule), most)
         return gaps.before(rule, most)
 
     def items(name: str, number: int, begin: int = 0) -> list[Node]:
-        return [item(Place(name, number, read)) for read in range(begin, len(rules[name][number]))]
+        return [item(Item(name, number, read)) for read in range(begin, len(rules[name][number]))]
 
     for name, found in rules.items():
         table.define(
@@ -68,26 +67,26 @@ def scannerless(loaded: Loaded, limits: Limits) -> Grammar:
     if not loaded.initial_skip:
         empty = nullable(rules)
         for name, found in rules.items():  # the rule's nonempty texts, without a gap before them
-            ways = [
-                Seq((item(Place(name, n, at), True), *items(name, n, at + 1)))
+            alternatives = [
+                Seq((item(Item(name, n, at), True), *items(name, n, at + 1)))
                 for n, symbols in enumerate(found)
                 for at in range(len(symbols))
                 if all(symbol in empty for symbol, _ in symbols[:at])
             ]
-            table.define(_first_rule(name), origin(loaded, name), Alt(tuple(ways)))
+            table.define(_first_rule(name), origin(loaded, name), Alt(tuple(alternatives)))
         # the empty text has no gap after it
         whole = Repeat(Seq((Ref(_first_rule(loaded.start)), end)), 0 if loaded.start in empty else 1, 1)
     start = table.define("start", "", whole)
     for name, region in loaded.regions.items():
         table.regions |= {rule: region for rule in (_rule(name), _first_rule(name)) if rule in table.rules}
-    for name in loaded.parts.keys() & {*used, *loaded.ignored}:  # last, so their rules do not take the names above
+    for name in loaded.parts.keys() & {*used, *loaded.ignored}:  # last, so that their rules cannot take the names above
         part = loaded.parts[name]
         table.rules[_terminal_rule(name)] = table.embed(part) if isinstance(part, Grammar) else part
     return Grammar(table.rules, start, table.origins, regions=table.regions, schemas=table.schemas)
 
 
-def _limited(table: RuleTable, loaded: Loaded, name: str, lazy: Collection[str]) -> str:
-    """The rule of a terminal that does not run over matches of lazy ones; see `lazy.py`."""
+def _without_lazy_matches(table: RuleTable, loaded: Loaded, name: str, lazy: Collection[str]) -> str:
+    """The rule of a terminal that does not extend over matches of lazy ones; see `lazy.py`."""
     rule = " without ".join([_terminal_rule(name), *sorted(lazy)])
     if rule not in table.rules:
         more = seq([ANY_CHAR, ANY_TEXT]) if loaded.terminals[name].is_lazy else ANY_TEXT
@@ -113,18 +112,18 @@ def _terminal_rule(name: str) -> str:
 def origin(loaded: Loaded, name: str) -> str:
     """The name of a rule or terminal in explanations: its name and line, or the pattern of an unnamed terminal.
 
-    A rule that Lark made for a repetition or for the arguments of a template is named after its original rule.
+    A rule that Lark created for a repetition or for the arguments of a template is named after its original rule.
     """
     if name not in loaded.lines:
-        name = next((rule for rule in _made_for(name) if rule in loaded.lines), name)
+        name = next((rule for rule in _source_names(name) if rule in loaded.lines), name)
     if line := loaded.lines.get(name):
         return f"{_display_name(loaded, name)} (line {line})"
     terminal = loaded.terminals.get(name)
     return terminal.written if terminal is not None and terminal.written else loaded.sources.written(name)
 
 
-def _made_for(name: str) -> Iterator[str]:
-    """The names from which Lark may have made a name such as `__rule_star_0` or `rule{A}`, longest first."""
+def _source_names(name: str) -> Iterator[str]:
+    """The names from which Lark may have created a name such as `__rule_star_0` or `rule{A}`, longest first."""
     bare_name = name.removeprefix("__")
     if bare_name != name:
         yield from (bare_name[:at] for at in range(len(bare_name) - 1, 0, -1) if bare_name[at] == "_")
@@ -132,7 +131,7 @@ def _made_for(name: str) -> Iterator[str]:
 
 
 def _display_name(loaded: Loaded, name: str) -> str:
-    """A name as the text has it; long expressions are shortened."""
+    """A name as written in the text; long expressions are shortened."""
     terminal = loaded.terminals.get(name)
     written = loaded.written.get(name, terminal.written if terminal is not None and terminal.node is not None else "")
     return brief(written) if len(written) > 40 else written or name

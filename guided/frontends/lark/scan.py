@@ -1,11 +1,11 @@
-"""Cuts a Lark text with extensions into tokens. In: a text. Out: tokens with their places.
+"""Splits a Lark text with extensions into tokens. In: a text. Out: tokens with their locations.
 
 The extensions of llguidance and xgrammar:
 
     %json {...}    %regex {...}    a JSON value after a directive: one token, with the value's text
     %lark {...}    a grammar in braces: one token, with the text between the braces
     <name>  <[1,5-9]>              a token of the vocabulary
-    @name                          a grammar that the caller gives by name
+    @name                          a grammar that the caller passes by name
     ::  &  ~                       parameters of rules, and operators on terminals
 
 Cost: linear in the text.
@@ -22,7 +22,7 @@ from typing import Final
 from guided.errors import SpecError
 from guided.meter import spend
 
-__all__ = ["Token", "is_terminal", "scan", "words"]
+__all__ = ["Token", "is_terminal", "scan", "scan_leniently"]
 
 _TOKEN: Final = re.compile(
     r"""
@@ -33,22 +33,22 @@ _TOKEN: Final = re.compile(
   | (?P<regex>   / (?!/) (?: \\. | [^/\\\n] )+ / [imslux]* )
   | (?P<special> < \[ [^\]\n]* \] > | < [^<>\s]+ > )
   | (?P<directive> %[a-z_]+ )
-  | (?P<given>   @ [\w-]+ )
+  | (?P<reference> @ [\w-]+ )
   | (?P<name>    [A-Za-z_] (?: \w | -(?=\w) )* )
   | (?P<number>  0[xX][0-9a-fA-F]+ | [+-]?\d+ (?: \.(?!\.)\d* )? )
   | (?P<op>      -> | \.\. | :: | [?!:|()\[\]{},*+~&=.] )
     """,
     re.VERBOSE,
 )
-_WITH_JSON: Final = frozenset({"%json", "%regex", "%llguidance", "%grammar_options"})
-_DEEPEST: Final = 20
+_JSON_DIRECTIVES: Final = frozenset({"%json", "%regex", "%llguidance", "%grammar_options"})
+_MAX_NESTING: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
     """A piece of the text, from `start` to `end`.
 
-    `kind`: "string", "regex", "special", "directive", "given", "name", "number", "newline", "end", or the operator
+    `kind`: "string", "regex", "special", "directive", "reference", "name", "number", "newline", "end", or the operator
     itself. `value`: the JSON text or the grammar that a directive encloses, if any.
     """
 
@@ -60,12 +60,12 @@ class Token:
 
     @property
     def span(self) -> tuple[int, int]:
-        """The place, for errors."""
+        """The location in the text, for error messages."""
         return self.start, self.end
 
 
 def is_terminal(name: str) -> bool:
-    """Whether a name is the name of a terminal, not of a rule."""
+    """Whether a name is the name of a terminal rather than a rule."""
     return name.lstrip("_")[:1].isupper()
 
 
@@ -74,10 +74,10 @@ def scan(text: str, start: int = 0, *, nested: int = 0) -> list[Token]:
 
     Args:
         start: the offset at which to begin.
-        nested: how many `%lark {` enclose the text; the tokens then end with the closing brace.
+        nested: how many `%lark {` enclose the text. If any does, the tokens end at the closing brace.
 
     Raises:
-        SpecError: a character begins no token, a string or brace is not closed, or a JSON value is malformed.
+        SpecError: a character cannot begin a token, a string or brace is not closed, or a JSON value is malformed.
     """
     tokens: list[Token] = []
     at, depth = start, 0
@@ -85,12 +85,12 @@ def scan(text: str, start: int = 0, *, nested: int = 0) -> list[Token]:
         spend()
         found = _TOKEN.match(text, at)
         if found is None:
-            raise _no_token(text, at)
+            raise _unexpected_character(text, at)
         kind, at = str(found.lastgroup), found.end()
         if kind in ("space", "comment"):
             continue
         written = found[0]
-        if kind == "directive" and written in _WITH_JSON:
+        if kind == "directive" and written in _JSON_DIRECTIVES:
             at, value = _json(text, written, at)
             tokens.append(Token(kind, written, found.start(), at, value))
         elif written == "%lark":
@@ -108,8 +108,8 @@ def scan(text: str, start: int = 0, *, nested: int = 0) -> list[Token]:
     return tokens
 
 
-def words(text: str) -> Iterator[Token]:
-    """The tokens of any text, without spaces and comments. Characters that begin no token are skipped."""
+def scan_leniently(text: str) -> Iterator[Token]:
+    """The tokens of any text, without spaces and comments. Characters that cannot begin a token are skipped."""
     for found in _TOKEN.finditer(text):
         kind = str(found.lastgroup)
         if kind not in ("space", "comment"):
@@ -137,21 +137,21 @@ def _nested(text: str, start: int, at: int, nested: int) -> tuple[int, str]:
     brace = re.compile(r"\s*\{").match(text, at)
     if brace is None:
         raise SpecError(
-            "a grammar in braces follows %lark", text=text, span=(start, at), hint="write %lark { start: ... }"
+            "expected a grammar in braces after %lark", text=text, span=(start, at), hint="write %lark { start: ... }"
         )
-    if nested >= _DEEPEST:
-        raise SpecError(f"%lark nests deeper than {_DEEPEST}", text=text, span=(start, at), hint="use rules")
+    if nested >= _MAX_NESTING:
+        raise SpecError(f"%lark nests deeper than {_MAX_NESTING}", text=text, span=(start, at), hint="use rules")
     end = scan(text, brace.end(), nested=nested + 1)[-1].end
     return end, text[brace.end() : end - 1]
 
 
-def _no_token(text: str, at: int) -> SpecError:
+def _unexpected_character(text: str, at: int) -> SpecError:
     char = text[at]
     hint = {
-        '"': 'close the string on its line; a quote in it is written \\"',
-        "/": "close the regular expression on its line; a slash in it is written \\/",
-        "'": 'strings have double quotes: "..."',
-        "<": "a token of the vocabulary is written <name> or <[id]>, without spaces",
+        '"': 'close the string on its line; write a quote inside it as \\"',
+        "/": "close the regular expression on its line; write a slash inside it as \\/",
+        "'": 'write strings in double quotes: "..."',
+        "<": "write a token of the vocabulary as <name> or <[id]>, without spaces",
         "@": "@name refers to one of grammars={name: text}",
     }.get(char, "")
-    return SpecError(f"{char!r} begins nothing that a grammar can have", text=text, span=(at, at + 1), hint=hint)
+    return SpecError(f"unexpected character {char!r}", text=text, span=(at, at + 1), hint=hint)

@@ -1,8 +1,8 @@
-"""The places of a grammar's definitions. In: its text, and the texts of the files that it imports. Out: places, for
-errors.
+"""Finds the definitions of a grammar for error messages. In: its text, and the texts of the files that it imports. Out:
+locations in these texts.
 
 Lark gives imported names a prefix: if a grammar imports a rule of `words.lark`, the rule `letter` in that file becomes
-`words__letter`. An error shows the text that contains the name, and the name as written there.
+`words__letter`. An error shows the text that contains the name, and the name as it is written there.
 
 Cost: a dictionary entry for each definition. A text is tokenized only when an error needs it.
 """
@@ -16,7 +16,7 @@ from typing import Final, TypeAlias, TypeVar
 
 from guided.errors import GuidedError, SpecError, short
 
-from .scan import Token, words
+from .scan import Token, scan_leniently
 
 __all__ = ["Defined", "Source", "Sources", "Span"]
 
@@ -34,12 +34,12 @@ class Source:
     mangled: Callable[[str], str] | None = None
 
     def error(self, error: _Error, span: Span, hint: str = "") -> _Error:
-        """An error at a place of this text."""
+        """An error, with a location in this text."""
         error.located(self.text, span, self.file, hint=hint)
         return error
 
     def broken_pattern(self, tokens: Iterable[Token]) -> tuple[SpecError, Span] | None:
-        """The error of the first malformed regular expression among some tokens, and its place."""
+        """The error of the first malformed regular expression among some tokens, and its location."""
         for token in tokens:
             if token.kind == "regex":
                 try:
@@ -54,7 +54,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Defined:
-    """A definition: the name as the text has it, and its place."""
+    """A definition: the name as written in the text, and its location."""
 
     name: str
     source: Source
@@ -76,7 +76,7 @@ class Sources:
     missing: dict[str, str] = field(default_factory=dict)
 
     def written(self, name: str) -> str:
-        """A name as its text has it."""
+        """A name as written in its text."""
         if "__" not in name:
             return name
         if name in self.defined:
@@ -84,25 +84,25 @@ class Sources:
         return next((token.text for source in self.texts[1:] for token in _mangled(source, name)), name)
 
     def unmangled(self, message: str) -> str:
-        """A message of Lark, with the names as the texts have them."""
+        """A message of Lark, with names as they are written in the texts."""
         return _NAME.sub(lambda found: self.written(found[0]), message)
 
     def error(self, error: _Error, name: str) -> _Error:
         """An error about a rule or terminal, at its definition."""
-        at = self.defined.get(name.split("{")[0])  # of a template, as it is used: name{arguments}
+        at = self.defined.get(name.split("{")[0])  # the use of a template has the form name{arguments}
         return error if at is None else at.source.error(error, at.span)
 
     def used(self, name: str, within: str) -> tuple[Source, Span]:
-        """The place where a name is used in the definition `within`."""
+        """The location at which the definition `within` uses a name."""
         at = self.defined.get(within)
         source, start = (self.texts[0], 0) if at is None else (at.source, at.span[1])
         tokens = [token for token in _mangled(source, name) if token.start >= start]
         return source, tokens[0].span if tokens else (0, 0) if at is None else at.span
 
     def literal(self, written: str) -> tuple[Source, Span] | None:
-        """The first place of a string or regular expression."""
+        """The first location of a string or regular expression."""
         for source in self.texts:
-            for token in words(source.text):
+            for token in scan_leniently(source.text):
                 if token.kind in ("string", "regex") and token.text == written:
                     return source, token.span
         for source in self.texts:
@@ -115,7 +115,7 @@ class Sources:
         at = self.defined[name]
         begins = (other.span[0] for other in self.defined.values() if other.source is at.source)
         end = min((begin for begin in begins if begin > at.span[0]), default=len(at.source.text))
-        tokens = (token for token in words(at.source.text) if at.span[1] <= token.start < end)
+        tokens = (token for token in scan_leniently(at.source.text) if at.span[1] <= token.start < end)
         out = []
         for token in tokens:
             if token.kind == "directive":
@@ -124,8 +124,9 @@ class Sources:
                 out.append(token)
         return out
 
-    def rewritten(self, text: str, place: Callable[[Span], Span]) -> Sources:
-        """These sources with the caller's original `text`, which was rewritten for Lark. `place` maps places back."""
+    def with_original(self, text: str, place: Callable[[Span], Span]) -> Sources:
+        """These sources with the caller's original `text`, which was rewritten for Lark. `place` maps
+        locations back."""
         first = Source(text)
 
         def back(at: Defined) -> Defined:
@@ -139,6 +140,6 @@ class Sources:
 
 def _mangled(source: Source, name: str) -> Iterator[Token]:
     """The tokens of a text that Lark calls `name`."""
-    for token in words(source.text):
+    for token in scan_leniently(source.text):
         if token.kind == "name" and (source.mangled(token.text) if source.mangled else token.text) == name:
             yield token

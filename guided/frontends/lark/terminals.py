@@ -1,4 +1,4 @@
-"""Terminals as automata. In: the regular expression of a terminal. Out: the automaton of the texts that it matches.
+"""Turns terminals into automata. In: the regular expression of a terminal. Out: an automaton of the texts it matches.
 
 A terminal is matched in the middle of a text, so a lookaround at its border would see the text beside it: `/a(?!b)/` is
 an `a`, but not before `b`. That text belongs to another terminal, so the condition is not a property of this terminal's
@@ -6,8 +6,8 @@ text. `_check_borders` refuses lookarounds that can see past the border. Inner l
 concern only the terminal's own text, and become boolean operations (`frontends/regex/lookarounds.py`).
 
 A terminal's texts are those that `re.match` matches as a whole, as in Lark's lexers: `".*?"` matches `"x"`, but never
-`"x" y"`, which `re.fullmatch` would accept (`frontends/regex/leftmost_match.py`). With `all_texts`, they are those of
-`re.fullmatch`. If both are the same, as in `/(ab){2,50000}c/`, large counts are not unrolled: the core counts.
+`"x" y"`, which `re.fullmatch` would accept (`frontends/regex/leftmost_match.py`). With `all_texts`, `re.fullmatch`
+defines the texts. If both are the same, as for `/(ab){2,50000}c/`, large counts are not unrolled: the core counts.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from .loader import Loaded, LoadedTerminal
 
 __all__ = ["node_of", "terminal_node"]
 
-_FAR: Final = 1 << 30
-_SHORT: Final = 1_000  # longer strings are read as expressions, within the limits of expressions
+_UNBOUNDED: Final = 1 << 30
+_MAX_LITERAL: Final = 1_000  # longer strings are read as regular expressions, within their limits
 
 
 def node_of(loaded: Loaded, name: str, limits: Limits) -> Node:
-    """The node of a terminal of a grammar. Raises as `terminal_node` does, with the place."""
+    """The node of a terminal of a grammar. Raises as `terminal_node` does, with the location."""
     try:
         return terminal_node(loaded.terminals[name], limits)
     except GuidedError as error:
@@ -55,8 +55,8 @@ def terminal_node(terminal: LoadedTerminal, limits: Limits) -> Node:
         return terminal.node
     shown = terminal.shown or terminal.name
     if terminal.is_text and any("\ud800" <= char <= "\udfff" for char in terminal.value):
-        raise SpecError(f"terminal {shown} has a lone surrogate, which no text contains")
-    if terminal.is_text and terminal.flags <= {"i"} and len(terminal.value) <= _SHORT:
+        raise SpecError(f"terminal {shown} contains a lone surrogate, which cannot occur in a text")
+    if terminal.is_text and terminal.flags <= {"i"} and len(terminal.value) <= _MAX_LITERAL:
         return _string(terminal.value, bool(terminal.flags))
     try:
         _check_borders(parser.parse(terminal.source), 0, 0)
@@ -92,7 +92,7 @@ def terminal_node(terminal: LoadedTerminal, limits: Limits) -> Node:
 
 
 def _string(value: str, any_case: bool) -> Automaton:
-    """The automaton of one string, the same as from its regular expression."""
+    """The automaton of one string, equal to the automaton of its regular expression."""
     edges = [_either_case(char) if any_case else ((ord(char), ord(char)),) for char in value]
     states = [(False, tuple((low, high, at + 1) for low, high in ranges)) for at, ranges in enumerate(edges)]
     return Automaton((*states, (True, ())), 0)
@@ -110,18 +110,18 @@ def _either_case(char: str) -> tuple[tuple[int, int], ...]:
 def _check_borders(pattern: Any, before: int, after: int) -> None:
     """Refuse lookarounds that see past the border. `before`, `after`: the least number of characters on each side."""
     items = list(pattern)
-    widths = [_least(item) for item in items]
+    widths = [_min_width(item) for item in items]
     for at, (kind, value) in enumerate(items):
         left, right = before + sum(widths[:at]), after + sum(widths[at + 1 :])
         match kind:
             case sre.ASSERT | sre.ASSERT_NOT:
                 direction, inner = value
                 if (direction > 0 and inner.getwidth()[1] > right) or (direction < 0 and inner.getwidth()[1] > left):
-                    raise _sees_past("a lookahead" if direction > 0 else "a lookbehind")
-                _check_borders(inner, _FAR, _FAR)
+                    raise _border_error("a lookahead" if direction > 0 else "a lookbehind")
+                _check_borders(inner, _UNBOUNDED, _UNBOUNDED)
             case sre.AT:
                 if left < 1 or right < 1:
-                    raise _sees_past("an anchor or a word boundary")
+                    raise _border_error("an anchor or a word boundary")
             case sre.BRANCH:
                 for branch in value[1]:
                     _check_borders(branch, left, right)
@@ -133,15 +133,15 @@ def _check_borders(pattern: Any, before: int, after: int) -> None:
                 _check_borders(value, left, right)
 
 
-def _least(item: Any) -> int:
+def _min_width(item: Any) -> int:
     """The least width of one item of a pattern; a reference to a group may be empty."""
     if item[0] in (sre.GROUPREF, sre.GROUPREF_EXISTS):
         return 0
     return int(parser.SubPattern(parser.State(), [item]).getwidth()[0])
 
 
-def _sees_past(what: str) -> UnsupportedError:
+def _border_error(what: str) -> UnsupportedError:
     return UnsupportedError(
         f"{what} at the border of the terminal sees the text beside it, which belongs to other terminals",
-        hint="write what may follow into the rule, or split the terminal",
+        hint="move the condition on the following text to the rule, or split the terminal",
     )

@@ -1,12 +1,13 @@
-"""Why a grammar generates nothing. In: the definitions of a text. Out: an error with the reason and its place.
+"""Explains why a grammar generates nothing. In: the definitions of a text. Out: an error with the reason and location.
 
     A: /a/ & /b/                       a terminal matches no text
     sum: sum "+" sum                   a rule always needs itself
     start: A "b"    A: /[ab]+/         with a lexer, a terminal's longest match takes the text of the next terminal
 
 How: find the rules that generate something, from the bottom up. Then follow the other rules, from the start rule. For a
-lexer, create a short output of the rules. The first terminal that takes more of it than its own text is the reason.
-Cost: linear in the rules, for each of a few rounds. Reasons that occur only in longer outputs are not found.
+lexer, create a short output of the rules. The first terminal whose longest match in this output exceeds its own text is
+the reason. Cost: linear in the rules, for each of a few rounds. Reasons that occur only in longer outputs are not
+found.
 """
 
 from __future__ import annotations
@@ -19,18 +20,18 @@ from guided.frontends.common.regular_texts import Texts
 from guided.ir.nodes import Length
 from guided.limits import Limits
 
-from .lalr import Rules, with_all
+from .lalr import Rules, rules_with_complete_alternative
 from .loader import Loaded
 from .terminals import node_of
 
 __all__ = ["why_empty"]
 
-_MOST_ROUNDS: Final = 50
-_LONGEST: Final = 1_000  # terminals in an output
+_MAX_ROUNDS: Final = 50
+_MAX_TERMINALS: Final = 1_000  # terminals in an output
 
 
 def why_empty(loaded: Loaded, lexer: str | None, limits: Limits) -> SpecError | None:
-    """See the module docstring. None: another reason. `lexer`: "contextual", "basic", or None without a lexer."""
+    """See the module docstring. None: no reason was found. `lexer`: "contextual", "basic", or None without a lexer."""
     rules: Rules = {name: [each.symbols for each in found] for name, found in loaded.rules.items()}
     used = {name for found in rules.values() for symbols in found for name, is_terminal in symbols if is_terminal}
     languages = {name: Texts(node_of(loaded, name, limits)) for name in sorted(used & loaded.terminals.keys())}
@@ -39,43 +40,49 @@ def why_empty(loaded: Loaded, lexer: str | None, limits: Limits) -> SpecError | 
     for name, terminal in loaded.terminals.items():
         if terminal.max_tokens == 0 and texts.get(name):
             texts[name] = None
-    dead = {name for name, text in texts.items() if text is None}
+    empty_terminals = {name for name, text in texts.items() if text is None}
     as_rules = {
-        name: [tuple((symbol, is_terminal and symbol not in dead) for symbol, is_terminal in each) for each in found]
+        name: [
+            tuple((symbol, is_terminal and symbol not in empty_terminals) for symbol, is_terminal in each)
+            for each in found
+        ]
         for name, found in rules.items()
-    } | {name: [] for name in dead}
-    living = with_all(as_rules, terminals_count=True)
-    if loaded.start not in living:
-        return _of_rules(loaded, as_rules, living, dead)
+    } | {name: [] for name in empty_terminals}
+    productive = rules_with_complete_alternative(as_rules, terminals_count=True)
+    if loaded.start not in productive:
+        return _rule_error(loaded, as_rules, productive, empty_terminals)
     if lexer is None:
         return None
-    return _of_lexer(loaded, rules, languages, {name: text or "" for name, text in texts.items()}, lexer == "basic")
+    return _lexer_error(loaded, rules, languages, {name: text or "" for name, text in texts.items()}, lexer == "basic")
 
 
-def _of_rules(loaded: Loaded, rules: Rules, living: set[str], dead: set[str]) -> SpecError:
+def _rule_error(loaded: Loaded, rules: Rules, productive: set[str], empty_terminals: set[str]) -> SpecError:
     order = [loaded.start]
-    for name in order:  # grows while it is read
-        if name in dead:
-            return _of_terminal(loaded, name)
+    for name in order:  # grows during the loop
+        if name in empty_terminals:
+            return _terminal_error(loaded, name)
         order += dict.fromkeys(
-            symbol for symbols in rules.get(name, ()) for symbol, _ in symbols if _is_dead(symbol, rules, living, order)
+            symbol
+            for symbols in rules.get(name, ())
+            for symbol, _ in symbols
+            if _is_unproductive(symbol, rules, productive, order)
         )
     path = [loaded.start]
     while True:
-        following = (symbol for symbol, _ in rules[path[-1]][0] if symbol in rules and symbol not in living)
+        following = (symbol for symbol, _ in rules[path[-1]][0] if symbol in rules and symbol not in productive)
         path.append(next(following))
         if path[-1] in path[:-1]:
             break
     name = loaded.sources.written(path[-1])
     message = f"the specification allows no output at all: the rule {name} always needs itself"
-    return loaded.located(SpecError(message, hint="give it an alternative without itself"), path[-1])
+    return loaded.located(SpecError(message, hint="add an alternative that does not need the rule itself"), path[-1])
 
 
-def _is_dead(symbol: str, rules: Rules, living: set[str], met: list[str]) -> bool:
-    return symbol in rules and symbol not in living and symbol not in met
+def _is_unproductive(symbol: str, rules: Rules, productive: set[str], seen: list[str]) -> bool:
+    return symbol in rules and symbol not in productive and symbol not in seen
 
 
-def _of_terminal(loaded: Loaded, name: str) -> SpecError:
+def _terminal_error(loaded: Loaded, name: str) -> SpecError:
     terminal = loaded.terminals[name]
     if terminal.max_tokens == 0:
         hint = "max_tokens=0 leaves only the empty text, which it does not match"
@@ -89,22 +96,22 @@ def _of_terminal(loaded: Loaded, name: str) -> SpecError:
     return loaded.located(SpecError(message, hint=hint), name)
 
 
-def _of_lexer(
+def _lexer_error(
     loaded: Loaded, rules: Rules, languages: Mapping[str, Texts], texts: Mapping[str, str], tries_all: bool
 ) -> SpecError | None:
     output = _shortest_output(rules, loaded.start, texts)
     for at, name in enumerate(output[:-1]):
         rest = "".join(texts[each] for each in output[at:])
         for taker in languages if tries_all else languages.keys() & {name}:
-            taken = languages[taker].longest_match(rest)
-            if taken > len(texts[name]):
+            match_length = languages[taker].longest_match(rest)
+            if match_length > len(texts[name]):
                 needed = " and then ".join(loaded.terminals[each].shown for each in output[at : at + 2])
                 shown = loaded.terminals[taker].shown
                 message = (
-                    f"the lexer cuts no text so that the rules take it: {shown} takes all of {rest[:taken]!r}, "
-                    f"where the rules need {needed}"
+                    f"the rules accept no sequence of terminals that the lexer can find: {shown} takes all of "
+                    f"{rest[:match_length]!r}, where the rules need {needed}"
                 )
-                hint = f'let {shown} exclude what follows, or let every reading count: semantics="scannerless"'
+                hint = f'let {shown} exclude the text that follows, or use semantics="scannerless"'
                 return loaded.located(SpecError(message, hint=hint), taker)
     return None
 
@@ -113,7 +120,7 @@ def _shortest_output(rules: Rules, start: str, texts: Mapping[str, str]) -> list
     """The terminals of a short output, not necessarily the shortest."""
     best: dict[str, list[str]] = {}
     cost: dict[str, int] = {}
-    for _ in range(_MOST_ROUNDS):
+    for _ in range(_MAX_ROUNDS):
         is_changed = False
         for name, found in rules.items():
             for symbols in found:
@@ -121,7 +128,7 @@ def _shortest_output(rules: Rules, start: str, texts: Mapping[str, str]) -> list
                     parts = [[symbol] if is_terminal else best[symbol] for symbol, is_terminal in symbols]
                     terminals = [each for part in parts for each in part]
                     length = sum(len(texts[each]) + 1 for each in terminals)
-                    if len(terminals) <= _LONGEST and length < cost.get(name, length + 1):
+                    if len(terminals) <= _MAX_TERMINALS and length < cost.get(name, length + 1):
                         best[name], cost[name], is_changed = terminals, length, True
         if not is_changed:
             break
@@ -132,7 +139,7 @@ def _shortest(texts: Texts) -> str | None:
     """A shortest text; None if there is none."""
     before: dict[int, tuple[int, str]] = {texts.start: (-1, "")}
     todo = [texts.start]
-    for at in todo:  # grows while it is read
+    for at in todo:  # grows during the loop
         if texts.accepts(at):
             found = []
             while at >= 0:

@@ -1,1 +1,1 @@
-"""Specifications in the form of OpenAI's interface, see response_format.py."""
+"""Converts specifications to OpenAI's `response_format` and back; see response_format.py."""

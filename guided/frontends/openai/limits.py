@@ -1,8 +1,8 @@
-"""Checks the size limits of OpenAI's strict mode. In: a schema. Out: a remark for each limit that it exceeds.
+"""Checks the size limits of OpenAI's strict mode. In: a schema. Out: a remark for each exceeded limit.
 
 The limits are those of https://platform.openai.com/docs/guides/structured-outputs ("Supported schemas"). That page does
-not define how levels are counted. Here each object is one level, also if a reference leads to it, and a recursion
-counts once.
+not define how levels are counted. Here each object is one level, even if a reference leads to it, and a recursive
+reference counts once.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ __all__ = ["limit_remarks"]
 
 _Json: TypeAlias = dict[str, Any]
 
-_MOST_LEVELS: Final = 10
-_MOST_MEMBERS: Final = 5000
-_MOST_CHARACTERS: Final = 120_000
-_MOST_VALUES: Final = 1000
-_LARGE: Final = 250  # values of one enumeration
-_MOST_OF_LARGE: Final = 15_000  # characters
+_MAX_LEVELS: Final = 10
+_MAX_MEMBERS: Final = 5000
+_MAX_CHARACTERS: Final = 120_000
+_MAX_VALUES: Final = 1000
+_LARGE_ENUMERATION: Final = 250  # values of one enumeration
+_MAX_LARGE_CHARACTERS: Final = 15_000  # characters of the values of such an enumeration
 
 
 def limit_remarks(schema: _Json) -> Iterator[Entry]:
-    """The exceeded limits, as remarks."""
+    """A remark for each exceeded limit."""
     members = values = characters = 0
     for at, each in _schemas(schema):
         for keyword in ("properties", "$defs", "definitions"):
@@ -38,20 +38,23 @@ def limit_remarks(schema: _Json) -> Iterator[Entry]:
         texts = [text for text in (*listed, *constants) if isinstance(text, str)]
         written = sum(map(len, texts))
         characters, values = characters + written, values + len(listed)
-        if len(listed) > _LARGE and len(texts) == len(listed) and written > _MOST_OF_LARGE:
-            yield _exceeds(f"{at}/enum", f"characters in more than {_LARGE} values", written, _MOST_OF_LARGE)
-    if members > _MOST_MEMBERS:
-        yield _exceeds("", "properties", members, _MOST_MEMBERS)
-    if values > _MOST_VALUES:
-        yield _exceeds("", "values of enumerations", values, _MOST_VALUES)
-    if characters > _MOST_CHARACTERS:
-        yield _exceeds("", "characters of names and values", characters, _MOST_CHARACTERS)
-    if (levels := _Levels(schema).of(schema)) > _MOST_LEVELS:
-        yield _exceeds("", "levels of objects", levels, _MOST_LEVELS)
+        if len(listed) > _LARGE_ENUMERATION and len(texts) == len(listed) and written > _MAX_LARGE_CHARACTERS:
+            yield _exceeds(
+                f"{at}/enum", f"characters in more than {_LARGE_ENUMERATION} values", written, _MAX_LARGE_CHARACTERS
+            )
+    if members > _MAX_MEMBERS:
+        yield _exceeds("", "properties", members, _MAX_MEMBERS)
+    if values > _MAX_VALUES:
+        yield _exceeds("", "values of enumerations", values, _MAX_VALUES)
+    if characters > _MAX_CHARACTERS:
+        yield _exceeds("", "characters of names and values", characters, _MAX_CHARACTERS)
+    if (levels := _Levels(schema).depth(schema)) > _MAX_LEVELS:
+        yield _exceeds("", "levels of objects", levels, _MAX_LEVELS)
 
 
 def _exceeds(pointer: str, what: str, found: int, most: int) -> Entry:
-    reason, hint = f"it has {found} {what}, and {most} are allowed", "make the schema smaller, or ask in several parts"
+    reason = f"it has {found} {what}, but at most {most} are allowed"
+    hint = "make the schema smaller, or split the request"
     return Entry(pointer, pointer.rpartition("/")[2], "refused", reason, hint)
 
 
@@ -70,14 +73,14 @@ class _Levels:
     def __init__(self, root: _Json) -> None:
         self._root, self._depths = root, dict[str, int]()
 
-    def of(self, schema: Any) -> int:
+    def depth(self, schema: Any) -> int:
         """The nesting depth of a schema, including itself."""
         if not isinstance(schema, dict):
             return 0
         reference = schema.get("$ref")
         if isinstance(reference, str) and reference not in self._depths:
             self._depths[reference] = 0
-            self._depths[reference] = self.of(target(self._root, reference))
+            self._depths[reference] = self.depth(target(self._root, reference))
         inner = [each for at, each in schemas_in(schema) if not at.startswith(("/$defs/", "/definitions/"))]
         below = [self._depths[reference]] if isinstance(reference, str) else []
-        return max([*below, *map(self.of, inner)], default=0) + (schema.get("type") == "object")
+        return max([*below, *map(self.depth, inner)], default=0) + (schema.get("type") == "object")

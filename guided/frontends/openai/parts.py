@@ -1,6 +1,6 @@
-"""Helpers of strict.py: targets of references, conjunctions of two schemas, and schemas that exclude each other.
+"""Helpers of strict.py: targets of references, conjunctions of two schemas, and disjoint schemas.
 
-In: schemas as dicts. Out: answers. "No" may also mean unknown; "yes" is always right.
+In: schemas as dicts. Out: answers. "Yes" is always right; "no" may also mean "unknown".
 """
 
 from __future__ import annotations
@@ -10,7 +10,17 @@ from typing import Any, Final, TypeAlias
 
 from guided.frontends.json_schema.documents.keywords import RESTRICTING
 
-__all__ = ["Finite", "describes", "differ", "joined", "listed", "schemas_in", "target", "token", "types_of"]
+__all__ = [
+    "Finite",
+    "have_distinct_values",
+    "is_annotation",
+    "listed",
+    "merge",
+    "schemas_in",
+    "target",
+    "token",
+    "types_of",
+]
 
 _Json: TypeAlias = dict[str, Any]
 
@@ -24,28 +34,28 @@ class Finite:
     """Determines which schemas have a finite value if all members are required.
 
     Attributes:
-        references: those whose targets have a finite value: a least fixpoint.
+        references: the references whose targets have a finite value, computed as a least fixpoint.
     """
 
     def __init__(self, root: _Json) -> None:
         self.references = set[str]()
         all_of_them = {each["$ref"]: target(root, each["$ref"]) for each in _references(root)}
-        while found := {each for each in all_of_them.keys() - self.references if self.schema(all_of_them[each])}:
+        while found := {each for each in all_of_them.keys() - self.references if self.is_finite(all_of_them[each])}:
             self.references |= found
 
-    def schema(self, value: Any) -> bool:
-        """Whether this schema has a finite value."""
+    def is_finite(self, value: Any) -> bool:
+        """Whether a schema has a finite value."""
         if not isinstance(value, dict):
             return True
         if isinstance(reference := value.get("$ref"), str) and reference not in self.references:
             return False
         for keyword in ("anyOf", "oneOf"):
-            if isinstance(cases := value.get(keyword), list) and not any(map(self.schema, cases)):
+            if isinstance(cases := value.get(keyword), list) and not any(map(self.is_finite, cases)):
                 return False
         members = value.get("properties")
         if value.get("type") == "object" and isinstance(members, dict):
-            return all(map(self.schema, members.values()))
-        return not value.get("minItems") or self.schema(value.get("items"))
+            return all(map(self.is_finite, members.values()))
+        return not value.get("minItems") or self.is_finite(value.get("items"))
 
 
 def schemas_in(value: _Json) -> Iterator[tuple[str, Any]]:
@@ -60,8 +70,8 @@ def schemas_in(value: _Json) -> Iterator[tuple[str, Any]]:
         yield "/items", value["items"]
 
 
-def describes(keyword: str) -> bool:
-    """Whether a keyword does not constrain values. Definitions count, since references say what they constrain."""
+def is_annotation(keyword: str) -> bool:
+    """Whether a keyword is an annotation. Definitions are not, since references use them as constraints."""
     return keyword not in RESTRICTING and keyword not in ("$defs", "definitions", *_SCOPES)
 
 
@@ -74,19 +84,19 @@ def _references(root: _Json) -> Iterator[_Json]:
             work += [each for _, each in schemas_in(value)]
 
 
-def joined(part: _Json, rest: _Json) -> _Json | None:
-    """Two schemas that both apply, as one. None if they constrain the same thing. The annotations of `rest` take
+def merge(part: _Json, rest: _Json) -> _Json | None:
+    """One schema for two that both apply; None if both constrain the same thing. The annotations of `rest` take
     precedence.
     """
-    both = {each for each in part.keys() & rest.keys() if not describes(each) and part[each] != rest[each]}
+    conflicts = {each for each in part.keys() & rest.keys() if not is_annotation(each) and part[each] != rest[each]}
     others = {"additionalProperties", "unevaluatedProperties", "patternProperties", "properties"}
-    if both or (part.keys() & others and rest.keys() & others):
+    if conflicts or (part.keys() & others and rest.keys() & others):
         return None
     return {**part, **rest}
 
 
-def differ(members: list[Any]) -> bool:
-    """Whether no two of these schemas allow the same value, because each lists its values."""
+def have_distinct_values(members: list[Any]) -> bool:
+    """Whether no two of these schemas allow the same value. True only if all list strings, and all these differ."""
     texts = list[str]()
     for member in members:
         values = [member["const"]] if isinstance(member, dict) and "const" in member else None
@@ -119,7 +129,7 @@ def token(name: str) -> str:
 
 
 def types_of(schema: _Json) -> list[str]:
-    """The types that a schema declares, or those of its listed values. Empty if unknown."""
+    """The types that a schema declares, or the types of its listed values. Empty if unknown."""
     if "type" in schema:
         return listed(schema["type"])
     values = [schema["const"]] if "const" in schema else schema.get("enum")

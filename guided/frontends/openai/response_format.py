@@ -1,7 +1,7 @@
 """Converts a specification to OpenAI's `response_format`, and back.
 
-In: a JSON Schema, a type, texts to choose from, or an expression that is one of these. Out: the `response_format` of a
-request, with remarks: what strict mode refuses, and what was rewritten (strict.py, limits.py).
+In: a JSON Schema, a type, a list of strings to choose from, or an expression that is one of these. Out: the
+`response_format` of a request. Its remarks list what strict mode refuses and what was rewritten (strict.py, limits.py).
 
 Cost: linear in the schema, and in the targets of references that are written out. OpenAI's API is not called.
 """
@@ -19,22 +19,22 @@ from guided.frontends.composition import only_part
 from guided.frontends.json_schema.check import Entry, mistakes
 from guided.frontends.openai.limits import limit_remarks
 from guided.frontends.openai.parts import schemas_in
-from guided.frontends.openai.strict import strictly
+from guided.frontends.openai.strict import to_strict
 from guided.frontends.python_types.pydantic_types import is_read_by_pydantic, pydantic_schema
 from guided.frontends.python_types.type_schema import type_to_schema
 
-__all__ = ["ResponseFormat", "closed", "from_response_format", "to_openai_schema"]
+__all__ = ["ResponseFormat", "close_objects", "from_response_format", "to_openai_schema"]
 
 _Json: TypeAlias = dict[str, Any]
 
 _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-_OF_OTHERS: Final = frozenset(("additionalProperties", "unevaluatedProperties", "patternProperties"))
+_OTHER_MEMBERS: Final = frozenset(("additionalProperties", "unevaluatedProperties", "patternProperties"))
 _COMPOSING: Final = frozenset(("anyOf", "oneOf", "allOf", "$ref", "if", "dependentSchemas"))
 """With these keywords, other schemas may also declare members of the object."""
 
 
 class ResponseFormat(dict[str, Any]):
-    """A `response_format` in the form of OpenAI's interface.
+    """A `response_format` for OpenAI's API.
 
     Attributes:
         remarks: what strict mode refuses (status "refused"), and what was rewritten ("note"). Each has the location in
@@ -56,20 +56,21 @@ class ResponseFormat(dict[str, Any]):
 def to_openai_schema(
     constraint: Any, *, name: str | None = None, description: str | None = None, strict: bool = True
 ) -> ResponseFormat:
-    """A specification as the `response_format` of a request to OpenAI, or to a server that speaks its interface.
+    """The `response_format` for a specification, for OpenAI's API or a compatible server.
 
     Args:
-        constraint: a JSON Schema, a type (also a class of pydantic, a dataclass, ...), a list of texts to choose from,
+        constraint: a JSON Schema, a type (such as a pydantic class or a dataclass), a list of strings to choose from,
             or an expression that is one of these.
         name: the name of the schema (default: its title, or "answer").
-        description: a description of it for the model.
+        description: a description of the schema for the model.
         strict: rewrite the schema for strict mode where all answers still satisfy the original; `remarks` lists the
-            rest. False: the unchanged schema, with "strict": false; `remarks` lists what strict mode would refuse.
+            changes and what remains. False: keep the schema, with "strict": false; `remarks` lists what strict mode
+            would change or refuse.
 
     Raises:
         SpecError: the constraint is not a JSON Schema, the name has characters that OpenAI does not accept, or the
             description is not a string.
-        LimitExceeded: it nests more than 100 deep.
+        LimitExceeded: the schema nests more than 100 levels deep, or becomes too large.
 
     Examples:
         >>> format = to_openai_schema({"properties": {"age": {"type": "integer"}}}, name="person")
@@ -81,18 +82,18 @@ def to_openai_schema(
     schema = _schema_of(constraint)
     if wrong := mistakes(schema):
         raise wrong[0]
-    written, remarks = strictly(schema)
+    written, remarks = to_strict(schema)
     remarks += tuple(limit_remarks(written))
     if name is None:
         title = written.get("title")
         name = re.sub(r"[^a-zA-Z0-9_-]+", "_", title)[:64] if isinstance(title, str) and title else "answer"
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        hint = "1 to 64 letters, digits, _ and - are taken"
-        raise SpecError(f"{brief(name)} is no name of a schema", hint=hint)
+        hint = "use 1 to 64 letters, digits, _ and -"
+        raise SpecError(f"{brief(name)} is not a valid schema name", hint=hint)
     inner: _Json = {"name": name, "schema": written if strict else schema, "strict": strict}
     if description is not None:
         if not isinstance(description, str):
-            raise SpecError(f"the description is {brief(description)}, it must be a text")
+            raise SpecError(f"the description is {brief(description)}, but must be a string")
         inner["description"] = description
     return ResponseFormat({"type": "json_schema", "json_schema": inner}, remarks)
 
@@ -100,10 +101,10 @@ def to_openai_schema(
 def from_response_format(format: Mapping[str, Any]) -> dict[str, Any] | bool | None:
     """The JSON Schema of a `response_format`, for any function that takes a constraint. None: any text.
 
-    Also accepts the format of the Responses interface, where the schema is next to its name.
+    Also accepts the format of the Responses API, where the schema is next to its name.
 
     Raises:
-        SpecError: it has another type, or no schema.
+        SpecError: the format has an unknown type, or no schema.
 
     Examples:
         >>> from_response_format({"type": "json_object"})
@@ -111,15 +112,15 @@ def from_response_format(format: Mapping[str, Any]) -> dict[str, Any] | bool | N
     """
     if not isinstance(format, Mapping):
         hint = 'write an object: {"type": "json_schema", "json_schema": {...}}'
-        raise SpecError(f"{brief(format)} is no response_format", hint=hint)
+        raise SpecError(f"{brief(format)} is not a response_format", hint=hint)
     kind = format.get("type")
     if kind == "text":
         return None
     if kind == "json_object":
         return {"type": "object"}
     if kind != "json_schema":
-        hint = "text, json_object and json_schema are known"
-        raise SpecError(f"this is {brief(kind)}", pointer="/type", hint=hint)
+        hint = "use text, json_object or json_schema"
+        raise SpecError(f"the type {brief(kind)} is unknown", pointer="/type", hint=hint)
     inner = format.get("json_schema", format)
     schema = inner.get("schema") if isinstance(inner, Mapping) else None
     if not isinstance(schema, dict | bool):
@@ -128,8 +129,8 @@ def from_response_format(format: Mapping[str, Any]) -> dict[str, Any] | bool | N
     return schema
 
 
-def closed(schema: _Json) -> _Json:
-    """The schema with all objects closed that do not mention other members, as strict mode requires."""
+def close_objects(schema: _Json) -> _Json:
+    """The schema in which all objects that do not mention other members are closed, as strict mode requires."""
     copy: _Json = json.loads(json.dumps(schema))
     work: list[Any] = [copy]
     while work:
@@ -137,7 +138,7 @@ def closed(schema: _Json) -> _Json:
         if not isinstance(value, dict):
             continue
         is_object, composed = "properties" in value or value.get("type") == "object", value.keys() & _COMPOSING
-        if is_object and not value.keys() & _OF_OTHERS:
+        if is_object and not value.keys() & _OTHER_MEMBERS:
             value["unevaluatedProperties" if composed else "additionalProperties"] = False
         work += [each for at, each in schemas_in(value) if not (is_object and at.split("/")[1] in composed)]
     return copy
@@ -147,13 +148,13 @@ def _schema_of(constraint: Any) -> _Json:
     if isinstance(constraint, Expr):
         kind, constraint = only_part(constraint)
         if kind not in ("json_schema", "type"):
-            message = "this expression is not one JSON Schema or type"
-            raise SpecError(message, hint="OpenAI's response_format takes a JSON Schema alone")
+            message = "this expression is not a single JSON Schema or type"
+            raise SpecError(message, hint="OpenAI's response_format takes only a JSON Schema")
     if isinstance(constraint, str) or constraint is None:
         hint = "for a regular expression write an object with a member that has this pattern"
         if isinstance(constraint, str) and constraint.lstrip().startswith("{"):
             hint = "pass json.loads(text) for a JSON Schema"
-        raise SpecError(f"{brief(constraint)} is no JSON Schema", hint=hint)
+        raise SpecError(f"{brief(constraint)} is not a JSON Schema", hint=hint)
     if isinstance(constraint, bool):
         return {} if constraint else {"not": {}}
     if isinstance(constraint, Mapping):
@@ -161,15 +162,15 @@ def _schema_of(constraint: Any) -> _Json:
         return found
     if isinstance(constraint, list | tuple):
         if not constraint or not all(isinstance(each, str) for each in constraint):
-            raise SpecError("a list means one of its texts; this one is empty, or holds other things")
+            raise SpecError("a list of choices must contain at least one string, and nothing else")
         return {"type": "string", "enum": list(constraint)}
-    if is_read_by_pydantic(constraint):  # as in OpenAI's own client: the definitions of its parts are moved to the root
+    if is_read_by_pydantic(constraint):  # as in OpenAI's client, definitions are at the root
         return pydantic_schema(constraint, "#/$defs/{model}")
     return _with_flat_definitions(type_to_schema(constraint))
 
 
 def _with_flat_definitions(schema: _Json) -> _Json:
-    """Move nested definitions to the root. Classes of pydantic inside other types have such definitions."""
+    """Move nested definitions to the root. Pydantic classes inside other types have such definitions."""
     flat: _Json = {}
     for name, definition in schema.get("$defs", {}).items():
         inner = definition.get("$defs", {})

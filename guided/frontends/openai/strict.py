@@ -1,12 +1,12 @@
-"""Rewrites a JSON Schema for OpenAI's strict mode. In: a schema. Out: the rewritten schema, and remarks: what strict
-mode refuses, and what was rewritten.
+"""Rewrites a JSON Schema for OpenAI's strict mode. In: a schema. Out: the rewritten schema, and remarks that list what
+strict mode refuses and what was rewritten.
 
-Strict mode requires an object at the root. Every member is required, and every object closed. There is no `allOf`, and
-there are no lengths of texts (https://platform.openai.com/docs/guides/structured-outputs, "Supported schemas"). A
-schema is rewritten if every answer still satisfies the original: optional members become required, objects that name
-their members are closed, `oneOf` of exclusive cases becomes `anyOf`, and a reference beside other keywords is written
-out. What cannot be rewritten stays as it is, and gets a remark. No keyword that constrains values is dropped. So
-servers that enforce all of JSON Schema, such as guided's, accept the result, too.
+Strict mode requires an object at the root. All members must be required, and all objects closed. It does not support
+`allOf` and lengths of strings (https://platform.openai.com/docs/guides/structured-outputs, "Supported schemas"). A
+schema is rewritten if every answer still satisfies the original: optional members become required, objects that declare
+their members are closed, `oneOf` of exclusive cases becomes `anyOf`, and a reference beside other keywords is replaced
+by its target. What cannot be rewritten is kept, and gets a remark. No keyword that constrains values is dropped. So
+servers that enforce all of JSON Schema, such as guided's, also accept the result.
 """
 
 from __future__ import annotations
@@ -16,9 +16,18 @@ from typing import Any, Final, TypeAlias
 
 from guided.errors import LimitExceeded, brief
 from guided.frontends.json_schema.check import Entry
-from guided.frontends.openai.parts import Finite, describes, differ, joined, listed, target, token, types_of
+from guided.frontends.openai.parts import (
+    Finite,
+    have_distinct_values,
+    is_annotation,
+    listed,
+    merge,
+    target,
+    token,
+    types_of,
+)
 
-__all__ = ["strictly"]
+__all__ = ["to_strict"]
 
 _Json: TypeAlias = dict[str, Any]
 
@@ -27,10 +36,10 @@ _ITEMS: Final = "write an object with a member for each item, or bounds of the l
 _HINTS: Final[Mapping[str, str]] = {
     keyword: hint
     for hint, keywords in (
-        ("write a pattern, as ^.{1,20}$", "minLength maxLength"),
+        ("write a pattern, such as ^.{1,20}$", "minLength maxLength"),
         ("write a pattern", "format"),
         (
-            "write the cases out, under anyOf",
+            "write out the cases under anyOf",
             "allOf oneOf not if then else dependentRequired dependentSchemas dependencies",
         ),
         (_MEMBERS, "patternProperties propertyNames minProperties maxProperties additionalProperties"),
@@ -40,44 +49,45 @@ _HINTS: Final[Mapping[str, str]] = {
     )
     for keyword in keywords.split()
 }
-_TAKEN: Final = frozenset(
+_SUPPORTED: Final = frozenset(
     ("type", "enum", "const", "anyOf", "$ref", "$defs", "definitions", "title", "description", "properties", "required",
      "additionalProperties", "items", "pattern", "format", "multipleOf", "minimum", "maximum", "exclusiveMinimum",
      "exclusiveMaximum", "minItems", "maxItems")
 )  # fmt: skip
 _FORMATS: Final = ("date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid")
-_SHOWN: Final = ("title", "description")  # annotations that the model reads
-_DEEPEST: Final = 100
-_MOST: Final = 100_000  # schemas that are written
+_KEPT_ANNOTATIONS: Final = ("title", "description")  # annotations that the model reads
+_MAX_DEPTH: Final = 100
+_MAX_NODES: Final = 100_000  # subschemas of the result
 
 
-def strictly(schema: _Json) -> tuple[_Json, tuple[Entry, ...]]:
-    """The schema for strict mode, and the remarks. Their locations are in the given schema, with a reference at the
-    root replaced by its target.
+def to_strict(schema: _Json) -> tuple[_Json, tuple[Entry, ...]]:
+    """The schema for strict mode, and the remarks. Their locations refer to the given schema, in which a reference at
+    the root is replaced by its target.
 
     Raises:
-        LimitExceeded: it nests too deeply, or becomes too large when its references are written out.
+        LimitExceeded: it nests too deeply, or becomes too large when references are replaced by their targets.
     """
     writer = _Writer(schema)
-    return writer.whole(), tuple(dict.fromkeys(writer.remarks))
+    return writer.convert(), tuple(dict.fromkeys(writer.remarks))
 
 
 class _Writer:
-    """Writes one schema in the form that strict mode accepts."""
+    """Rewrites one schema."""
 
     def __init__(self, root: _Json) -> None:
         self._root = root
         self.remarks: list[Entry] = []
         self._finite = Finite(root)
-        self._open = set[str]()  # references that are being written out
+        self._inlining = set[str]()  # references that are being replaced by their targets
         self._count = 0
 
-    def whole(self) -> _Json:
-        """The schema."""
+    def convert(self) -> _Json:
+        """The rewritten schema."""
         written = self._schema(self._root, "", 0)
         if not isinstance(written, dict) or written.get("type") != "object":
-            what = "anyOf" if isinstance(written, dict) and "anyOf" in written else "no object"
-            self._refuse("", f"the root is {what}, and has to be an object", "make it a member of an object")
+            has_cases = isinstance(written, dict) and "anyOf" in written
+            reason = "the root must be an object" + (", not anyOf" if has_cases else "")
+            self._refuse("", reason, "make it a member of an object")
         return written if isinstance(written, dict) else {}
 
     def _refuse(self, pointer: str, reason: str, hint: str = "") -> None:
@@ -88,36 +98,36 @@ class _Writer:
 
     def _schema(self, value: Any, at: str, depth: int) -> Any:
         self._count += 1
-        for what, found, most in (("depth", depth, _DEEPEST), ("nodes", self._count, _MOST)):
+        for what, found, most in (("depth", depth, _MAX_DEPTH), ("nodes", self._count, _MAX_NODES)):
             if found > most:
                 raise LimitExceeded(what, found, most, fixed=True)
         if not isinstance(value, dict):
-            self._refuse(at, f"{brief(value)} says no type", "write the type of the value")
+            self._refuse(at, f"{brief(value)} declares no type", "write the type of the value")
             return value
-        value = self._merged(value, at)
+        value = self._merge_all_of(value, at)
         reference = value.get("$ref")
         if not isinstance(reference, str) or len(value) == 1:
             return self._convert_object(value, at, depth)
-        merged = None if reference in self._open else self._with_target(value, at)
-        if merged is None:  # a recursion cannot be written out
-            alone = {keyword: inner for keyword, inner in value.items() if not describes(keyword)}
+        merged = None if reference in self._inlining else self._inline_target(value, at)
+        if merged is None:  # a recursive reference cannot be replaced
+            alone = {keyword: inner for keyword, inner in value.items() if not is_annotation(keyword)}
             if len(alone) < len(value):
-                self._note(f"{at}/$ref", "a reference stands alone: what describes the value here is left out")
+                self._note(f"{at}/$ref", "a reference must stand alone, so the annotations beside it are omitted")
             return self._convert_object(alone, at, depth)
-        self._open.add(reference)
+        self._inlining.add(reference)
         found = self._schema(merged, at if at == "" else reference[1:], depth + 1)
-        self._open.discard(reference)
+        self._inlining.discard(reference)
         return found
 
     def _convert_object(self, value: _Json, at: str, depth: int) -> _Json:
         written: _Json = {}
         for keyword, inner in value.items():
             self._keyword(keyword, inner, f"{at}/{token(keyword)}", depth, written)
-        self._typed(written, at)
+        self._add_type(written, at)
         if written.get("type") == "object":
-            self._object(written, at)
+            self._close_object(written, at)
         if "array" in listed(written.get("type")) and "items" not in written:
-            self._refuse(f"{at}/items", "an array has to say what its items are", "write items")
+            self._refuse(f"{at}/items", "an array must declare its items", "write items")
         return written
 
     def _keyword(self, keyword: str, inner: Any, at: str, depth: int, written: _Json) -> None:
@@ -126,103 +136,105 @@ class _Writer:
             written[keyword] = each
         elif keyword in ("anyOf", "oneOf") and isinstance(inner, list):
             cases = [self._schema(one, f"{at}/{number}", depth + 1) for number, one in enumerate(inner)]
-            if keyword == "oneOf" and "anyOf" not in written and self._apart(inner):
-                self._note(at, "its cases exclude each other: it is written as anyOf")
+            if keyword == "oneOf" and "anyOf" not in written and self._are_exclusive(inner):
+                self._note(at, "its cases exclude each other, so it is written as anyOf")
                 keyword = "anyOf"
             elif keyword == "oneOf":
-                self._refuse(at, "its cases may overlap", "write anyOf, if a value may be of several cases")
+                self._refuse(at, "its cases may overlap", "write anyOf if a value may satisfy several cases")
             written[keyword] = cases
         elif keyword == "items":
             written[keyword] = self._schema(inner, at, depth + 1)
-        elif describes(keyword) and keyword not in _SHOWN:
-            self._note(at, "this keyword says nothing of the value: it is left out")
+        elif is_annotation(keyword) and keyword not in _KEPT_ANNOTATIONS:
+            self._note(at, "this keyword does not constrain the value, so it is omitted")
         else:
             written[keyword] = inner
             self._check(keyword, inner, at)
 
     def _check(self, keyword: str, inner: Any, at: str) -> None:
         if keyword == "format" and inner not in _FORMATS:
-            self._refuse(at, f"the format {brief(inner)} is not known", _HINTS[keyword])
+            self._refuse(at, f"the format {brief(inner)} is not supported", _HINTS[keyword])
         elif keyword == "$ref" and not isinstance(target(self._root, inner), dict):
-            self._refuse(at, "this reference leads to no schema of this document", "write #/$defs/NAME")
+            self._refuse(at, "this reference does not point to a schema in this document", "write #/$defs/NAME")
         elif keyword == "additionalProperties" and inner is not False:
-            self._refuse(at, "objects have the members alone that they name", _HINTS[keyword])
-        elif keyword not in _TAKEN:
+            self._refuse(at, "objects may only have the members that they declare", _HINTS[keyword])
+        elif keyword not in _SUPPORTED:
             self._refuse(at, f"{keyword} is not supported", _HINTS.get(keyword, ""))
 
-    def _typed(self, written: _Json, at: str) -> None:
+    def _add_type(self, written: _Json, at: str) -> None:
         """Declare the type of a schema, unless it is a reference or a union."""
         if written.keys() & {"type", "$ref", "anyOf", "oneOf", "allOf", "not", "if"}:
             return
         types = types_of(written)
         if not types and "properties" in written:
             types = ["object"]
-            self._note(at, "its type is not said: it is an object, since it names members")
+            self._note(at, "it declares members but no type, so the type object is added")
         if types:
             written["type"] = types[0] if len(types) == 1 else types
         else:
             self._refuse(at, "any value is allowed", "write the type of the value")
 
-    def _object(self, written: _Json, at: str) -> None:
+    def _close_object(self, written: _Json, at: str) -> None:
         """Make all members required, and close the object."""
         members, required = written.get("properties"), written.get("required", [])
         if not isinstance(members, dict):
             if "additionalProperties" not in written:
-                self._refuse(f"{at}/properties", "an object has to name its members", _MEMBERS)
+                self._refuse(f"{at}/properties", "an object must declare its members", _MEMBERS)
             members = {}
         elif not written.keys() & {"additionalProperties", "patternProperties", "unevaluatedProperties"}:
             written["additionalProperties"] = False
-            self._note(f"{at}/additionalProperties", "the object is closed: it has the members alone that it names")
+            self._note(
+                f"{at}/additionalProperties", "the object is closed: it may only have the members that it declares"
+            )
         names = []
         for name, member in members.items():
             place = f"{at}/properties/{token(name)}"
-            if name in required or self._finite.schema(member):
+            if name in required or self._finite.is_finite(member):
                 names.append(name)
             else:
-                self._refuse(place, "were this member required, no value would ever end", "let it be null")
+                self._refuse(place, "if this member were required, no value could be finite", "allow null")
             if name not in required and name in names:
-                self._note(place, "the member may be left out: here it is required", "let it be null to leave it open")
+                self._note(place, "this optional member becomes required", "allow null to keep it optional")
         for name in required:
             if name not in members:
-                self._refuse(f"{at}/required", f"{brief(name)} is required, and not among the properties", "name it")
+                self._refuse(f"{at}/required", f"{brief(name)} is required, but not among the properties", "declare it")
                 names.append(name)
         written["required"] = names
 
-    def _with_target(self, value: _Json, at: str) -> _Json | None:
-        """A schema with the target of its reference written out. None if that is impossible."""
+    def _inline_target(self, value: _Json, at: str) -> _Json | None:
+        """A schema in which the reference is replaced by its target. None if this is impossible."""
         rest = {keyword: inner for keyword, inner in value.items() if keyword != "$ref"}
-        there = target(self._root, value["$ref"])
-        merged = joined(there, rest) if isinstance(there, dict) else None
-        if merged is None and not all(map(describes, rest)):
-            self._refuse(f"{at}/$ref", "a reference has to stand alone", "write its target out")
+        target_schema = target(self._root, value["$ref"])
+        merged = merge(target_schema, rest) if isinstance(target_schema, dict) else None
+        if merged is None and not all(map(is_annotation, rest)):
+            self._refuse(f"{at}/$ref", "a reference must stand alone", "write out its target")
         return merged
 
-    def _merged(self, value: _Json, at: str) -> _Json:
+    def _merge_all_of(self, value: _Json, at: str) -> _Json:
         """A schema without `allOf`, if its parts do not constrain the same thing."""
         parts = value.get("allOf")
         if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
             return value
         merged: _Json | None = {keyword: inner for keyword, inner in value.items() if keyword != "allOf"}
         for part in parts:
-            merged = None if merged is None else joined(part, merged)
+            merged = None if merged is None else merge(part, merged)
         if merged is None:
             return value  # the keyword is refused
-        self._note(f"{at}/allOf", "its parts do not speak of the same: they are written as one schema")
+        self._note(f"{at}/allOf", "its parts constrain different things, so they are merged into one schema")
         return merged
 
-    def _apart(self, cases: list[Any]) -> bool:
-        """Whether no value satisfies two cases."""
+    def _are_exclusive(self, cases: list[Any]) -> bool:
+        """Whether no value satisfies two of the cases."""
         found = [
             target(self._root, each["$ref"]) if isinstance(each, dict) and "$ref" in each else each for each in cases
         ]
         if not all(isinstance(case, dict) for case in found):
             return False
         types = [{"number" if each == "integer" else each for each in types_of(case)} for case in found]
-        if differ(found):
+        if have_distinct_values(found):
             return True
         if all(types) and sum(map(len, types)) == len(set().union(*types)):
             return True
         if any(each != {"object"} for each in types):
             return False
         common = set.intersection(*(set(case.get("properties", {})) & set(case.get("required", ())) for case in found))
-        return any(differ([case["properties"][name] for case in found]) for name in common)
+        return any(have_distinct_values([case["properties"][name] for case in found]) for name in common)

@@ -1,11 +1,11 @@
-"""Constraints that pydantic checks after a value was read: those of unions, literals and enums.
+"""Constraints that pydantic checks after it has read a value: constraints on unions, literals and enums.
 
-In: pydantic's core schema of a validator that it adds for `Field(ge=3)` or `Field(pattern=...)` on a type that has no
-such constraint by itself. Out: JSON Schema for the values that it accepts, which pydantic's own description lacks: it
-names the constraint by a keyword that JSON Schema does not have, or leaves it out.
+In: the core schema of a validator that pydantic adds for `Field(ge=3)` or `Field(pattern=...)` if the type itself does
+not support this constraint. Out: JSON Schema for the values that the validator accepts. Pydantic's own description
+lacks it: it uses a keyword that JSON Schema does not have, or omits the constraint.
 
-    Annotated[int | str, Field(ge=3)]              numbers from 3 on; a string cannot be compared, and is refused
-    Annotated[list[int] | str, Field(max_length=3)]  the length of either
+    Annotated[int | str, Field(ge=3)]              numbers from 3 on; strings cannot be compared, so they are refused
+    Annotated[list[int] | str, Field(max_length=3)]  the length of the list or the string
     Annotated[Literal["none"] | str, Field(pattern="^[a-z]+$")]
 
 Constraints of other kinds (a bound that is a date, a number of digits) get a name for `format` that causes a warning.
@@ -18,7 +18,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-__all__ = ["LENGTH_TYPES", "UNNAMED", "chained_constraint", "constraint_of"]
+__all__ = ["LENGTH_TYPES", "NONSTANDARD_KEYWORDS", "chained_constraint", "constraint_of"]
 
 _NUMBERS: Final = {"gt": "exclusiveMinimum", "ge": "minimum", "lt": "exclusiveMaximum", "le": "maximum"}
 _LENGTHS: Final = {
@@ -27,19 +27,19 @@ _LENGTHS: Final = {
 }
 LENGTH_TYPES: Final = ["string", "array", "object"]
 """The types of values that have a length."""
-UNNAMED: Final = (*_NUMBERS, "multiple_of", "max_digits", "decimal_places")
-"""Names of constraints that pydantic writes into a description as if they were keywords."""
+NONSTANDARD_KEYWORDS: Final = (*_NUMBERS, "multiple_of", "max_digits", "decimal_places")
+"""Constraints that pydantic writes into its description as if they were keywords of JSON Schema."""
 
 
 def constraint_of(function: object) -> dict[str, Any] | None:
-    """The values that a validator of pydantic accepts; None if it is not one of those that check a constraint."""
+    """A schema for the values that a pydantic validator accepts; None if the validator does not check a constraint."""
     if not isinstance(function, partial) or function.func.__module__ != "pydantic._internal._validators":
         return None
-    out: list[dict[str, Any]] = [_accepted(name, value, function) for name, value in function.keywords.items()]
+    out: list[dict[str, Any]] = [_accepted_values(name, value, function) for name, value in function.keywords.items()]
     return out[0] if len(out) == 1 else {"allOf": out}
 
 
-def _accepted(name: str, value: Any, validate: Callable[[Any], object]) -> dict[str, Any]:
+def _accepted_values(name: str, value: Any, validate: Callable[[Any], object]) -> dict[str, Any]:
     if name in _LENGTHS and isinstance(value, int):
         return {"type": LENGTH_TYPES, **dict.fromkeys(_LENGTHS[name], value)}
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -57,13 +57,13 @@ def _accepted(name: str, value: Any, validate: Callable[[Any], object]) -> dict[
 def _accepts(validate: Callable[[Any], object], value: object) -> bool:
     try:
         validate(value)
-    except Exception:  # pydantic's own errors, and TypeError where values cannot be compared
+    except Exception:  # pydantic's own errors, or TypeError if values cannot be compared
         return False
     return True
 
 
 def chained_constraint(step: dict[str, Any]) -> dict[str, Any] | None:
-    """The core schema that a later step of a chain checks strings by; None: it checks nothing that is known."""
+    """The core schema by which a later step of a chain checks strings; None if the step is not a known constraint."""
     name = getattr(step.get("function", {}).get("function"), "__qualname__", "")
     is_constraint = name.endswith("_apply_constraint_with_incompatibility_info")
     inner: dict[str, Any] = step.get("schema", {})

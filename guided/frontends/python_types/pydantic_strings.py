@@ -1,7 +1,7 @@
 r"""JSON Schemas for the strings of pydantic's types. In: a name that pydantic uses for `format`. Out: a JSON Schema.
 
-pydantic describes most of its types by nonstandard names for `format`, and accepts more or less than these suggest. The
-schemas here allow strings in the form that pydantic writes, and none that it refuses:
+Pydantic describes most of its types by nonstandard names for `format`, and accepts more or less than these suggest. The
+schemas here allow strings in the form that pydantic writes, and no strings that it refuses:
 
     uuid1 .. uuid8                    the format uuid, of this version
     email name-email                  addresses that email-validator accepts: ASCII names without quotes, a domain with
@@ -9,7 +9,7 @@ schemas here allow strings in the form that pydantic writes, and none that it re
     ipvanyaddress                     the formats ipv4 and ipv6
     ipvanyinterface ipv4interface ..  an address, with or without a prefix length
     ipvanynetwork ipv4network ..      the bits after the prefix are 0; IPv6: only prefixes of whole groups
-    base64, base64url                 `base64_of`: with padding; as text (Base64Str): it encodes ASCII
+    base64, base64url                 `base64_of`: with padding; Base64Str: it encodes ASCII text
     duration                          ISO 8601 with a sign and a fraction, within the range of a timedelta
     fraction                          3, -1/2
     regex                             syntax common to Python and ECMA: characters, classes, . and * + ?
@@ -83,7 +83,7 @@ def _networks_6() -> str:
 
 
 _ATOM: Final = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~\-]+"
-_LABEL: Final = "(?:[A-Za-z0-9]{1,63}|[A-Za-z0-9](?:-?[A-Za-z0-9]){0,31})"  # 63 characters at most
+_LABEL: Final = "(?:[A-Za-z0-9]{1,63}|[A-Za-z0-9](?:-?[A-Za-z0-9]){0,31})"  # at most 63 characters
 _SPECIAL_USE: Final = ("arpa", "invalid", "local", "localhost", "onion", "test")
 
 
@@ -96,12 +96,12 @@ _EMAIL: Final = (
     rf"{_ATOM}(?:\.{_ATOM})*@(?:{_LABEL}\.)+[A-Za-z]{{1,63}}"
 )
 
-# Each character of base 64 encodes six bits; an ASCII byte begins with a 0 bit.
+# Each base64 character encodes six bits; an ASCII byte begins with a 0 bit.
 _SEXTETS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 
 
 def base64_of(low: int, high: int | None, *, url: bool, ascii: bool, canonical: bool = False) -> str:
-    """A pattern for base 64 of `low` to `high` bytes (None: any number).
+    """A pattern for the base64 text of `low` to `high` bytes (None: no upper bound).
 
     Args:
         url: use the alphabet for URLs.
@@ -110,12 +110,12 @@ def base64_of(low: int, high: int | None, *, url: bool, ascii: bool, canonical: 
     """
     alphabet = _SEXTETS + ("-_" if url else "+/")
 
-    def those(zero: int, unused: int = 0) -> str:
+    def letters(zero: int, unused: int = 0) -> str:
         zero = (zero if ascii else 0) | (unused if canonical else 0)
         return "[" + "".join(c.replace("-", r"\-") for n, c in enumerate(alphabet) if not n & zero) + "]"
 
-    one, two, three, four = those(0b100000), those(0b001000), those(0b000010), those(0)
-    ends = ("", f"{one}{those(0b001000, 0b001111)}==", f"{one}{two}{those(0b000010, 0b000011)}=")
+    one, two, three, four = letters(0b100000), letters(0b001000), letters(0b000010), letters(0)
+    ends = ("", f"{one}{letters(0b001000, 0b001111)}==", f"{one}{two}{letters(0b000010, 0b000011)}=")
     cases = []
     for rest, end in enumerate(ends):
         if high is None or high >= rest:
@@ -138,7 +138,7 @@ _PREFIX_NAME: Final = "(?:[A-Za-z]+(?: [A-Za-z]+)* )?"
 
 @cache
 def by_format() -> dict[str, dict[str, Any]]:
-    """Name of a format -> keywords for the strings that pydantic reads, in addition to the schema's other keywords."""
+    """Name of a format -> keywords for the strings that pydantic reads, which are added to the schema."""
     v4, v6 = f"^{_V4}{_LENGTH_4}$", f"^{_V6}{_LENGTH_6}$"
     networks_4, networks_6 = f"^{_networks_4()}$", f"^{_networks_6()}$"
     return {
@@ -172,7 +172,7 @@ LOCAL_DATE_TIME: Final = (
 
 
 def dates_between(low: str | None, high: str | None) -> str:
-    """A pattern for the dates from `low` to `high`, both written as 2020-01-31; None: no bound."""
+    """A pattern for the dates from `low` to `high`, which have the form 2020-01-31; None: no bound."""
     parts = [rf"(?={_from(bound, up)})" for bound, up in ((low, True), (high, False)) if bound is not None]
     return "^" + "".join(parts)
 
@@ -208,7 +208,7 @@ _PORT: Final = (
 )
 _HOST: Final = rf"(?:(?:{_LABEL}\.)*(?=[A-Za-z]){_LABEL}|{_V4}|\[{_V6}\])"
 _PERCENT: Final = "%[0-9A-Fa-f]{2}"
-_NAME: Final = rf"(?:[A-Za-z0-9._~!$&()*+\-]|{_PERCENT})"  # no comma, which separates several hosts of a URL
+_NAME: Final = rf"(?:[A-Za-z0-9._~!$&()*+\-]|{_PERCENT})"  # no comma, which separates the hosts of a URL
 _USER: Final = f"(?:{_NAME}+(?::{_NAME}*)?@)?"
 _PATH: Final = rf"(?:[A-Za-z0-9._~!$&()*+,;=:@/\-]|{_PERCENT})*"
 _REST: Final = (

@@ -1,22 +1,22 @@
-"""Types that pydantic reads -> JSON Schema. In: a type. Out: its schema, and a reader of its JSON.
+"""Converts types that pydantic reads to JSON Schema. In: a type. Out: its schema, and a reader of its JSON.
 
 A type belongs to pydantic if it is a pydantic model or dataclass, defines how pydantic reads it (EmailStr, HttpUrl, or
 any class with `__get_pydantic_core_schema__`), is Annotated with pydantic metadata (Field, StringConstraints,
-UuidVersion), or is a date, a Decimal or bytes with bounds of annotated-types. pydantic describes such a type. This
-module adds the parts that the description lacks, from the schema that pydantic validates with:
+UuidVersion), or is a date, a Decimal or bytes with bounds of annotated-types. Pydantic's own JSON Schema for such a
+type is incomplete. This module adds what is missing, from the core schema that pydantic validates with:
 
-    str            strip_whitespace: no white space at the ends; classes of Rust's expressions, written as in ECMA
+    str            strip_whitespace: no white space at the ends; patterns: Rust's classes in ECMA's notation
     bytes          UTF-8 text (ASCII if it has a length, which counts bytes); base64 or hex if so configured
     Decimal        a number or a string; with bounds only a number
     date           exact bounds; datetime: with an offset, or without one if it must be naive
     URLs           the allowed schemes; `pydantic_strings` lists which URLs
     formats        pydantic's own names: `pydantic_strings`
 
-Conditions that no grammar can decide get their own name for `format`, which causes a warning: whether a file exists,
-whether a date is in the past, bounds of times with offsets, the schema of JSON within a string. Validators are called
-when a value is read.
+Conditions that no grammar can check get their own name for `format`, which causes a warning: whether a file exists,
+whether a date is in the past, bounds of times with offsets, the schema of JSON within a string. Validators run when a
+value is read.
 
-Not covered: the schema allows numbers whose exponent makes them infinite, and integers with large exponents, which
+Limitations: the schema allows numbers whose exponent makes them infinite, and integers with large exponents, which
 pydantic refuses (numbers="plain", the default for generation, has no exponents). A character class may differ in a few
 characters if Python, Rust and this package have different versions of Unicode.
 """
@@ -36,7 +36,7 @@ from typing import Any, Final
 from guided.errors import UnsupportedError, brief
 from guided.frontends.python_types.pydantic_constraints import (
     LENGTH_TYPES,
-    UNNAMED,
+    NONSTANDARD_KEYWORDS,
     chained_constraint,
     constraint_of,
 )
@@ -55,8 +55,8 @@ from guided.frontends.python_types.string_types import CLOCK_TYPES, TEXTS
 
 __all__ = ["is_read_by_pydantic", "pydantic_reader", "pydantic_schema"]
 
-_BYTES: Final = "x-guided-bytes"  # marks descriptions of bytes until they are finished
-_CONSTRAINED: Final = "x-guided-constrained"  # marks descriptions whose constraints pydantic names besides
+_BYTES: Final = "x-guided-bytes"  # marks schemas of bytes until `_finish` has run
+_HAS_CONSTRAINT: Final = "x-guided-constrained"  # marks schemas in which pydantic repeats constraints as keywords
 _CLOCK: Final = {text.schema["format"]: text.schema["pattern"] for text in map(TEXTS.__getitem__, CLOCK_TYPES)}
 _SCHEMAS_BY_NAME: Final = ("properties", "patternProperties", "$defs")
 _DATA: Final = ("const", "enum", "default", "examples")
@@ -74,27 +74,27 @@ _BOUNDS: Final = ("gt", "ge", "lt", "le")
 def is_read_by_pydantic(tp: Any) -> bool:
     """Whether a type belongs to pydantic, as defined in the module docstring."""
     if typing.get_origin(tp) is typing.Annotated:
-        if is_read_by_pydantic(tp.__origin__) or any(map(_is_of_pydantic, tp.__metadata__)):
+        if is_read_by_pydantic(tp.__origin__) or any(map(_is_pydantic_metadata, tp.__metadata__)):
             return True
         bounds = [type(item).__name__ for item in tp.__metadata__ if type(item).__module__ == "annotated_types"]
         known = _BOUNDS_OF.get(tp.__origin__, ()) if isinstance(tp.__origin__, type) else ()
         return bool(bounds) and all(bound in known for bound in bounds) and find_spec("pydantic") is not None
     if isinstance(tp, types.GenericAlias) or (typing.get_origin(tp) is not None and not isinstance(tp, type)):
         tp = typing.get_origin(tp)
-    return isinstance(tp, type) and ("__pydantic_core_schema__" in vars(tp) or _says_how(tp))
+    return isinstance(tp, type) and ("__pydantic_core_schema__" in vars(tp) or _defines_core_schema(tp))
 
 
-def _is_of_pydantic(metadata: Any) -> bool:
+def _is_pydantic_metadata(metadata: Any) -> bool:
     module = type(metadata).__module__.partition(".")[0]
-    return module in ("pydantic", "pydantic_core") or _says_how(metadata)
+    return module in ("pydantic", "pydantic_core") or _defines_core_schema(metadata)
 
 
-def _says_how(thing: Any) -> bool:
+def _defines_core_schema(thing: Any) -> bool:
     return hasattr(thing, "__get_pydantic_core_schema__")
 
 
 def pydantic_schema(tp: Any, ref_template: str) -> dict[str, Any]:
-    """The schema of such a type. `ref_template`: as in pydantic."""
+    """The schema of a type that pydantic reads. `ref_template`: as in pydantic."""
     from pydantic import TypeAdapter
     from pydantic.errors import PydanticUserError
 
@@ -102,9 +102,9 @@ def pydantic_schema(tp: Any, ref_template: str) -> dict[str, Any]:
         schema: dict[str, Any] = TypeAdapter(tp).json_schema(ref_template=ref_template, schema_generator=_generator())
     except (PydanticUserError, TypeError) as error:  # TypeError: a bound that the type does not have
         reason = str(error).splitlines()[0]
-        raise UnsupportedError(f"{brief(tp)} is not enforced, since pydantic does not describe it: {reason}") from None
-    finished: dict[str, Any] = _finished(schema)
-    return finished
+        raise UnsupportedError(f"{brief(tp)} is not supported, since pydantic cannot describe it: {reason}") from None
+    result: dict[str, Any] = _finish(schema)
+    return result
 
 
 def pydantic_reader(tp: Any) -> Callable[[str], Any]:
@@ -115,12 +115,12 @@ def pydantic_reader(tp: Any) -> Callable[[str], Any]:
     return validate
 
 
-# --- what is added to descriptions
+# --- additions to pydantic's schemas
 
 
 @cache
 def _generator() -> Any:
-    """A class that describes types as pydantic does, in more detail."""
+    """A schema generator that extends pydantic's."""
     from pydantic.json_schema import GenerateJsonSchema
 
     def strings(self: Any, schema: dict[str, Any]) -> dict[str, Any]:
@@ -134,8 +134,8 @@ def _generator() -> Any:
         return out
 
     def urls_of(self: Any, schema: dict[str, Any], hosts: bool = False) -> dict[str, Any]:
-        most = schema.get("max_length")
-        longest = {} if most is None else {"maxLength": most - 1}  # a slash may be added
+        max_length = schema.get("max_length")
+        longest = {} if max_length is None else {"maxLength": max_length - 1}  # a slash may be added
         return {"type": "string", "pattern": urls(schema.get("allowed_schemes"), hosts=hosts), **longest}
 
     methods = {
@@ -149,8 +149,8 @@ def _generator() -> Any:
         "timedelta_schema": lambda self, schema: _moment("duration", schema),
         "url_schema": urls_of,
         "multi_host_url_schema": lambda self, schema: urls_of(self, schema, hosts=True),
-        "function_plain_schema": _path_or(GenerateJsonSchema.function_plain_schema),
-        "function_after_schema": _constrained(_path_or(GenerateJsonSchema.function_after_schema)),
+        "function_plain_schema": _with_path_kind(GenerateJsonSchema.function_plain_schema),
+        "function_after_schema": _with_constraint(_with_path_kind(GenerateJsonSchema.function_after_schema)),
         "chain_schema": _chain,
         "json_schema": lambda self, schema: _json(self, schema),
     }
@@ -201,7 +201,7 @@ def _date(schema: dict[str, Any]) -> dict[str, Any]:
     high = min((b for b in (schema.get("le"), schema.get("lt") and schema["lt"] - day) if b), default=None)
     if low is not None or high is not None:
         out["pattern"] = dates_between(low and low.isoformat(), high and high.isoformat())
-    return _by_the_clock(out, "date", schema)
+    return _add_now_condition(out, "date", schema)
 
 
 def _moment(name: str, schema: dict[str, Any]) -> dict[str, Any]:
@@ -210,36 +210,36 @@ def _moment(name: str, schema: dict[str, Any]) -> dict[str, Any]:
         out = {"type": "string", "pattern": LOCAL_DATE_TIME}
     elif any(schema.get(bound) is not None for bound in _BOUNDS) or isinstance(schema.get("tz_constraint"), int):
         return {"allOf": [out, {"format": f"limited-{name}"}]}
-    return _by_the_clock(out, name, schema)
+    return _add_now_condition(out, name, schema)
 
 
-def _by_the_clock(out: dict[str, Any], name: str, schema: dict[str, Any]) -> dict[str, Any]:
+def _add_now_condition(out: dict[str, Any], name: str, schema: dict[str, Any]) -> dict[str, Any]:
     now = schema.get("now_op")
     return out if now is None else {"allOf": [out, {"format": f"{now}-{name}"}]}
 
 
-def _constrained(described: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Adds the constraint that a validator of pydantic checks, see pydantic_constraints.py."""
+def _with_constraint(described: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Add the constraint that a pydantic validator checks; see pydantic_constraints.py."""
 
     def method(self: Any, schema: dict[str, Any]) -> Any:
         out, constraint = described(self, schema), constraint_of(schema["function"].get("function"))
         if constraint is None or (out.get("type") == "string" and constraint.get("type") == LENGTH_TYPES):
-            return out  # pydantic adds the length of a string itself, and of bytes it is made exact below
-        return {"allOf": [out, constraint], _CONSTRAINED: True}
+            return out  # pydantic adds string lengths itself, and `_finish` makes those of bytes exact
+        return {"allOf": [out, constraint], _HAS_CONSTRAINT: True}
 
     return method
 
 
 def _chain(self: Any, schema: dict[str, Any]) -> dict[str, Any]:
-    """The first step, which reads the value, and the constraints among the others."""
+    """The schema of a chain: its first step, which reads the value, and the constraints among the other steps."""
     first, *others = schema["steps"]
     steps = [first, *filter(None, map(chained_constraint, others))]
     out: list[dict[str, Any]] = [self.generate_inner(step) for step in steps]
     return out[0] if len(out) == 1 else {"allOf": out}
 
 
-def _path_or(described: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Distinguishes new paths and sockets by their validators, since pydantic describes them like other paths."""
+def _with_path_kind(described: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Recognize new paths and sockets by their validators, since pydantic describes them like other paths."""
 
     def method(self: Any, schema: dict[str, Any]) -> Any:
         out = described(self, schema)
@@ -284,24 +284,24 @@ def _as_ecma(pattern: str) -> str:
 _WORD: Final = r"\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}"
 
 
-# --- descriptions as they are enforced
+# --- the final schemas
 
 
-def _finished(schema: Any) -> Any:
-    """A description in which keywords replace pydantic's own names for `format`."""
+def _finish(schema: Any) -> Any:
+    """A schema in which standard keywords replace pydantic's own names for `format`."""
     if isinstance(schema, list):
-        return [_finished(part) for part in schema]
+        return [_finish(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
     out: dict[str, Any] = {}
     for key, value in schema.items():
         if key in _SCHEMAS_BY_NAME:
-            out[key] = {name: _finished(part) for name, part in value.items()}
+            out[key] = {name: _finish(part) for name, part in value.items()}
         else:
-            out[key] = value if key in _DATA else _finished(value)
+            out[key] = value if key in _DATA else _finish(value)
     of_bytes = out.pop(_BYTES, False)
-    if out.pop(_CONSTRAINED, False):
-        for keyword in UNNAMED:
+    if out.pop(_HAS_CONSTRAINT, False):
+        for keyword in NONSTANDARD_KEYWORDS:
             out.pop(keyword, None)
     name = out.get("format")
     if isinstance(name, str):
@@ -309,19 +309,19 @@ def _finished(schema: Any) -> Any:
         if name in ("base64", "base64url"):
             low, high = out.pop("minLength", 0), out.pop("maxLength", None)
             pattern = base64_of(low, high, url=name == "base64url", ascii=not of_bytes)
-            return _with({key: value for key, value in out.items() if key != "format"}, {"pattern": pattern})
+            return _conjunction({key: value for key, value in out.items() if key != "format"}, {"pattern": pattern})
         if name in _CLOCK:
-            return _with(out, {"pattern": _CLOCK[name]})
+            return _conjunction(out, {"pattern": _CLOCK[name]})
         if name in texts:
             del out["format"]
-            return _with(out, texts[name])
+            return _conjunction(out, texts[name])
     if of_bytes and "pattern" not in out:
         out |= _lengths(out.get("minLength", 0), out.get("maxLength"))
     return out
 
 
-def _with(schema: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
-    """The conjunction of both."""
+def _conjunction(schema: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
+    """The conjunction of a schema and more keywords."""
     if not more.keys() & schema.keys():
         return {**schema, **more}
     return {**schema, "allOf": [*schema.get("allOf", ()), more]}

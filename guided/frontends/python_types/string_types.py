@@ -5,8 +5,8 @@ r"""Types whose values are strings in JSON. In: a type, such as `datetime.date`.
     Decimal          a plain number, such as "-12.50"      Path PurePath ..   any text
     bytes            any text, encoded as UTF-8, as in pydantic; for base64 use pydantic's Base64Bytes
 
-The schemas allow less than the formats of the same names, because the types hold less: there is no year 0 and no leap
-second, and seconds have at most six decimals. Unlike the format `duration`, a `timedelta` may have a sign and a
+The schemas allow less than the formats of the same names, because the types have fewer values: there is no year 0 and
+no leap second, and seconds have at most six decimals. Unlike the format `duration`, a `timedelta` may have a sign and a
 fraction, but neither months nor years, whose lengths vary. Its counts have at most eight digits, so every sum fits into
 a `timedelta`. A `Decimal` is a string, because JSON readers turn a number into a float. The parsers accept exactly what
 the schemas allow.
@@ -52,7 +52,7 @@ class Text(NamedTuple):
 
 
 def _text(parse: Callable[[str], Any], pattern: str, /, **schema: str) -> Text:
-    """`pattern`: the strings that are passed to `parse`, which alone might accept more than the schema allows."""
+    """`pattern`: the strings that are passed to `parse`, which might accept more than the schema allows."""
     strings = re.compile(pattern)
 
     def checked(text: str) -> Any:

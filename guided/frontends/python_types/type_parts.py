@@ -1,4 +1,4 @@
-"""The parts and names of Python types, for `type_schema` and `value_readers`. In: a type. Out: see each function."""
+"""Helpers for `type_schema` and `value_readers` that take Python types apart, and name them in errors."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Members = dict[str, tuple[Any, bool]]
 
 
 def is_qualifier(origin: Any) -> bool:
-    """Whether it qualifies a member instead of its type, like Required and Final."""
+    """Whether a form such as Required or Final qualifies a member rather than its type."""
     return name_of(origin) in ("Required", "NotRequired", "ReadOnly", "ClassVar", "Final")
 
 
@@ -53,7 +53,7 @@ def supertype(tp: Any) -> Any:
 
 
 def is_function(tp: Any) -> bool:
-    """Whether it is a callable but not a type: a function, a method, a partial, an object with `__call__`."""
+    """Whether an object is callable but not a type: a function, a method, a partial, an object with `__call__`."""
     if isinstance(tp, type | typing.NewType) or not callable(tp) or typing.get_origin(tp) is not None:
         return False
     return inspect.isroutine(tp) or isinstance(tp, functools.partial) or type(tp).__module__ not in _NOT_FUNCTIONS
@@ -86,7 +86,7 @@ def parameters_of(function: Any) -> tuple[inspect.Signature, Members]:
     out: Members = {}
     for name, parameter in signature.parameters.items():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            hint = "give a function that names all of its parameters"
+            hint = "use a function that names all of its parameters"
             raise UnsupportedError(f"{name_of(function)}: {parameter} has no name for each argument", hint=hint)
         out[name] = (hints.get(name, Any), parameter.default is parameter.empty)
     return signature, out
@@ -95,7 +95,7 @@ def parameters_of(function: Any) -> tuple[inspect.Signature, Members]:
 def is_hashable_type(tp: Any, above: tuple[Any, ...] = ()) -> bool:
     """Whether every value of the type can be an item of a set.
 
-    `above`: the classes that contain the type; they are not visited again.
+    `above`: the enclosing classes, which are not examined again.
     """
     if isinstance(tp, collections.abc.Hashable) and (tp in _SCALARS or tp in above):
         return True
@@ -143,9 +143,9 @@ def hint_for(tp: Any) -> str:
     if isinstance(tp, re.Pattern):
         return "pass its text, pattern.pattern: a string means a regular expression"
     if isinstance(tp, collections.abc.Mapping):
-        return "a schema goes to compile_json_schema"
+        return "pass a schema to compile_json_schema"
     if isinstance(tp, typing.TypeVar):
-        return "put a type in the place of the type variable"
+        return "replace the type variable by a type"
     if is_function(tp):
         return "pass a function by itself, not inside another type"
     return "pass a type: int, list[str], Literal['a', 'b'], a dataclass, ..."

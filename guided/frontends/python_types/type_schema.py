@@ -1,4 +1,4 @@
-"""Python types -> JSON Schema. In: a type. Out: the schema of its values in JSON, as a dict.
+"""Converts Python types to JSON Schema. In: a type. Out: the schema of its values in JSON, as a dict.
 
     str int float bool None Any    list[T] tuple[A, B] tuple[T, ...] dict[str, T] set[T] frozenset[T]    Literal Enum
     Union Optional `A | B`  Annotated (annotated-types bounds)  NewType  dataclass  TypedDict  NamedTuple  pydantic
@@ -6,9 +6,9 @@
     functions: their arguments   pydantic's types: EmailStr, HttpUrl, Annotated[int, Field(ge=1)] (`pydantic_types`)
 
 Classes become `$defs`, so they may be recursive. Dataclasses, TypedDicts and arguments are closed: other keys could not
-be read back. pydantic describes its own types, and is needed only for them. A type without a JSON form, or without
-values that JSON can be read into (`set[list[int]]`), is refused by name. A function is described only by itself, not
-inside other types. Cost: linear in the types reached. The inverse is `value_readers`.
+be read back. Pydantic describes its own types, and is needed only for them. A type without a JSON form, or whose values
+cannot be created from JSON (`set[list[int]]`), is refused by name. A function is allowed only by itself, not inside
+other types. Cost: linear in the types reached. The inverse is `value_readers`.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _BOUNDS = {
     "MultipleOf": ("multiple_of", "multipleOf"),
 }
 _LENGTHS = {"string": "Length", "array": "Items", "object": "Properties"}
-_DEEPEST = 100
+_MAX_DEPTH = 100
 
 
 def type_to_schema(tp: Any) -> dict[str, Any]:
@@ -77,10 +77,10 @@ class _Types:
         self._names: dict[Any, str] = {}
 
     def schema(self, tp: Any, depth: int) -> dict[str, Any]:
-        spend()  # a part that occurs twice is read twice, and so are its own parts
-        if depth > _DEEPEST:
-            raise SpecError(f"types nest more than {_DEEPEST} deep")
-        scalar = _SCALARS.get(tp) if _has_hash(tp) else None
+        spend()  # shared parts are read repeatedly, which may take exponential time
+        if depth > _MAX_DEPTH:
+            raise SpecError(f"types nest more than {_MAX_DEPTH} deep")
+        scalar = _SCALARS.get(tp) if _is_hashable(tp) else None
         if scalar is not None:
             return dict(scalar)
         if (named := supertype(tp)) is not None:
@@ -133,12 +133,14 @@ class _Types:
         if item is Any or item is object:
             return dict(_HASHABLE)
         if not is_hashable_type(item):
-            hint = "a set can hold tuples, frozensets and frozen dataclasses; otherwise write list[...]"
-            raise UnsupportedError(f"{name_of(tp)}: {name_of(item)} has no hash, so no set can hold it", hint=hint)
+            hint = "a set can contain tuples, frozensets and frozen dataclasses; otherwise write list[...]"
+            raise UnsupportedError(
+                f"{name_of(tp)}: {name_of(item)} is not hashable, so a set cannot contain it", hint=hint
+            )
         return self.schema(item, depth)
 
     def _dict(self, tp: Any, args: typing.Sequence[Any], depth: int) -> dict[str, Any]:
-        """A mapping. Its keys are strings or string constants, so that different names become different keys."""
+        """A mapping. Keys must be plain strings or string constants. As another type, two names could be one key."""
         out = {"type": "object", "additionalProperties": self.schema(args[1], depth)}
         if args[0] is str or args[0] is bytes:
             return out
@@ -147,23 +149,25 @@ class _Types:
         constants = names.get("enum", [names["const"]] if "const" in names else [None])
         open_text = names.get("type") == "string" and not {"format", "pattern"} & names.keys() and args[0] not in TEXTS
         if not open_text and not all(isinstance(constant, str) for constant in constants):
-            raise UnsupportedError(f"{name_of(tp)}: the keys of a JSON object are strings", hint="write dict[str, ...]")
+            raise UnsupportedError(
+                f"{name_of(tp)}: the keys of a JSON object must be strings", hint="write dict[str, ...]"
+            )
         return {**out, "propertyNames": schema}
 
     def _annotated(self, tp: Any, metadata: typing.Sequence[Any], depth: int) -> dict[str, Any]:
-        """Bounds of the annotated-types package become keywords, a string becomes a description; others are refused."""
+        """Bounds of the annotated-types package become keywords, and a string becomes the description."""
         schema = self.schema(tp, depth)
         todo = list(metadata)
         while todo:
             item = todo.pop(0)
             kind = type(item).__name__
             suffix = _LENGTHS.get(schema.get("type", ""))
-            if item is None:  # pydantic.conint and the like put None for bounds that are not given
+            if item is None:  # pydantic.conint and similar functions use None for missing bounds
                 continue
             if isinstance(item, str):
                 schema["description"] = item
             elif type(item).__module__ != "annotated_types":
-                raise UnsupportedError(f"Annotated[{name_of(tp)}, {brief(item)}] is not understood",
+                raise UnsupportedError(f"Annotated[{name_of(tp)}, {brief(item)}] is not supported",
                                        hint="use annotated_types bounds, or a pydantic model")  # fmt: skip
             elif kind in _BOUNDS and _is_number(schema):
                 attribute, keyword = _BOUNDS[kind]
@@ -181,17 +185,17 @@ class _Types:
 
     def _class(self, tp: Any, depth: int) -> dict[str, Any]:
         """A reference to the definition of a class, which is created at its first use."""
-        hashable = _has_hash(tp)
+        hashable = _is_hashable(tp)
         if hashable and tp in self._names:
             return {"$ref": f"#/$defs/{self._names[tp]}"}
-        name = self._fresh_name(tp)
+        name = self._new_name(tp)
         if hashable:
             self._names[tp] = name
         self.definitions[name] = {}
         self.definitions[name] = self._definition(tp, name, depth)
         return {"$ref": f"#/$defs/{name}"}
 
-    def _fresh_name(self, tp: Any) -> str:
+    def _new_name(self, tp: Any) -> str:
         name = stem = "".join(c if c.isalnum() and c.isascii() else "_" for c in name_of(tp))
         number = 1
         while name in self.definitions:
@@ -224,8 +228,8 @@ class _Types:
         }
 
 
-def _has_hash(tp: Any) -> bool:
-    """Whether a type can be looked up in a dictionary. Annotated with an unhashable object cannot."""
+def _is_hashable(tp: Any) -> bool:
+    """Whether a type is hashable. Annotated types with unhashable metadata are not."""
     try:
         hash(tp)
     except TypeError:
@@ -243,7 +247,9 @@ def _tighten(schema: dict[str, Any], keyword: str, bound: Any) -> None:
     if bound is None:  # annotated_types.Len without an upper bound
         return
     if keyword == "multipleOf" and schema.get(keyword, bound) != bound:
-        raise UnsupportedError(f"multiples of {schema[keyword]} and of {bound} at once", hint="give one divisor")
+        raise UnsupportedError(
+            f"multiples of both {schema[keyword]} and {bound} are not supported", hint="give one divisor"
+        )
     stricter = max if keyword.startswith(("min", "exclusiveMin")) else min
     schema[keyword] = stricter(schema.get(keyword, bound), bound)
 
@@ -251,11 +257,11 @@ def _tighten(schema: dict[str, Any], keyword: str, bound: Any) -> None:
 def _values(values: typing.Sequence[Any], tp: Any) -> dict[str, Any]:
     if not values:
         raise SpecError(f"{name_of(tp)} has no members, so no value satisfies it")
-    plain = [value.value if isinstance(value, enum.Enum) else value for value in values]
-    for value in plain:
+    constants = [value.value if isinstance(value, enum.Enum) else value for value in values]
+    for value in constants:
         if value is not None and not isinstance(value, str | int | float):
             raise UnsupportedError(
                 f"{name_of(tp)}: the value {brief(value)} is not a JSON scalar",
                 hint="use strings, numbers, True, False and None",
             )
-    return {"const": plain[0]} if len(plain) == 1 else {"enum": plain}
+    return {"const": constants[0]} if len(constants) == 1 else {"enum": constants}

@@ -1,16 +1,15 @@
-"""JSON -> the values of Python types. This is the inverse of `type_schema`. In: a type. Out: a function that reads
-JSON.
+"""Reads JSON as values of Python types; the inverse of `type_schema`. In: a type. Out: a function that reads JSON.
 
 The reader of a type is created first, so an unsupported type is refused before any JSON is read. The reader accepts the
 JSON that the schema of the type allows, with its bounds, required members and unique items. For other JSON it raises
 SpecError with a JSON Pointer.
 
-    int float bool str None Any    themselves (1.0 is the int 1; a float is rounded to the nearest, or inf if too large)
+    int float bool str None Any    the same (1.0 is read as the int 1; a float is rounded, and becomes inf if too large)
     list tuple set frozenset dict  the same; abstract types: list, frozenset (Set), set (MutableSet), dict
     Literal Enum                   the constant, the member
     A | B                          the value of the first alternative, from the left, that fits
-    dataclass NamedTuple TypedDict an instance, an instance, a dict
-    pydantic                       an instance; pydantic itself reads it, and is needed only for this
+    dataclass NamedTuple TypedDict an instance (TypedDict: a dict)
+    pydantic                       an instance; pydantic reads it, and is needed only for this
     function                       `inspect.BoundArguments`: call f(*bound.args, **bound.kwargs); defaults are omitted
 
 Items of a set that differ in JSON but are equal in Python (1 and true) become one. Cost: linear in the JSON, times the
@@ -50,59 +49,58 @@ from guided.frontends.python_types.type_parts import (
 from guided.frontends.python_types.type_schema import type_to_schema
 from guided.ir.serial import ByIdentity
 
-__all__ = ["DEEPEST", "text_reader", "value_of", "value_reader"]
+__all__ = ["MAX_DEPTH", "text_reader", "value_of", "value_reader"]
 
-DEEPEST: Final = 150
+MAX_DEPTH: Final = 150
 """The deepest nesting of values, and of types."""
 
 _EXACT = 2**53
 
 
-class _Place:
-    """The position of a value, and the results of unions in this call."""
+class _Location:
+    """The location of a value, and the cached results of unions in this call."""
 
     __slots__ = ("memo", "path")
 
     def __init__(self, path: tuple[str | int, ...], memo: dict[Any, ByIdentity[Any, Any]]) -> None:
         self.path, self.memo = path, memo
 
-    def at(self, key: str | int) -> _Place:
-        if len(self.path) >= DEEPEST:
-            raise self.error(f"the value nests more than {DEEPEST} deep")
-        return _Place((*self.path, key), self.memo)
+    def at(self, key: str | int) -> _Location:
+        if len(self.path) >= MAX_DEPTH:
+            raise self.error(f"the value nests more than {MAX_DEPTH} deep")
+        return _Location((*self.path, key), self.memo)
 
     def error(self, message: str) -> SpecError:
         pointer = "".join("/" + str(key).replace("~", "~0").replace("/", "~1") for key in self.path)
         return SpecError(message, pointer=pointer)
 
-    def wrong(self, value: Any, wanted: str) -> SpecError:
+    def mismatch(self, value: Any, wanted: str) -> SpecError:
         return self.error(f"{brief(value)} is not {wanted}")
 
 
-_Reader = Callable[[Any, _Place], Any]
+_Reader = Callable[[Any, _Location], Any]
 
 
 def value_of(tp: Any, value: Any) -> Any:
     """The value of a type, or the arguments of a function, from parsed JSON.
 
     Raises:
-        SpecError: the JSON is not a value of the type, or nests too deep; with its pointer.
+        SpecError: the JSON is not a value of the type, or nests too deeply. The error has a JSON Pointer.
         UnsupportedError: the type has no JSON form.
     """
     return value_reader(tp)(value)
 
 
 def value_reader(tp: Any) -> Callable[[Any], Any]:
-    """Like `value_of`, for many values of one type. UnsupportedError and SpecError about the type itself are raised
-    here."""
-    type_to_schema(tp)  # a type without a schema is refused with the same message
+    """Like `value_of`, for many values of one type. Errors about the type itself are raised here."""
+    type_to_schema(tp)  # refuses a type without a schema, with the same message
     read = _Readers().function(tp) if is_function(tp) else _Readers().of(tp, 0)
 
     def reader(value: Any) -> Any:
         try:
-            return read(value, _Place((), {}))
+            return read(value, _Location((), {}))
         except RecursionError:
-            raise SpecError(f"{name_of(tp)}: the value nests too deep for Python's stack") from None
+            raise SpecError(f"{name_of(tp)}: the value nests too deeply for Python's stack") from None
 
     return reader
 
@@ -122,20 +120,20 @@ class _Readers:
         self._classes: dict[Any, _Reader] = {}
 
     def of(self, tp: Any, depth: int) -> _Reader:
-        if depth > DEEPEST:
-            raise SpecError(f"types nest more than {DEEPEST} deep")
+        if depth > MAX_DEPTH:
+            raise SpecError(f"types nest more than {MAX_DEPTH} deep")
         try:
             if tp in _SCALARS:
                 return _SCALARS[tp]
             if tp in TEXTS:
                 return _text(tp)
-        except TypeError:  # unhashable, so not a scalar
+        except TypeError:  # the type is unhashable, so it is not a scalar
             pass
         if (named := supertype(tp)) is not None:
             return self.of(named, depth + 1)
         if is_read_by_pydantic(tp):
             validate = pydantic_reader(tp)
-            return lambda value, place: _construct(lambda: validate(json.dumps(value)), tp, place)
+            return lambda value, location: _construct(lambda: validate(json.dumps(value)), tp, location)
         origin = typing.get_origin(tp)
         if origin is not None:
             return self._generic(tp, origin, typing.get_args(tp), depth + 1)
@@ -150,8 +148,8 @@ class _Readers:
         read = self._members(members, name_of(function), 0)
         by_position = [name for name, p in signature.parameters.items() if p.kind is p.POSITIONAL_ONLY]
 
-        def arguments(value: Any, place: _Place) -> inspect.BoundArguments:
-            found = read(value, place)
+        def arguments(value: Any, location: _Location) -> inspect.BoundArguments:
+            found = read(value, location)
             positional = []
             for name in by_position:
                 if name not in found:
@@ -159,8 +157,8 @@ class _Readers:
                 positional.append(found.pop(name))
             try:
                 return signature.bind(*positional, **found)
-            except TypeError as error:  # a later argument without an earlier one that has a default
-                raise place.error(f"{name_of(function)}: {error}") from None
+            except TypeError as error:  # a positional argument follows one that was omitted
+                raise location.error(f"{name_of(function)}: {error}") from None
 
         return arguments
 
@@ -170,7 +168,7 @@ class _Readers:
         if origin in (typing.Union, types.UnionType):
             return _union([self.of(arg, depth) for arg in args], " or ".join(map(name_of, args)))
         if origin is typing.Annotated:
-            return _bounded(self.of(args[0], depth), type_to_schema(tp))
+            return _with_bounds(self.of(args[0], depth), type_to_schema(tp))
         if is_qualifier(origin):
             return self.of(args[0], depth)
         if origin in LISTS or origin in SETS or (origin is tuple and args[1:] == (Ellipsis,)):
@@ -184,7 +182,7 @@ class _Readers:
 
     def _class(self, tp: Any, depth: int) -> _Reader:
         if tp not in self._classes:
-            self._classes[tp] = lambda value, place: self._classes[tp](value, place)
+            self._classes[tp] = lambda value, location: self._classes[tp](value, location)
             self._classes[tp] = self._class_reader(tp, depth)
         return self._classes[tp]
 
@@ -195,25 +193,25 @@ class _Readers:
             read = self._members(members, name_of(tp), depth)
             if typing.is_typeddict(tp):
                 return read
-            return lambda value, place: _instance(tp, read(value, place), place)
+            return lambda value, location: _instance(tp, read(value, location), location)
         if isinstance(tp, type) and issubclass(tp, tuple) and hasattr(tp, "_fields"):
             hints = hints_of(tp)
             items = [self.of(hints.get(field, Any), depth) for field in tp._fields]
             return _tuple(items, lambda values: tp(*values))
-        raise UnsupportedError(f"{name_of(tp)} cannot be made of JSON", hint=hint_for(tp))
+        raise UnsupportedError(f"{name_of(tp)} cannot be created from JSON", hint=hint_for(tp))
 
     def _members(self, members: Members, name: str, depth: int) -> _Reader:
         readers = {key: self.of(hint, depth) for key, (hint, _) in members.items()}
         required = [key for key, (_, needed) in members.items() if needed]
 
-        def read(value: Any, place: _Place) -> dict[str, Any]:
+        def read(value: Any, location: _Location) -> dict[str, Any]:
             if not isinstance(value, dict):
-                raise place.wrong(value, f"an object, as {name} is")
+                raise location.mismatch(value, f"an object, which {name} requires")
             if unknown := [key for key in value if key not in readers]:
-                raise place.error(f"{name} has no member {brief(unknown[0])}")
+                raise location.error(f"{name} has no member {brief(unknown[0])}")
             if missing := [key for key in required if key not in value]:
-                raise place.error(f"{name}: the member {missing[0]!r} is missing")
-            return {key: readers[key](item, place.at(key)) for key, item in value.items()}
+                raise location.error(f"{name}: the member {missing[0]!r} is missing")
+            return {key: readers[key](item, location.at(key)) for key, item in value.items()}
 
         return read
 
@@ -221,38 +219,38 @@ class _Readers:
 # --- readers
 
 
-def _any(value: Any, place: _Place) -> Any:
+def _any(value: Any, location: _Location) -> Any:
     return value
 
 
-def _hashable(value: Any, place: _Place) -> Any:
+def _hashable(value: Any, location: _Location) -> Any:
     if isinstance(value, dict | list):
-        raise place.wrong(value, "something that a set can hold")
+        raise location.mismatch(value, "a value that a set can contain")
     return value
 
 
 def _of_type(kind: type, wanted: str) -> _Reader:
-    def read(value: Any, place: _Place) -> Any:
+    def read(value: Any, location: _Location) -> Any:
         if not isinstance(value, kind):
-            raise place.wrong(value, wanted)
+            raise location.mismatch(value, wanted)
         return value
 
     return read
 
 
-def _int(value: Any, place: _Place) -> int:
+def _int(value: Any, location: _Location) -> int:
     if isinstance(value, float) and value.is_integer():
         if abs(value) > _EXACT:
-            raise place.error(f"{value!r} was read as a float, which does not hold all digits of the integer")
+            raise location.error(f"{value!r} was read as a float, which cannot represent all digits of the integer")
         return int(value)
     if not isinstance(value, int) or isinstance(value, bool):
-        raise place.wrong(value, "an integer")
+        raise location.mismatch(value, "an integer")
     return value
 
 
-def _float(value: Any, place: _Place) -> float:
+def _float(value: Any, location: _Location) -> float:
     if not isinstance(value, int | float) or isinstance(value, bool):
-        raise place.wrong(value, "a number")
+        raise location.mismatch(value, "a number")
     try:
         return float(value)
     except OverflowError:  # as json.loads does for 1e999
@@ -274,45 +272,45 @@ _SCALARS: Final[dict[Any, _Reader]] = {
 def _text(tp: Any) -> _Reader:
     parse = TEXTS[tp].parse
 
-    def read(value: Any, place: _Place) -> Any:
+    def read(value: Any, location: _Location) -> Any:
         if not isinstance(value, str):
-            raise place.wrong(value, f"a {name_of(tp)} as a string")
+            raise location.mismatch(value, f"a {name_of(tp)} as a string")
         try:
             return parse(value)
         except ValueError as error:
-            raise place.error(f"{brief(value)} is not a {name_of(tp)}: {error}") from None
+            raise location.error(f"{brief(value)} is not a {name_of(tp)}: {error}") from None
 
     return read
 
 
 def _constants(constants: tuple[Any, ...], name: str) -> _Reader:
-    """Constants are compared as JSON compares them: 1 equals 1.0 and differs from true."""
-    plain = [constant.value if isinstance(constant, enum.Enum) else constant for constant in constants]
+    """The reader of constants. They are compared as in JSON: 1 equals 1.0 and differs from true."""
+    json_values = [constant.value if isinstance(constant, enum.Enum) else constant for constant in constants]
 
-    def read(value: Any, place: _Place) -> Any:
-        for constant, spelled in zip(constants, plain, strict=True):
-            if isinstance(value, bool) == isinstance(spelled, bool) and value == spelled:
+    def read(value: Any, location: _Location) -> Any:
+        for constant, json_value in zip(constants, json_values, strict=True):
+            if isinstance(value, bool) == isinstance(json_value, bool) and value == json_value:
                 return constant
-        raise place.wrong(value, f"one of {name}")
+        raise location.mismatch(value, f"one of {name}")
 
     return read
 
 
 def _union(alternatives: list[_Reader], names: str) -> _Reader:
-    def read(value: Any, place: _Place) -> Any:
-        memo = place.memo.setdefault(read, ByIdentity())
+    def read(value: Any, location: _Location) -> Any:
+        memo = location.memo.setdefault(read, ByIdentity())
         if value not in memo:
-            memo[value] = first(value, place)
-        fits, found = memo[value]
+            memo[value] = find_alternative(value, location)
+        fits, result = memo[value]
         if not fits:
-            raise place.wrong(value, names) from found
-        return found
+            raise location.mismatch(value, names) from result
+        return result
 
-    def first(value: Any, place: _Place) -> tuple[bool, Any]:
+    def find_alternative(value: Any, location: _Location) -> tuple[bool, Any]:
         failure = None
         for alternative in alternatives:
             try:
-                return True, alternative(value, place)
+                return True, alternative(value, location)
             except SpecError as error:
                 failure = error
         return False, failure
@@ -329,46 +327,46 @@ def _array(item: _Reader, origin: Any) -> _Reader:
     elif origin is tuple:
         make = tuple
 
-    def read(value: Any, place: _Place) -> Any:
+    def read(value: Any, location: _Location) -> Any:
         if not isinstance(value, list):
-            raise place.wrong(value, "an array")
+            raise location.mismatch(value, "an array")
         if is_set and len({_canonical(part) for part in value}) < len(value):
-            raise place.error("an item of the set occurs twice")
-        items = [item(part, place.at(i)) for i, part in enumerate(value)]
-        return _construct(lambda: make(items), make, place)
+            raise location.error("an item of the set occurs twice")
+        items = [item(part, location.at(i)) for i, part in enumerate(value)]
+        return _construct(lambda: make(items), make, location)
 
     return read
 
 
 def _tuple(items: list[_Reader], make: Callable[[list[Any]], Any]) -> _Reader:
-    def read(value: Any, place: _Place) -> Any:
+    def read(value: Any, location: _Location) -> Any:
         if not isinstance(value, list) or len(value) != len(items):
-            raise place.wrong(value, f"an array of {len(items)} items")
-        parts = [item(part, place.at(i)) for i, (item, part) in enumerate(zip(items, value, strict=True))]
-        return _construct(lambda: make(parts), make, place)
+            raise location.mismatch(value, f"an array of {len(items)} items")
+        parts = [item(part, location.at(i)) for i, (item, part) in enumerate(zip(items, value, strict=True))]
+        return _construct(lambda: make(parts), make, location)
 
     return read
 
 
 def _object(key: _Reader, item: _Reader) -> _Reader:
-    def read(value: Any, place: _Place) -> Any:
+    def read(value: Any, location: _Location) -> Any:
         if not isinstance(value, dict):
-            raise place.wrong(value, "an object")
-        return {key(name, place.at(name)): item(part, place.at(name)) for name, part in value.items()}
+            raise location.mismatch(value, "an object")
+        return {key(name, location.at(name)): item(part, location.at(name)) for name, part in value.items()}
 
     return read
 
 
-def _instance(tp: Any, members: dict[str, Any], place: _Place) -> Any:
-    return _construct(lambda: tp(**members), tp, place)
+def _instance(tp: Any, members: dict[str, Any], location: _Location) -> Any:
+    return _construct(lambda: tp(**members), tp, location)
 
 
-def _construct(make: Callable[[], Any], tp: Any, place: _Place) -> Any:
-    """Call the code of a type (`__post_init__`, validators). Its errors become SpecErrors with a JSON Pointer."""
+def _construct(make: Callable[[], Any], tp: Any, location: _Location) -> Any:
+    """Create a value with the code of a type. Errors of this code become SpecErrors with a JSON Pointer."""
     try:
         return make()
     except (ValueError, TypeError) as error:
-        raise place.error(f"{name_of(tp)}: {error}") from error
+        raise location.error(f"{name_of(tp)}: {error}") from error
 
 
 # --- bounds
@@ -390,14 +388,14 @@ _CHECKS: Final[dict[str, tuple[Any, Callable[[Any, Any], bool]]]] = {
 }
 
 
-def _bounded(read: _Reader, schema: dict[str, Any]) -> _Reader:
+def _with_bounds(read: _Reader, schema: dict[str, Any]) -> _Reader:
     checks = [(keyword, schema[keyword], *_CHECKS[keyword]) for keyword in _CHECKS if keyword in schema]
 
-    def checked(value: Any, place: _Place) -> Any:
+    def checked(value: Any, location: _Location) -> Any:
         for keyword, bound, kinds, holds in checks:
             if isinstance(value, kinds) and not isinstance(value, bool) and not holds(value, bound):
-                raise place.error(f"{brief(value)} violates {keyword} {bound!r}")
-        return read(value, place)
+                raise location.error(f"{brief(value)} violates {keyword} {bound!r}")
+        return read(value, location)
 
     return checked if checks else read
 

@@ -9,13 +9,13 @@ produces a tree (`tree.py`). Then `lookarounds.py` turns lookarounds, anchors an
 operations. A pattern without them is an IR node as soon as it has been read. If ECMA-262's flag u refuses a pattern, it
 is read according to annex B of ECMA-262, in UTF-16 code units (`ecma_annex_b.py`, `code_units.py`).
 
-A constraint may accept more than a model should write: `\d` accepts the digits of all scripts, and a model that is
-allowed to write them does. `classes="plain"` restricts the language for writing (`reader.py`). Inside an atomic group,
-a smaller class can cause more matches. Such a pattern is read both ways, and a text must match both.
+A constraint may accept more than a model should write: `\d` accepts the digits of all scripts, and a model that may
+write them sometimes does. `classes="plain"` narrows the classes for generation (`reader.py`). Inside an atomic group, a
+smaller class can cause more matches. Such a pattern is read both ways, and a text must match both.
 
-What it does not do: back-references and conditional groups are refused, because they are not regular. So are atomic
-groups that depend on the order of attempts in ways that `atomic.py` does not cover, and lookarounds inside repetition
-that need too many states.
+What it does not do: it refuses back-references and conditional groups, because they are not regular. It also refuses
+atomic groups that depend on the order of attempts in ways that `atomic.py` does not cover, and lookarounds inside
+repetition that need too many states.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ def parse_regex(
 
     Raises:
         SpecError: the pattern is not valid in its dialect.
-        UnsupportedError: it is valid, but a part of it is not enforced.
-        LimitExceeded: a bound was reached.
+        UnsupportedError: the pattern is valid, but a part of it is not supported.
+        LimitExceeded: a limit was exceeded.
     """
     if dialect not in ("python", "ecma"):
         raise ValueError(f"dialect must be 'python' or 'ecma', not {dialect!r}")
@@ -75,7 +75,7 @@ def parse_regex(
         raise ValueError(f"classes must be 'full' or 'plain', not {classes!r}")
     budget = Budget(Limits() if limits is None else limits)
     if ascii_case and dialect == "python":
-        raise ValueError("ascii_case is for the dialect 'ecma': write (?a) into the pattern")
+        raise ValueError("ascii_case is only for dialect='ecma': write (?a) in the pattern instead")
     make = PythonReader if dialect == "python" else partial(EcmaReader, ascii_case=ascii_case)
 
     def language(classes: Classes, ordered: bool) -> Node:
@@ -122,12 +122,12 @@ def _without_u(reader: AnnexBReader, search: bool, budget: Budget, problem: Spec
         raise UnsupportedError(error.reason, pointer=error.pointer, hint=error.hint, text=problem.text,
                                span=reader.span(*error.span)) from None  # fmt: skip
     node = lower(_for_search(tree, search), reader.text, budget)
-    if not reader.of_units:
+    if not reader.needs_units:
         return node
     try:
         return texts_of_units(node, budget)
     except TooLarge:
         raise UnsupportedError(
-            f"without the flag u, which refuses this ({problem.message}), the pattern needs too many states",
+            f"the flag u refuses the pattern ({problem.message}), and without this flag it needs too many states",
             hint=problem.hint, text=problem.text, span=problem.span,
         ) from None  # fmt: skip

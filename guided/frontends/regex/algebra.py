@@ -64,7 +64,7 @@ def run(task: Generator[Any, Any, T]) -> T:
 
 
 def is_any_text(node: Node) -> bool:
-    """Whether `node` has the form of "any text". Other nodes may have the same meaning."""
+    """Whether `node` is written as "any text", like `ANY_TEXT`. Other nodes may have the same meaning."""
     return node is ANY_TEXT or (
         isinstance(node, Repeat) and node.min == 0 and node.max is None and node.item == ANY_CHAR
     )
@@ -78,7 +78,7 @@ def text(value: str) -> Node:
 
 
 def chars(ranges: Ranges) -> Node:
-    """One character of `ranges`. A single one becomes text."""
+    """One character of `ranges`. A set of one character becomes text."""
     if not ranges:
         return EMPTY
     if len(ranges) == 1 and ranges[0][0] == ranges[0][1]:
@@ -87,7 +87,7 @@ def chars(ranges: Ranges) -> Node:
 
 
 def as_chars(node: object) -> Ranges | None:
-    """The character set of a node with the form of a character set, else None."""
+    """The set of a node that is written as one character (`Chars`, or `Text` of length 1), else None."""
     if isinstance(node, Chars):
         return node.ranges
     if isinstance(node, Text) and len(node.text) == 1:
@@ -148,7 +148,7 @@ def seq(parts: Iterable[Node]) -> Node:
 
 
 def alt(branches: Iterable[Node]) -> Node:
-    """Union: single characters join one set, the empty string becomes an optional part."""
+    """Union. Single characters are joined into one set, and the empty string makes the rest optional."""
     out: list[Node] = []
     seen: set[int] = set()
     sets: list[Ranges] = []
@@ -179,7 +179,7 @@ def alt(branches: Iterable[Node]) -> Node:
 
 
 def repeat(item: Node, low: int, high: int | None) -> Node:
-    """`item`, `low` to `high` times. Repeats of a plain star or plus are merged, so that stars do not nest."""
+    """`item`, `low` to `high` times. The repetition of a star or plus is merged with it, so stars do not nest."""
     if high == 0 or item == EPSILON:
         return EPSILON
     if isinstance(item, Alt) and not item.items:
@@ -242,7 +242,7 @@ def measure(node: Node) -> tuple[int, int]:
 
 
 Edge = tuple[bool, Ranges]
-"""(whether it contains the empty string, a superset of the characters with which its strings can begin, or end)"""
+"""(whether it contains the empty string, a superset of the characters with which its strings can begin or end)"""
 
 
 class Edges:
@@ -257,7 +257,7 @@ class Edges:
         return self.edge(node, False)[0]
 
     def edge(self, node: Node, last: bool) -> Edge:
-        """(nullable, the first characters), or the last ones."""
+        """(nullable, first characters) of a node; with `last`, the last characters."""
         found = self._edges.get((serial(node), last))
         return run(self._edge(node, last)) if found is None else found
 

@@ -1,12 +1,12 @@
 """Atomic groups and possessive quantifiers as lookarounds. `(?>X)` matches only the first way in which X matches.
 
 In: a tree that keeps the order of preference. Out: a tree for exactly the first way, or None if the laws below do not
-decide.
+apply.
 
 - If the language of X is prefix-free (no string of it begins another one), X matches in at most one way: `(?>X) = X`.
 - `(?>A|B) = (?>A) | (?!A)(?>B)`. Example: `(?>a|ab)c` is `ac`, because if a matches, ab is never tried.
-- `(?>AB) = A(?>B)` for prefix-free A. `(?>AB) = (?>A)(?>B)` for B that may be empty and has no lookarounds: then every
-  match of A continues.
+- `(?>AB) = A(?>B)` for prefix-free A. `(?>AB) = (?>A)(?>B)` for B that may be empty and has no lookarounds: every match
+  of A can then continue.
 - `(?>A{m,n}) = A{m,n-1}(?!A) | A{n}` for prefix-free A that is never empty. If it is lazy, it is `A{m}`.
 
 Derivatives decide whether a language is prefix-free, with lookarounds assumed to be satisfied. That is a superset, so
@@ -30,7 +30,7 @@ _STATES = 500
 
 
 def atomic(tree: Tree, span: tuple[int, int]) -> Tree | None:
-    """The tree of (?>tree), or None if the laws do not decide."""
+    """The tree of (?>tree), or None if the laws do not apply."""
     return run(_atomic(tree, span))
 
 
@@ -75,7 +75,7 @@ def _atomic(tree: Tree, span: tuple[int, int]) -> Generator[Any, Any, Tree | Non
 def _superset(tree: Tree) -> Node:
     """The tree with its lookarounds assumed to be satisfied: a superset of its language."""
     todo, size = [tree], 0
-    while todo:  # nested groups examine the same parts repeatedly: only small parts are examined
+    while todo:  # nested groups examine the same parts repeatedly, so only small parts are examined
         size += 1
         at = todo.pop()
         todo.extend(at.items if isinstance(at, (Cat, Or)) else [at.item] if isinstance(at, Times) else [])

@@ -1,6 +1,4 @@
-"""The cost of reading one pattern: its nodes, which `Limits` bounds. Each node also counts as work of the current
-meter.
-"""
+"""Counts the nodes of one pattern against `Limits.nodes`. Each node also counts as work of the current meter."""
 
 from __future__ import annotations
 
@@ -12,14 +10,14 @@ __all__ = ["Budget"]
 
 
 class Budget:
-    """The nodes of one pattern so far."""
+    """The number of nodes of one pattern so far."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self._nodes = 0
 
     def spend(self, nodes: int) -> None:
-        """Count nodes. Raises LimitExceeded beyond a limit, or if the meter is used up."""
+        """Count nodes. Raises LimitExceeded beyond the limit, or if the meter is exhausted."""
         self._nodes += nodes
         spend(nodes)
         if self._nodes > self.limits.nodes:

@@ -1,14 +1,15 @@
 """From a language of UTF-16 code units to a language of characters. In: an IR node without `Ref` whose "characters" are
 code units. Out: an `Automaton` of the texts whose code units are in that language.
 
-Why: without the flag u, ECMA-262 matches code units. `.` then takes half of an emoji, and `[^a]{2}` takes one emoji.
+Why: without the flag u, ECMA-262 matches code units. `.` then matches half of an emoji, and `[^a]{2}` matches a whole
+one.
 
 How: the texts are h^-1(L) for the homomorphism h that writes each character in code units. Derivatives
 (`derivatives.py`) produce an automaton for L. An edge for a character beyond U+FFFF is a step over a high surrogate
 followed by a step over a low surrogate. No text contains an unpaired surrogate. IR sets cannot contain surrogates, so
 in L each surrogate is represented by the code point that is `STAND_IN` larger.
 
-Cost: one state for each derivative; `TooLarge` if there are too many.
+Cost: one state for each derivative; it raises `TooLarge` if there are too many.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from .derivatives import Terms
 __all__ = ["STAND_IN", "has_surrogates", "texts_of_units"]
 
 STAND_IN = 0x10000 - 0xD800
-"""The distance from a surrogate to the code point that represents it, which is not a code unit."""
+"""Added to a surrogate, this gives the code point that represents it, which is not a code unit."""
 _SINGLE_UNITS: Ranges = ((0, 0xD7FF), (0xE000, 0xFFFF))
 _HIGH: Ranges = ((0xD800 + STAND_IN, 0xDBFF + STAND_IN),)
 _LOW: Ranges = ((0xDC00 + STAND_IN, 0xDFFF + STAND_IN),)
@@ -38,7 +39,7 @@ def texts_of_units(node: Node, budget: Budget) -> Automaton:
     """The texts whose code units are in the language of `node`.
 
     Raises:
-        TooLarge: more derivatives than the limit.
+        TooLarge: there are too many derivatives.
     """
     terms = Terms()
     order = [terms.read(node)]

@@ -1,4 +1,4 @@
-"""Derivatives of regular IR nodes: an automaton that is built only as far as it is walked.
+"""Derivatives of regular IR nodes: a deterministic automaton that is built only as far as it is walked.
 
 In: regular IR nodes (`read`). Out: numbers of terms, and for a term t: whether it contains the empty string
 (`nullable[t]`), where each character leads (`transitions(t)`), and the term as an IR node (`node(t)`).
@@ -27,15 +27,15 @@ from guided.meter import spend
 from .algebra import ANY_TEXT, alt, chars, conj, negate, repeat, run, seq
 from .algebra import join as union
 
-__all__ = ["ANYTHING", "NONE", "NOTHING", "Terms", "TooLarge", "contains", "partition"]
+__all__ = ["ANY_STRING", "EMPTY_LANGUAGE", "EMPTY_STRING", "Terms", "TooLarge", "contains", "partition"]
 
-NONE, NOTHING, ANYTHING = 0, 1, 2
-"""The terms that every table begins with: the empty language, the empty string, every string."""
-_DEEPEST = 150
+EMPTY_LANGUAGE, EMPTY_STRING, ANY_STRING = 0, 1, 2
+"""The first terms of every table: the empty language, the empty string, and all strings."""
+_MAX_DEPTH = 150
 
 
 class TooLarge(Exception):
-    """More states are needed than a search allows. `most`: the allowed number; `what`: the unit."""
+    """A search needs more states than it may use. `most`: the allowed number; `what`: the unit."""
 
     def __init__(self, most: int, what: str = "states") -> None:
         self.most, self.what = most, what
@@ -72,7 +72,7 @@ class Terms:
 
     A term is stored as a tuple: ("c", ranges) is one character, (".", a, b) concatenation, ("|", *terms) union, ("&",
     *terms) intersection, ("~", a) complement, ("*", a, min, max) repetition, ("#", a, min, max) the strings of a whose
-    length is in the bounds, ("@", n, s) the strings that automaton n accepts from its state s.
+    length is within the bounds, ("@", n, s) the strings that automaton n accepts from its state s.
     """
 
     def __init__(self, limit: int = 20_000) -> None:
@@ -85,18 +85,18 @@ class Terms:
         self._blocks: dict[frozenset[Ranges], list[Ranges]] = {}
         self._transitions: dict[int, list[tuple[Ranges, int]]] = {}
         self._derivatives: dict[tuple[int, int], int] = {}
-        self._read_as: dict[int, int] = {}
+        self._terms_by_node: dict[int, int] = {}
         self._automata: list[Automaton] = []
-        self._nodes: dict[int, Node] = {NONE: EMPTY, NOTHING: EPSILON, ANYTHING: ANY_TEXT}
+        self._nodes: dict[int, Node] = {EMPTY_LANGUAGE: EMPTY, EMPTY_STRING: EPSILON, ANY_STRING: ANY_TEXT}
 
     # --- construction
 
-    def _make(self, shape: tuple[Any, ...], nullable: bool, depth: int) -> int:
+    def _intern(self, shape: tuple[Any, ...], nullable: bool, depth: int) -> int:
         known = self._number.get(shape)
         if known is not None:
             return known
-        if depth > _DEEPEST:
-            raise TooLarge(_DEEPEST, "levels")
+        if depth > _MAX_DEPTH:
+            raise TooLarge(_MAX_DEPTH, "levels")
         if len(self._shape) >= self.limit:
             raise TooLarge(self.limit)
         self._number[shape] = number = len(self._shape)
@@ -107,26 +107,26 @@ class Terms:
 
     def chars(self, ranges: Ranges) -> int:
         """One character of `ranges`."""
-        return self._make(("c", ranges), False, 0) if ranges else NONE
+        return self._intern(("c", ranges), False, 0) if ranges else EMPTY_LANGUAGE
 
     def join(self, a: int, b: int) -> int:
         """Concatenation."""
-        if a == NONE or b == NONE:
-            return NONE
-        if a == NOTHING or (b == ANYTHING and self.nullable[a]):
+        if a == EMPTY_LANGUAGE or b == EMPTY_LANGUAGE:
+            return EMPTY_LANGUAGE
+        if a == EMPTY_STRING or (b == ANY_STRING and self.nullable[a]):
             return b
-        if b == NOTHING:
+        if b == EMPTY_STRING:
             return a
         depth = max(self._depth[a], self._depth[b] if self.nullable[a] else 0)
-        return self._make((".", a, b), self.nullable[a] and self.nullable[b], depth + 1)
+        return self._intern((".", a, b), self.nullable[a] and self.nullable[b], depth + 1)
 
     def union(self, parts: Iterable[int]) -> int:
         """Union."""
-        return self._set("|", parts, NONE, ANYTHING)
+        return self._set("|", parts, EMPTY_LANGUAGE, ANY_STRING)
 
-    def both(self, parts: Iterable[int]) -> int:
+    def intersection(self, parts: Iterable[int]) -> int:
         """Intersection."""
-        return self._set("&", parts, ANYTHING, NONE)
+        return self._set("&", parts, ANY_STRING, EMPTY_LANGUAGE)
 
     def _set(self, kind: str, parts: Iterable[int], neutral: int, absorbing: int) -> int:
         flat: set[int] = set()
@@ -145,43 +145,43 @@ class Terms:
             return flat.pop() if flat else neutral
         nullable = [self.nullable[part] for part in flat]
         depth = 1 + max(self._depth[part] for part in flat)
-        return self._make((kind, *sorted(flat)), any(nullable) if kind == "|" else all(nullable), depth)
+        return self._intern((kind, *sorted(flat)), any(nullable) if kind == "|" else all(nullable), depth)
 
     def negate(self, a: int) -> int:
         """Complement."""
-        if a in (NONE, ANYTHING):
-            return ANYTHING - a
+        if a in (EMPTY_LANGUAGE, ANY_STRING):
+            return ANY_STRING - a
         shape = self._shape[a]
-        return int(shape[1]) if shape[0] == "~" else self._make(("~", a), not self.nullable[a], self._depth[a] + 1)
+        return int(shape[1]) if shape[0] == "~" else self._intern(("~", a), not self.nullable[a], self._depth[a] + 1)
 
     def repeat(self, a: int, low: int, high: int | None) -> int:
         """Repetition."""
-        if high == 0 or a == NOTHING or (a == NONE and low == 0):
-            return NOTHING
-        if a == NONE or (low, high) == (1, 1):
+        if high == 0 or a == EMPTY_STRING or (a == EMPTY_LANGUAGE and low == 0):
+            return EMPTY_STRING
+        if a == EMPTY_LANGUAGE or (low, high) == (1, 1):
             return a
-        if high is None and low <= 1 and (a == ANYTHING or self._shape[a] == ("c", ALL_CHARS)) and (low == 0):
-            return ANYTHING
-        return self._make(("*", a, low, high), low == 0 or self.nullable[a], self._depth[a] + 1)
+        if high is None and low <= 1 and (a == ANY_STRING or self._shape[a] == ("c", ALL_CHARS)) and (low == 0):
+            return ANY_STRING
+        return self._intern(("*", a, low, high), low == 0 or self.nullable[a], self._depth[a] + 1)
 
     def length(self, a: int, low: int, high: int | None) -> int:
         """The strings of `a` with `low` to `high` characters."""
-        if a == NONE or (low == 0 and high is None) or (high is not None and high < low):
-            return NONE if high is not None and high < low else a
-        return self._make(("#", a, low, high), low == 0 and self.nullable[a], self._depth[a] + 1)
+        if a == EMPTY_LANGUAGE or (low == 0 and high is None) or (high is not None and high < low):
+            return EMPTY_LANGUAGE if high is not None and high < low else a
+        return self._intern(("#", a, low, high), low == 0 and self.nullable[a], self._depth[a] + 1)
 
     def _state(self, automaton: int, state: int) -> int:
         """The strings that an automaton accepts from a state."""
-        return self._make(("@", automaton, state), self._automata[automaton].states[state][0], 0)
+        return self._intern(("@", automaton, state), self._automata[automaton].states[state][0], 0)
 
     def read(self, node: Node) -> int:
         """The term of an IR node."""
         return run(self._read(node))
 
     def _read(self, node: Node) -> Generator[Any, Any, int]:
-        known = self._read_as.get(serial(node))
+        known = self._terms_by_node.get(serial(node))
         if known is None:
-            known = self._read_as[serial(node)] = yield self._term(node)
+            known = self._terms_by_node[serial(node)] = yield self._term(node)
         return known
 
     def _term(self, node: Node) -> Generator[Any, Any, int]:
@@ -189,12 +189,12 @@ class Terms:
             case Chars(ranges):
                 return self.chars(ranges)
             case Text(value):
-                term = NOTHING
+                term = EMPTY_STRING
                 for c in reversed(value):
                     term = self.join(self.chars(((ord(c), ord(c)),)), term)
                 return term
             case Seq(items):
-                term = NOTHING
+                term = EMPTY_STRING
                 for item in reversed(items):
                     term = self.join((yield self._read(item)), term)
                 return term
@@ -202,7 +202,7 @@ class Terms:
                 parts = []
                 for item in items:
                     parts.append((yield self._read(item)))
-                return self.union(parts) if isinstance(node, Alt) else self.both(parts)
+                return self.union(parts) if isinstance(node, Alt) else self.intersection(parts)
             case Repeat(item, low, high):
                 return self.repeat((yield self._read(item)), low, high)
             case Not(item):
@@ -260,14 +260,14 @@ class Terms:
     def _derive(self, term: int, code: int) -> int:
         match self._shape[term]:
             case ("c", ranges):
-                return NOTHING if contains(ranges, code) else NONE
+                return EMPTY_STRING if contains(ranges, code) else EMPTY_LANGUAGE
             case (".", a, b):
                 rest = self.join(self.derive(a, code), b)
                 return self.union((rest, self.derive(b, code))) if self.nullable[a] else rest
             case ("|", *parts):
                 return self.union([self.derive(part, code) for part in parts])
             case ("&", *parts):
-                return self.both([self.derive(part, code) for part in parts])
+                return self.intersection([self.derive(part, code) for part in parts])
             case ("~", a):
                 return self.negate(self.derive(a, code))
             case ("*", a, low, high):
@@ -278,18 +278,18 @@ class Terms:
             case ("@", automaton, state):
                 edges = self._automata[automaton].states[state][1]
                 at = bisect_right(edges, (code, 0x110000)) - 1
-                return self._state(automaton, edges[at][2]) if at >= 0 and code <= edges[at][1] else NONE
+                return self._state(automaton, edges[at][2]) if at >= 0 and code <= edges[at][1] else EMPTY_LANGUAGE
             case _:
-                return ANYTHING if term == ANYTHING else NONE
+                return ANY_STRING if term == ANY_STRING else EMPTY_LANGUAGE
 
     def transitions(self, term: int) -> list[tuple[Ranges, int]]:
-        """(characters, the derivative by any of them), without derivatives that are known to be empty."""
+        """(characters, derivative by any of them), without derivatives that are known to be empty."""
         known = self._transitions.get(term)
         if known is None:
             merged: dict[int, list[Ranges]] = {}
             for block in self.blocks(term):
                 target = self.derive(term, block[0][0])
-                if target != NONE:
+                if target != EMPTY_LANGUAGE:
                     merged.setdefault(target, []).append(block)
             known = self._transitions[term] = [(union(sets), target) for target, sets in merged.items()]
         return known
@@ -302,7 +302,7 @@ class Terms:
         """(first characters, whether it contains "") if the term constrains only the first character, else None."""
         allowed: Ranges = ()
         for ranges, target in self.transitions(term):
-            if target != ANYTHING or allowed:
+            if target != ANY_STRING or allowed:
                 return None
             allowed = ranges
         return allowed, self.nullable[term]

@@ -60,8 +60,8 @@ class AnnexBReader(EcmaReader):
         found = [match[0] for match in _GROUP_SCANNER.finditer(self.text)]
         self.named = "(?<" in found
         self.all_groups = sum(part.startswith("(") for part in found)
-        self.of_units = self.text != pattern
-        """Whether the code units of texts matter: a set holds surrogates, or a lookaround may stand between two."""
+        self.needs_units = self.text != pattern
+        """Whether code units matter: a set contains surrogates, or a lookaround may be between the two of a pair."""
         self._pattern = pattern
 
     def span(self, start: int, end: int) -> tuple[int, int]:
@@ -84,11 +84,11 @@ class AnnexBReader(EcmaReader):
 
     def push_set(self, ranges: Ranges, start: int) -> None:
         """Add one code unit of `ranges`."""
-        self.of_units = self.of_units or has_surrogates(ranges)
+        self.needs_units = self.needs_units or has_surrogates(ranges)
         super().push_set(ranges, start)
 
     def _literal(self, code: int, start: int) -> None:
-        self.of_units = self.of_units or code > 0xFFFF
+        self.needs_units = self.needs_units or code > 0xFFFF
         super()._literal(code, start)
 
     def close(self) -> None:
@@ -96,7 +96,7 @@ class AnnexBReader(EcmaReader):
         frame = self.frame
         super().close()
         if frame.kind == "look":
-            self.of_units = True
+            self.needs_units = True
             if not frame.ahead:
                 self.frame.pieces[-1].kind = "anchor"
 
@@ -119,30 +119,28 @@ class AnnexBReader(EcmaReader):
         c = self.peek()
         if c and c in "bB":
             self.at += 1
-            self.of_units = True
+            self.needs_units = True
             span = start, self.at
             self.push_boundary(c, 0, start, lambda: boundary(word(False), c == "B", span))
         elif c and c in "123456789" and self._is_reference():
-            self._refer(self.number(self.digits(DIGITS)), start)
+            self._refer(self.number(self.take_all(DIGITS)), start)
         elif c == "k" and self.named:
             self.at = start
             super()._escape()
         elif c and c in "dDsSwW":
-            self.push_set(self._folded(self._class(start)), start)
+            self.push_set(self._fold(self._class(start)), start)
         else:
             self._literal(self._character(start, in_set=False), start)
 
     def _is_reference(self) -> bool:
         """Whether the pattern has at least as many groups as the number at the cursor."""
         at = self.at
-        number = self.number(self.digits(DIGITS))
+        number = self.number(self.take_all(DIGITS))
         self.at = at
         return number <= self.all_groups
 
-    def _folded(self, ranges: Ranges) -> Ranges:
-        return (
-            super()._folded(ranges) if self.ascii_case else ignore_case_of_units(ranges) if self.flags & I else ranges
-        )
+    def _fold(self, ranges: Ranges) -> Ranges:
+        return super()._fold(ranges) if self.ascii_case else ignore_case_of_units(ranges) if self.flags & I else ranges
 
     def _class(self, start: int, *, negated: bool = False) -> Ranges:
         letter = self.text[self.at]
@@ -159,12 +157,12 @@ class AnnexBReader(EcmaReader):
         if c == "k" and self.named:
             raise self.error("invalid named reference", start, hint="write \\k<name>")
         if c in OCTAL:
-            return int(self.digits(OCTAL, 3 if c in "0123" else 2), 8)
+            return int(self.take_all(OCTAL, 3 if c in "0123" else 2), 8)
         self.at += 1
         if c in CONTROL:
             return CONTROL[c]
         if c in "xu":
-            digits = self.digits(HEX, 2 if c == "x" else 4)
+            digits = self.take_all(HEX, 2 if c == "x" else 4)
             if len(digits) == (2 if c == "x" else 4):
                 code = int(digits, 16)
                 return code + STAND_IN if 0xD800 <= code <= 0xDFFF else code
@@ -191,17 +189,17 @@ class AnnexBReader(EcmaReader):
         if isinstance(low, tuple) or isinstance(high, tuple):
             ends = [((end, end),) if isinstance(end, int) else end for end in (low, high)]
             return charset((*ends[0], (0x2D, 0x2D), *ends[1]))
-        low, high = _unit(low), _unit(high)
+        low, high = _char_to_unit(low), _char_to_unit(high)
         ((low, high),) = super()._range(low, high, start)
-        return _of_units(low, high)
+        return _units_to_chars(low, high)
 
 
-def _unit(code: int) -> int:
+def _char_to_unit(code: int) -> int:
     """The code unit that a character of the tree represents."""
     return code - STAND_IN if code > 0xFFFF else code
 
 
-def _of_units(low: int, high: int) -> Ranges:
+def _units_to_chars(low: int, high: int) -> Ranges:
     """The characters that represent the code units from `low` to `high`."""
     parts = [(max(low, a) + shift, min(high, b) + shift) for a, b, shift in _SHIFTS]
     return charset([(first, last) for first, last in parts if first <= last])

@@ -1,9 +1,9 @@
 r"""Character sets of ECMA-262's regular expressions: \d, \s, \w and \p{..}, and case-insensitive matching with and
 without the flag u.
 
-In: names and sets. Out: `Ranges`. The data is in unicode.txt in this folder. make_unicode.mjs writes it from a RegExp
-engine, so the Unicode version does not depend on Python's. The file is read at the first \p{..}, and a set is decoded
-on first use.
+In: names and sets. Out: `Ranges`. The data is in unicode.txt in this folder. make_unicode.mjs generates it from a
+RegExp engine, so the Unicode version does not depend on Python's. The file is read at the first \p{..}, and a set is
+decoded on first use.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from .derivatives import contains
 __all__ = [
     "LINE_ENDS",
     "UnknownProperty",
-    "category",
+    "class_ranges",
     "decode_ranges",
     "ignore_case",
     "ignore_case_of_units",
-    "plain",
+    "plain_class",
     "property_set",
     "word",
 ]
@@ -69,7 +69,7 @@ def _data() -> dict[tuple[str, str], str]:
 
 
 def decode_ranges(encoded: str) -> Ranges:
-    """Decode the ranges of a table. Each is the gap before it and, after a dot, its length, both in base 36."""
+    """Decode a set. Each range is the gap before it and, after a dot, its length (default 1), both in base 36."""
     out: list[tuple[int, int]] = []
     at = 0
     for pair in encoded.split():
@@ -100,12 +100,12 @@ def property_set(name: str, value: str | None = None) -> Ranges:
     if value is not None:
         key = _PROPERTIES_WITH_VALUES.get(name)
         if key is None:
-            raise UnknownProperty("the properties with a value are General_Category, Script and Script_Extensions")
+            raise UnknownProperty("only General_Category, Script and Script_Extensions take a value")
         found = _general_category(value) if key == "gc" else _stored_set(key, value)
         if found is None and key == "scx":
             found = _stored_set("sc", value)
         if found is None:
-            raise UnknownProperty(f"{name} has no such value; names are exact, with their capitals and underscores")
+            raise UnknownProperty(f"{name} has no such value; write names exactly, with their capitals and underscores")
         return found
     special = {"Any": ALL_CHARS, "ASCII": ((0, 0x7F),)}
     if name in special:
@@ -118,7 +118,7 @@ def property_set(name: str, value: str | None = None) -> Ranges:
     if found is None:
         known = ("sc", name) in _data()
         raise UnknownProperty(
-            f"write \\p{{Script={name}}}" if known else "names are exact, with their capitals and underscores"
+            f"write \\p{{Script={name}}}" if known else "write names exactly, with their capitals and underscores"
         )
     return found
 
@@ -162,9 +162,9 @@ def _upper(code: int) -> int:
 
 @cache
 def _unit_orbits() -> dict[int, tuple[int, ...]]:
-    """Each code unit with other cases -> those that match it without the flag u, a subset of its `_orbits`.
+    """Each code unit with other cases -> the code units that match it without the flag u, a subset of its `_orbits`.
 
-    Upper case is that of the running Python. A letter that is too new for this Python matches all of its class.
+    The running Python defines upper case. A letter that is too new for this Python matches its whole orbit.
     """
     found = {}
     for orbit in set(_orbits().values()):
@@ -188,14 +188,14 @@ def word(any_case: bool) -> Ranges:
     return ignore_case(_WORD) if any_case else _WORD
 
 
-def plain(letter: str, any_case: bool) -> Ranges:
-    r"""The narrower \d, \s or \w for writing: \s is ASCII, and the others are already narrow. A subset
-    of `category`.
+def plain_class(letter: str, any_case: bool) -> Ranges:
+    r"""The narrower \d, \s or \w for generation: \s is ASCII, and the others are already narrow. A subset of
+    `class_ranges`.
     """
-    return ((0x09, 0x0D), (0x20, 0x20)) if letter == "s" else category(letter, any_case)
+    return ((0x09, 0x0D), (0x20, 0x20)) if letter == "s" else class_ranges(letter, any_case)
 
 
-def category(letter: str, any_case: bool) -> Ranges:
+def class_ranges(letter: str, any_case: bool) -> Ranges:
     r"""The set of \d, \s or \w; of \D, \S or \W for a capital letter."""
     ranges = {"d": _DIGIT, "s": _SPACE, "w": word(any_case)}[letter.lower()]
     return complement(ranges) if letter.isupper() else ranges

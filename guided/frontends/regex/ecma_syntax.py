@@ -2,9 +2,9 @@
 modifiers, and with duplicate names of groups in different alternatives.
 
 In: the pattern. Out: a `Tree` in which sets, escapes and modifiers are resolved. The flag u is strict: lone brackets
-and unknown escapes are errors, and `ecma_annex_b.py` reads the patterns that are refused here. A pair of escaped
-surrogates is one character. A lone surrogate is valid, but matches nothing, because texts contain none. Back-references
-are valid, but refused with `UnsupportedError`.
+and unknown escapes are errors. `ecma_annex_b.py` reads the patterns that are refused here. A pair of escaped surrogates
+is one character. A lone surrogate is valid, but matches nothing, because texts contain none. Back-references are valid,
+but refused with `UnsupportedError`.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from .budget import Budget
 from .ecma_chars import (
     LINE_ENDS,
     UnknownProperty,
-    category,
+    class_ranges,
     ignore_case,
     ignore_case_of_ascii,
-    plain,
+    plain_class,
     property_set,
     word,
 )  # fmt: skip
@@ -70,7 +70,7 @@ class EcmaReader(Reader):
         elif c == "[":
             self._set()
         elif c == "(":
-            self._open(start)
+            self._open_group(start)
         elif c in "*+?{":
             self._quantifier(c)
         elif c in "]}":
@@ -97,7 +97,7 @@ class EcmaReader(Reader):
 
     def _literal(self, code: int, start: int) -> None:
         if self.flags & I:
-            self.push_set(self._folded(((code, code),)), start)
+            self.push_set(self._fold(((code, code),)), start)
         else:
             self.push(text(chr(code)), start, 1, 1)
 
@@ -112,7 +112,7 @@ class EcmaReader(Reader):
             span, characters = (start, self.at), word(self._folds_words)
             self.push_boundary(c, self.flags & I, start, lambda: boundary(characters, c == "B", span))
         elif c and c in "123456789":
-            digits = self.digits(DIGITS)
+            digits = self.take_all(DIGITS)
             self._refer(self.number(digits), start)
         elif c == "k":
             self.at += 1
@@ -120,11 +120,11 @@ class EcmaReader(Reader):
                 raise self.error("invalid named reference", start, hint="write \\k<name>")
             self._refer(self._name(start), start)
         elif c and c in "dDsSwWpP":
-            self.push_set(self._folded(self._class(start)), start)
+            self.push_set(self._fold(self._class(start)), start)
         else:
             self._literal(self._character(start, in_set=False), start)
 
-    def _folded(self, ranges: Ranges) -> Ranges:
+    def _fold(self, ranges: Ranges) -> Ranges:
         """The characters that match one of `ranges` under the current flags."""
         if not self.flags & I:
             return ranges
@@ -157,10 +157,10 @@ class EcmaReader(Reader):
         return complement(ranges) if letter == "P" else ranges
 
     def _category(self, letter: str, *, any_case: bool, negated: bool) -> Ranges:
-        r"""\d \s \w or the opposite, or its narrower form for writing."""
+        r"""\d \s \w or the opposite, narrowed for generation where possible."""
         if not self.narrows(letter, negated=negated):
-            return category(letter, any_case)
-        narrow = plain(letter.lower(), any_case)
+            return class_ranges(letter, any_case)
+        narrow = plain_class(letter.lower(), any_case)
         return complement(narrow) if letter.isupper() else narrow
 
     def _character(self, start: int, *, in_set: bool) -> int:
@@ -180,7 +180,7 @@ class EcmaReader(Reader):
         if c == "0" and not (self.peek() and self.peek() in DIGITS):
             return 0
         if c == "x":
-            digits = self.digits(HEX, 2)
+            digits = self.take_all(HEX, 2)
             if len(digits) < 2:
                 raise self.error("invalid escape", start, hint="\\x takes 2 hexadecimal digits")
             return int(digits, 16)
@@ -200,12 +200,12 @@ class EcmaReader(Reader):
     def _unicode(self, start: int) -> int:
         r"""\uHHHH, \uHHHH\uHHHH (a surrogate pair) or \u{H..}; the cursor is after the u."""
         if self.take("{"):
-            digits = self.digits(HEX)
+            digits = self.take_all(HEX)
             significant = digits.lstrip("0")
             if not digits or not self.take("}") or len(significant) > 6 or int(significant or "0", 16) > 0x10FFFF:
                 raise self.error("invalid Unicode escape", start, hint="write \\u{H..}, at most \\u{10FFFF}")
             return int(significant or "0", 16)
-        digits = self.digits(HEX, 4)
+        digits = self.take_all(HEX, 4)
         if len(digits) < 4:
             raise self.error("invalid Unicode escape", start, hint="write \\uHHHH or \\u{H..}")
         code = int(digits, 16)
@@ -233,7 +233,7 @@ class EcmaReader(Reader):
                 parts.extend(self._range(low, self._member(negate), here))
             else:
                 parts.extend(low if isinstance(low, tuple) else [(low, low)])
-        ranges = self._folded(charset(parts))
+        ranges = self._fold(charset(parts))
         self.push_set(complement(ranges) if negate else ranges, start)
 
     def _range(self, low: int | Ranges, high: int | Ranges, start: int) -> Ranges:
@@ -263,9 +263,9 @@ class EcmaReader(Reader):
         self.at += 1
         low, high = {"*": (0, None), "+": (1, None), "?": (0, 1), "{": (0, None)}[c]
         if c == "{":
-            fewest = self.digits(DIGITS)
+            fewest = self.take_all(DIGITS)
             bounded = not self.take(",")
-            most = fewest if bounded else self.digits(DIGITS)
+            most = fewest if bounded else self.take_all(DIGITS)
             if not fewest or not self.take("}"):
                 raise self.error("incomplete quantifier", start, hint="write {n}, {n,} or {n,m}; or \\{")
             low, high = self.number(fewest), self.number(most) if most else None
@@ -282,7 +282,7 @@ class EcmaReader(Reader):
 
     # --- groups
 
-    def _open(self, start: int) -> None:
+    def _open_group(self, start: int) -> None:
         self.at += 1
         frame = Frame("group", start, self.flags)
         if not self.take("?"):
@@ -301,7 +301,7 @@ class EcmaReader(Reader):
         return self.open(frame)
 
     def open(self, frame: Frame) -> None:
-        """Enter a group, keeping the path of alternatives to it."""
+        """Enter a group, and record the path of alternatives to it."""
         super().open(frame)
         self.branch_path.append((frame.start, 0))
 
@@ -311,13 +311,13 @@ class EcmaReader(Reader):
         super().close()
 
     def branch(self) -> None:
-        """Go to the next alternative."""
+        """Begin the next alternative."""
         super().branch()
         group, number = self.branch_path[-1]
         self.branch_path[-1] = (group, number + 1)
 
     def _define(self, name: str, start: int) -> None:
-        """A name may occur again only in another alternative of the same group."""
+        """Define a group name. It may occur again only in another alternative of the same group."""
         here = tuple(self.branch_path)
         for there in self.names.setdefault(name, []):
             shared = next((i for i, (a, b) in enumerate(zip(here, there, strict=False)) if a != b), None)
@@ -326,7 +326,7 @@ class EcmaReader(Reader):
         self.names[name].append(here)
 
     def _name(self, start: int) -> str:
-        """A group's name, up to and including the >. \\u escapes in it stand for their characters."""
+        """Read a group's name, up to and including the >. \\u escapes in it are decoded."""
         name = ""
         while not self.take(">"):
             c = self.peek()
@@ -343,7 +343,7 @@ class EcmaReader(Reader):
         return name
 
     def _modifiers(self, start: int) -> None:
-        """(?ims-ims:"""
+        """Read (?ims-ims: after its (?."""
         on = self._flag_letters()
         minus = self.take("-")
         off = self._flag_letters() if minus else ""
@@ -360,7 +360,7 @@ class EcmaReader(Reader):
             self.flags &= ~_FLAGS[letter]
 
     def _flag_letters(self) -> str:
-        return self.digits("ims")
+        return self.take_all("ims")
 
     # --- the end
 

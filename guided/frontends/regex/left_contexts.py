@@ -5,14 +5,14 @@ In: for each lookbehind, the language of the prefixes after which it holds. Out:
 of the text), the context after each character (`step`), and a partition of a language by contexts (`ends`): from
 context l, which texts of the language lead to which context?
 
-How: a context is the tuple of derivatives of the prefix languages. For lookbehinds at one character, which include
-anchors and word boundaries, a context only says which set contains the last character. A language is then partitioned
+How: a context is the tuple of derivatives of the prefix languages. For lookbehinds of one character, which include
+anchors and word boundaries, a context only says which sets contain the last character. A language is then partitioned
 by its last character, without unrolling it. In general, it is intersected with the texts that lead from l to each
 context.
 
 Example: `\b` in `x*\by` has two relevant contexts: after a word character, and after any other character (or none).
 
-Cost: at most `_LIMIT` contexts, else `TooLarge`; `state_elimination.py` computes the texts between contexts.
+Cost: at most `_LIMIT` contexts, otherwise `TooLarge`. `state_elimination.py` computes the texts between contexts.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Contexts:
                 targets.setdefault(self.number[after], []).append(block)
             self.transitions.append([(join(sets), target) for target, sets in targets.items()])
         rows = {frozenset((to, ranges) for ranges, to in row) for row in self.transitions}
-        self._last = one_char or len(rows) == 1
+        self._only_last_char = one_char or len(rows) == 1
         self._paths: dict[int, dict[int, Node]] = {}
         self._ends: dict[tuple[int, int], list[tuple[Node, int]]] = {}
         self._reachable: dict[tuple[int, frozenset[int]], frozenset[int]] = {}
@@ -71,7 +71,7 @@ class Contexts:
         return next(target for ranges, target in self.transitions[context] if contains(ranges, code))
 
     def ends(self, node: Node, context: int) -> list[tuple[Node, int]]:
-        """(part, context): the parts of a language, by the context to which they lead from `context`."""
+        """(part, target): the parts of a language, by the context to which they lead from `context`."""
         if len(self.states) == 1:
             return [(node, context)]
         key = (serial(node), context)
@@ -79,7 +79,7 @@ class Contexts:
             reached = run(self._reach(node, frozenset((context,))))
             if len(reached) == 1:
                 self._ends[key] = [(node, target) for target in reached]
-            elif self._last:
+            elif self._only_last_char:
                 self._ends[key] = self._partition_by_last(node, context)
             else:
                 paths = self._paths_from(context)
@@ -135,7 +135,7 @@ class Contexts:
             case Repeat(item, low, high):
                 for _ in range(min(low, 4)):
                     result = yield self._reach(item, result)
-                while high is None or high > low or low > 4:  # then any number of rounds: an overestimate
+                while high is None or high > low or low > 4:  # assume any number of rounds: an overestimate
                     after = result | (yield self._reach(item, result))
                     if after == result:
                         break

@@ -1,6 +1,6 @@
 """Turns lookarounds into boolean operations: a tree with lookarounds becomes an IR node for the same set of texts.
 
-In: a `Tree`. Out: an IR node whose language is exactly that of the tree. It is refused if that needs too many states.
+In: a `Tree`. Out: an IR node whose language is exactly that of the tree. It refuses trees that need too many states.
 
 Problem: a lookaround constrains text outside itself, so the language of a pattern is not composed of the languages of
 its parts. The pattern is therefore read from left to right together with its *continuation*, the rest of the pattern up
@@ -11,17 +11,17 @@ to the end of the text. With any* for all texts, K for the continuation and L fo
 - lookbehind: a condition on the *left context*, which is a state of the automaton in `left_contexts.py`. A part without
   lookarounds is partitioned by the context to which it leads. A lookahead inside a lookbehind leaves a condition on the
   continuation.
-- at one character (anchors, word boundaries): both restrict the first or last character of the neighbouring part, so
-  that counted repetition stays counted.
+- lookaround of one character (anchors, word boundaries): it restricts the first or last character of the neighbouring
+  part, so counted repetition stays counted.
 
-The obvious way, one automaton for the whole pattern that tracks all lookarounds, unrolls every count and multiplies the
-states of all lookarounds, even if they are never open at the same time.
+The obvious alternative is one automaton for the whole pattern that tracks all lookarounds. It would unroll every count
+and multiply the states of all lookarounds, even of those that are never open at the same time.
 
 If a lookaround is inside a repetition or an alternation, the continuation would be recursive or copied. `loops.py`
-turns such a part into a list of (text, left context, condition on the following text), and uses the continuation once
-for each of them.
+turns such a part into a list of (language, left context, condition on the following text). The continuation is then
+used once for each entry.
 
-Cost: one IR node for each pair of a continuation and a reachable left context. Results beyond `Limits.nodes` or
+Cost: one IR node for each pair of a continuation and a reachable left context. Results that exceed `Limits.nodes` or
 `Limits.depth` are refused.
 """
 
@@ -37,7 +37,7 @@ from guided.ir.serial import Numbered, serial
 
 from .algebra import ANY_TEXT, Edges, alt, as_chars, conj, measure, negate, run, seq
 from .budget import Budget
-from .derivatives import ANYTHING, Terms, TooLarge
+from .derivatives import ANY_STRING, Terms, TooLarge
 from .left_contexts import Contexts
 from .loops import Exits, Explorer, Situation
 from .tree import Cat, Look, Or, Times, Tree, cat, either, has_look
@@ -50,10 +50,10 @@ _DEPTH = 8
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Continuation(Numbered):
-    """The rest of a pattern: `tree`, then `next`. Without `next`, it is the end.
+    """The rest of a pattern: `tree`, then `next`. Without `next`, it is the end of the pattern.
 
-    `mask` is the set of lookbehind languages that matter from here on. The left contexts at this point are those of
-    `Lowering.contexts(mask)`. So languages that no further lookbehind needs are forgotten.
+    `mask` is the set of lookbehind languages that matter from here on. The left contexts at this point are states of
+    `Lowering.contexts(mask)`, so languages that no later lookbehind needs are forgotten.
     """
 
     tree: Tree
@@ -77,7 +77,7 @@ def lower(tree: Tree, text: str, budget: Budget) -> Node:
         return tree
     lowering = Lowering(text, budget)
     try:
-        lowering.learn(tree)
+        lowering.collect_lookbehinds(tree)
         result = run(lowering.suffix(lowering.continuation(tree, lowering.end(0)), 0))
     except TooLarge:
         raise lowering.refusal() from None
@@ -91,7 +91,7 @@ def lower(tree: Tree, text: str, budget: Budget) -> Node:
 
 
 def _inside_out(tree: Tree) -> list[Tree]:
-    """The nodes of the tree that are not IR, each once, inner nodes first."""
+    """The nodes of the tree that are not IR nodes, each once, inner nodes first."""
     out: list[Tree] = []
     seen: set[int] = set()
 
@@ -118,7 +118,7 @@ class Lowering:
         self._behinds: dict[int, Behind] = {}
         self._languages: list[int] = []
         self._one_char = 0  # the languages that depend on the last character only
-        self._same: dict[object, Behind] = {}
+        self._behind_by_item: dict[object, Behind] = {}
         self._masks: dict[int, int] = {}
         self._contexts: dict[int, Contexts] = {}
         self._continuations: dict[tuple[int, int], Continuation] = {}
@@ -157,7 +157,7 @@ class Lowering:
         if not isinstance(tree, (Look, Cat, Or, Times)):
             return 0
         known = self._masks.get(serial(tree))
-        if known is None:  # created during lowering; its parts are known
+        if known is None:  # a node that was created during lowering; the masks of its parts are known
             known = 0
             for part in tree.items if isinstance(tree, (Cat, Or)) else (tree.item,):
                 known |= self.mask(part)
@@ -183,30 +183,30 @@ class Lowering:
 
     # --- lookbehinds
 
-    def learn(self, tree: Tree) -> None:
+    def collect_lookbehinds(self, tree: Tree) -> None:
         """Find the prefix languages of all lookbehinds, inner ones first."""
         for at in _inside_out(tree):
             if isinstance(at, Look) and not at.ahead:
-                self._masks[serial(at)] = self._learn(at)
+                self._masks[serial(at)] = self._collect_lookbehind(at)
             else:
                 self.mask(at)
 
-    def _learn(self, at: Look) -> int:
+    def _collect_lookbehind(self, at: Look) -> int:
         self.span = at.span
         key = as_chars(at.item) or serial(at.item)
-        known = self._same.get(key)
+        known = self._behind_by_item.get(key)
         if known is None:
             if not has_look(at.item):
                 assert not isinstance(at.item, (Look, Cat, Or, Times))
-                ways = [(self.terms.read(seq((ANY_TEXT, at.item))), ANYTHING)]
+                ways = [(self.terms.read(seq((ANY_TEXT, at.item))), ANY_STRING)]
             else:
-                exits = run(self.explore(cat([ANY_TEXT, at.item]), (0, ANYTHING), 0))
+                exits = run(self.explore(cat([ANY_TEXT, at.item]), (0, ANY_STRING), 0))
                 ways = [(self.terms.read(node), after) for (_, after), node in exits.items()]
             if as_chars(at.item) is not None:
                 self._one_char |= 1 << len(self._languages)
             known = Behind(len(self._languages), tuple(after for _, after in ways))
             self._languages.extend(language for language, _ in ways)
-            self._same[key] = known
+            self._behind_by_item[key] = known
         self._behinds[serial(at)] = known
         return ((1 << len(known.after)) - 1) << known.first
 
@@ -268,8 +268,8 @@ class Lowering:
                 result = yield self.suffix(self.continuation(either([EPSILON, item]), after), context)
             case Or() | Times():
                 parts = []
-                for (target, condition), node in (yield self.explore(tree, (context, ANYTHING), after.mask)).items():
-                    parts.append((node, self._under(condition, (yield self.suffix(after, target)))))
+                for (target, condition), node in (yield self.explore(tree, (context, ANY_STRING), after.mask)).items():
+                    parts.append((node, self._satisfying(condition, (yield self.suffix(after, target)))))
                 result = self._join(parts)
             case _:
                 parts = []
@@ -280,13 +280,13 @@ class Lowering:
         return result
 
     def _join(self, parts: list[tuple[Node, Node]]) -> Node:
-        """The union of all `part rest`; parts with the same rest share it."""
+        """The union of the concatenations `part rest`. Parts with the same rest share it."""
         groups: dict[int, tuple[list[Node], Node]] = {}
         for part, rest in parts:
             groups.setdefault(serial(rest), ([], rest))[0].append(part)
         return alt([seq((alt(heads), rest)) for heads, rest in groups.values()])
 
-    def _under(self, condition: int, rest: Node) -> Node:
+    def _satisfying(self, condition: int, rest: Node) -> Node:
         """The strings of `rest` that satisfy a condition."""
         one_char = self.terms.next_char_only(condition)
         if one_char is not None:
@@ -298,7 +298,7 @@ class Lowering:
         if rest is EMPTY:
             return EMPTY
         if not at.ahead or as_chars(at.item) is not None:
-            return self._under((yield self.condition(at, here.mask, context)), rest)
+            return self._satisfying((yield self.condition(at, here.mask, context)), rest)
         inside = self.continuation(at.item, self.continuation(ANY_TEXT, self.end(0)))
         wanted = yield self.suffix(inside, self.project(context, here.mask, inside.mask))
         if not isinstance(at.item, (Look, Cat, Or, Times)) and self.edges.nullable(at.item):

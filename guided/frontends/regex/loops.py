@@ -2,17 +2,17 @@
 
 In: a tree and the left context before it. Out: `Exits`: for each pair of a left context after the part and a condition
 on the following text, the language of the texts that the part consumes on the way there. Their union is exactly the
-part.
+language of the part.
 
 How: a state is (continuation, left context, pending condition). A pending condition is a term: the requirement of a
 lookahead on the coming text, derived by the characters read since the lookahead was tested. These are the derivatives
-of an alternating automaton. A part without lookarounds is one edge if no condition is pending, or only one on the next
-character; otherwise it is walked character by character. State elimination turns the graph into languages.
+of an alternating automaton. A part without lookarounds is one edge if no condition is pending, or only a condition on
+the next character. Otherwise it is walked character by character. State elimination turns the graph into languages.
 
-Example: `(?:a(?!b)|b)*` has two exits. After `b`, or nothing, anything may follow. After `a`, the next character must
-not be `b`. The first is a language of texts that end in b, the second one of texts that end in a.
+Example: `(?:a(?!b)|b)*` has two exits. The texts of the first one are empty or end in `b`, and anything may follow
+them. The texts of the second one end in `a`, and the next character must not be `b`.
 
-A count in `x{m,n}` with lookarounds in x must not multiply the states. In this order:
+In `x{m,n}` with lookarounds in x, the count should not multiply the states. The first rule that applies is used:
 
 - if few situations occur between two rounds and each way through them repeats only one round, this round stays counted
 - if x has a fixed width w, it is `x*` with `m*w` to `n*w` characters
@@ -28,7 +28,7 @@ from guided.ir.nodes import EMPTY, EPSILON, Alt, Chars, Length, Node, Repeat, Se
 from guided.ir.serial import serial
 
 from .algebra import alt, chars, repeat, run, seq
-from .derivatives import ANYTHING, NONE, NOTHING, TooLarge, contains, partition
+from .derivatives import ANY_STRING, EMPTY_LANGUAGE, EMPTY_STRING, TooLarge, contains, partition
 from .state_elimination import eliminate
 from .tree import Cat, Look, Or, Times, Tree
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["Exits", "Explorer", "Situation"]
 
 Situation: TypeAlias = tuple[int, int]
-"""The relevant state between two parts: (left context, condition on the following text)."""
+"""What matters between two parts: (left context, condition on the following text)."""
 Exits: TypeAlias = dict[Situation, Node]
 """The situations after a part, each with the texts that lead to it."""
 State: TypeAlias = "tuple[Continuation, int, int, int]"
@@ -48,11 +48,11 @@ _SITUATIONS = 8
 
 
 class Explorer:
-    """A single exploration."""
+    """One exploration, which finds the exits of one tree."""
 
     def __init__(self, lowering: Lowering) -> None:
         self.lowering, self.terms = lowering, lowering.terms
-        self._fewer_of: dict[tuple[int, int, int | None], Times] = {}
+        self._remaining_rounds: dict[tuple[int, int, int | None], Times] = {}
         self._unrolled: set[int] = set()
         """Counted repetitions whose count is a part of the state."""
 
@@ -86,13 +86,13 @@ class Explorer:
                     return None
         parts: dict[Situation, list[Node]] = {}
 
-        def go(at: Situation, path: tuple[Situation, ...], nodes: tuple[Node, ...], loop: int | None) -> bool:
+        def add_ways(at: Situation, path: tuple[Situation, ...], nodes: tuple[Node, ...], loop: int | None) -> bool:
             """Add all ways that begin with `path` and its `nodes`; `loop` is the index of the repeated round."""
-            again = rounds[at].get(at)
-            if again is not None:
+            loop_text = rounds[at].get(at)
+            if loop_text is not None:
                 if loop is not None:
                     return False
-                loop, nodes = len(nodes), (*nodes, again)
+                loop, nodes = len(nodes), (*nodes, loop_text)
             steps = len(path) - 1
             least, most = max(tree.min - steps, 0), None if tree.max is None else tree.max - steps
             if most is not None and most < 0:
@@ -102,11 +102,11 @@ class Explorer:
                 key = (self.lowering.project(at[0], mask, after), at[1])
                 parts.setdefault(key, []).append(seq(ended))
             return all(
-                to == at or (to not in path and go(to, (*path, to), (*nodes, node), loop))
+                to == at or (to not in path and add_ways(to, (*path, to), (*nodes, node), loop))
                 for to, node in rounds[at].items()
             )
 
-        if not go(start, (start,), (), None):
+        if not add_ways(start, (start,), (), None):
             return None
         return {key: alt(nodes) for key, nodes in parts.items()}
 
@@ -124,7 +124,7 @@ class Explorer:
 
     def _explore(self, tree: Tree, begin: Situation, after: int) -> Generator[Any, Any, Exits]:
         self._unrolled.add(serial(tree))
-        start: State = (self.lowering.continuation(tree, self.lowering.end(after)), NOTHING, *begin)
+        start: State = (self.lowering.continuation(tree, self.lowering.end(after)), EMPTY_STRING, *begin)
         edges: dict[State, dict[State, Node]] = {}
         ends: set[State] = set()
         todo = [start]
@@ -132,13 +132,13 @@ class Explorer:
             state = todo.pop()
             if state in edges or state in ends:
                 continue
-            if state[0].next is None and state[1] == NOTHING:
+            if state[0].next is None and state[1] == EMPTY_STRING:
                 ends.add(state)
                 continue
             targets = edges[state] = {}
             self.lowering.budget.spend(1)
             for label, target in (yield self._edges(state)):
-                if target[3] == NONE:
+                if target[3] == EMPTY_LANGUAGE:
                     continue
                 known = targets.get(target)
                 targets[target] = label if known is None else alt((known, label))
@@ -149,13 +149,13 @@ class Explorer:
         return {(left, condition): node for (_, _, left, condition), node in found.items()}
 
     def _edges(self, state: State) -> Generator[Any, Any, list[tuple[Node, State]]]:
-        continuation, walked, left, condition = state
-        if walked != NOTHING or continuation.next is None:
+        continuation, rest_of_part, left, condition = state
+        if rest_of_part != EMPTY_STRING or continuation.next is None:
             return self._character_edges(state)
         tree, after = continuation.tree, continuation.next
 
         def to(target: Continuation, pending: int = condition) -> tuple[Node, State]:
-            return EPSILON, (target, NOTHING, self.lowering.project(left, continuation.mask, target.mask), pending)
+            return EPSILON, (target, EMPTY_STRING, self.lowering.project(left, continuation.mask, target.mask), pending)
 
         match tree:
             case Cat(items):
@@ -167,20 +167,20 @@ class Explorer:
                 return [to(self.lowering.continuation(item, after)) for item in items]
             case Times() if _has_count(tree) and serial(tree) not in self._unrolled:
                 exits = yield self.lowering.explore(tree, (left, condition), after.mask)
-                return [(node, (after, NOTHING, target, found)) for (target, found), node in exits.items()]
+                return [(node, (after, EMPTY_STRING, target, found)) for (target, found), node in exits.items()]
             case Times(item, low, _):
-                once = to(self.lowering.continuation(item, self._fewer(tree, after)))
+                once = to(self.lowering.continuation(item, self._after_round(tree, after)))
                 return [once] if low else [once, to(after)]
             case Look():
                 look_condition = yield self.lowering.condition(tree, continuation.mask, left)
-                both = self.terms.both((condition, look_condition))
+                both = self.terms.intersection((condition, look_condition))
                 return [] if self.terms.is_empty(both) else [to(after, both)]
             case _:
                 return self._plain_edges(
                     tree, after, self.lowering.project(left, continuation.mask, after.mask), condition
                 )
 
-    def _fewer(self, tree: Times, after: Continuation) -> Continuation:
+    def _after_round(self, tree: Times, after: Continuation) -> Continuation:
         """The continuation after one round of a repetition."""
         low, high = max(tree.min - 1, 0), None if tree.max is None else tree.max - 1
         if high == 0:
@@ -188,37 +188,37 @@ class Explorer:
         if (low, high) == (tree.min, tree.max):
             return self.lowering.continuation(tree, after)
         key = (serial(tree.item), low, high)
-        if key not in self._fewer_of:
+        if key not in self._remaining_rounds:
             facts = tree.lookbehind, tree.one_char, tree.lookaround
-            self._fewer_of[key] = Times(tree.item, low, high, False, tree.span, *facts)
-            self._unrolled.add(serial(self._fewer_of[key]))
-        return self.lowering.continuation(self._fewer_of[key], after)
+            self._remaining_rounds[key] = Times(tree.item, low, high, False, tree.span, *facts)
+            self._unrolled.add(serial(self._remaining_rounds[key]))
+        return self.lowering.continuation(self._remaining_rounds[key], after)
 
     def _plain_edges(self, node: Node, after: Continuation, left: int, condition: int) -> list[tuple[Node, State]]:
         """The edges of a part without lookarounds. `left` is a context for the continuation after it."""
         out: list[tuple[Node, State]] = []
-        if condition != ANYTHING:
+        if condition != ANY_STRING:
             one_char = self.terms.next_char_only(condition)
             if one_char is None:
                 return self._character_edges((after, self.terms.read(node), left, condition))
             if self.lowering.edges.nullable(node):
-                out.append((EPSILON, (after, NOTHING, left, condition)))
+                out.append((EPSILON, (after, EMPTY_STRING, left, condition)))
             node = self.lowering.edges.restrict(node, one_char[0], False, False)
             if node is EMPTY:
                 return out
         for part, target in self.lowering.contexts(after.mask).ends(node, left):
-            out.append((part, (after, NOTHING, target, ANYTHING)))
+            out.append((part, (after, EMPTY_STRING, target, ANY_STRING)))
         return out
 
     def _character_edges(self, state: State) -> list[tuple[Node, State]]:
         """The edges of a part without lookarounds, character by character, under a pending condition."""
-        continuation, walked, left, condition = state
+        continuation, rest_of_part, left, condition = state
         contexts = self.lowering.contexts(continuation.mask)
         out: list[tuple[Node, State]] = []
-        if self.terms.nullable[walked]:
-            out.append((EPSILON, (continuation, NOTHING, left, condition)))
-        moves = self.terms.transitions(walked)
-        sets = [ranges for term in (walked, condition) for ranges, _ in self.terms.transitions(term)]
+        if self.terms.nullable[rest_of_part]:
+            out.append((EPSILON, (continuation, EMPTY_STRING, left, condition)))
+        moves = self.terms.transitions(rest_of_part)
+        sets = [ranges for term in (rest_of_part, condition) for ranges, _ in self.terms.transitions(term)]
         for block in partition([*sets, *(ranges for ranges, _ in contexts.transitions[left])]):
             code = block[0][0]
             for ranges, target in moves:
@@ -234,7 +234,7 @@ def _has_count(tree: Times) -> bool:
 
 
 def fixed_width(tree: Tree) -> int | None:
-    """The number of characters of every text that the tree can match, if this number is unique."""
+    """The length of the texts that the tree can match, or None if they may differ in length."""
     known: dict[int, int | None] = {}
 
     def visit(tree: Tree) -> Generator[Any, Any, int | None]:

@@ -1,13 +1,12 @@
-"""Whether languages overlap. In: languages to be inside of, and languages to be outside of. Out: "certainly not", or
-"perhaps".
+"""Whether some word is in all of some languages (`inside`) and in none of others (`outside`). In: IR nodes. Out:
+"certainly not", or "perhaps".
 
-The question is whether some word is in all of the first languages and in none of the second. How: search the
-intersection with the complements, derivative by derivative (`derivatives.py`), for a term that contains the empty word.
-For a given word, the derivatives are taken along it.
+How: search the intersection with the complements, derivative by derivative (`derivatives.py`), for a term that contains
+the empty word. For a given word, the derivatives are taken along it.
 
 Emptiness of such intersections is PSPACE-hard, so the search is bounded: one search by MOST_TERMS terms, and all
 searches of an object together by `steps` derivatives. Beyond that, the answer is "perhaps". "Certainly not" is always
-correct; callers use it to skip work, never to leave out values.
+correct, so callers can skip work when they get it.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from functools import cached_property
 from guided.ir.nodes import Node
 from guided.ir.serial import serial
 
-from .derivatives import ANYTHING, NONE, Terms, TooLarge
+from .derivatives import ANY_STRING, EMPTY_LANGUAGE, Terms, TooLarge
 
 __all__ = ["Overlap"]
 
@@ -26,12 +25,12 @@ MOST_TERMS = 200
 
 
 class Overlap:
-    """Answers queries of one compilation, each once."""
+    """Answers the queries of one compilation, and caches the answers."""
 
     def __init__(self, steps: int = 80_000) -> None:
         self._most = steps // 10
         self._answers: dict[tuple[tuple[int, ...], tuple[int, ...]], bool] = {}
-        self._words: dict[int, dict[str, bool]] = {}  # by language
+        self._words_by_language: dict[int, dict[str, bool]] = {}  # by language
 
     @cached_property
     def _terms(self) -> Terms:
@@ -49,36 +48,38 @@ class Overlap:
     def those_in(self, words: Iterable[str], language: Node) -> list[str]:
         """The given words that may be in the language."""
         words = tuple(words)
-        known = self._words.setdefault(serial(language), {})
+        known = self._words_by_language.setdefault(serial(language), {})
         if new := [word for word in words if word not in known]:
             try:
                 start = self._terms.read(language)
                 for word in new:
-                    known[word] = self._holds(start, word)
+                    known[word] = self._contains(start, word)
             except TooLarge:
                 pass
         return [word for word in words if known.get(word, True)]
 
-    def _holds(self, term: int, word: str) -> bool:
+    def _contains(self, term: int, word: str) -> bool:
         """Whether a term contains a word."""
         for char in word:
             term = self._terms.derive(term, ord(char))
-            if term in (NONE, ANYTHING):  # regardless of what follows
+            if term in (EMPTY_LANGUAGE, ANY_STRING):  # the rest of the word does not matter
                 break
         return self._terms.nullable[term]
 
     def _search(self, inside: tuple[Node, ...], outside: tuple[Node, ...]) -> bool:
         terms = self._terms
         try:
-            start = terms.both([*map(terms.read, inside), *(terms.negate(terms.read(node)) for node in outside)])
-            met, work = {start}, [start]
+            start = terms.intersection(
+                [*map(terms.read, inside), *(terms.negate(terms.read(node)) for node in outside)]
+            )
+            seen, work = {start}, [start]
             while work:
                 term = work.pop()
-                if terms.nullable[term] or len(met) > MOST_TERMS:
+                if terms.nullable[term] or len(seen) > MOST_TERMS:
                     return True
                 for _, target in terms.transitions(term):
-                    if target not in met:
-                        met.add(target)
+                    if target not in seen:
+                        seen.add(target)
                         work.append(target)
         except TooLarge:
             return True

@@ -1,14 +1,14 @@
 r"""Character sets of Python's `re` for `str` patterns: \d, \w and \s, and case-insensitive sets.
 
-In: code points and sets. Out: `Ranges`. Everything is computed with the `str` methods of the running Python, so its
-Unicode version is that of its `re`.
+In: code points and sets. Out: `Ranges`. Everything is computed with the `str` methods of the running Python, so the
+Unicode version is the one that its `re` uses.
 
 When ignoring case, `re` compares the *simple* lower case of a character of the text with the lower cases of the
 pattern's characters, and with the other lower-case characters that have the same upper case ("ſ" for "s"). A set
-without cased characters is compared as it is. One oddity of `re` is kept: a set of several members does not match a
-capital beyond U+FFFF that it contains as a capital, if the running `re` does not.
+without cased characters is compared as it is. One bug of `re` is reproduced if the running version has it: a set of
+several members that lists a capital beyond U+FFFF does not match this capital.
 
-Cost: one pass over the assigned planes for each class, which takes some milliseconds. The result is cached.
+Cost: one pass over the planes in use for each class, which takes a few milliseconds. The result is cached.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from guided.ir.ranges import Ranges, charset, complement
 from .algebra import meet
 from .derivatives import contains
 
-__all__ = ["category", "ignore_case", "plain"]
+__all__ = ["class_ranges", "ignore_case", "plain_class"]
 
 ASCII_DIGIT: Ranges = ((0x30, 0x39),)
 ASCII_SPACE: Ranges = ((0x09, 0x0D), (0x20, 0x20))
@@ -34,19 +34,21 @@ _ASCII = {"d": ASCII_DIGIT, "s": ASCII_SPACE, "w": ASCII_WORD}
 
 
 @cache
-def category(letter: str, ascii_only: bool) -> Ranges:
+def class_ranges(letter: str, ascii_only: bool) -> Ranges:
     r"""The set of \d, \s or \w; of \D, \S or \W for a capital letter."""
     if letter.isupper():
-        return complement(category(letter.lower(), ascii_only))
+        return complement(class_ranges(letter.lower(), ascii_only))
     if ascii_only:
         return _ASCII[letter]
-    spans = (match.span() for match in re.finditer(rf"\{letter}+", _assigned()))
+    spans = (match.span() for match in re.finditer(rf"\{letter}+", _all_chars()))
     return tuple((_code(start), _code(end - 1)) for start, end in spans)
 
 
 @cache
-def plain(letter: str) -> Ranges:
-    r"""The narrower \d, \s or \w for writing: ASCII, and for \w the letters of all scripts. A subset of `category`."""
+def plain_class(letter: str) -> Ranges:
+    r"""The narrower \d, \s or \w for generation: ASCII, and for \w also the letters of all scripts. A subset of
+    `class_ranges`.
+    """
     if letter != "w":
         return _ASCII[letter]
     return charset((*_letters(), *ASCII_WORD))
@@ -55,7 +57,7 @@ def plain(letter: str) -> Ranges:
 def _letters() -> list[tuple[int, int]]:
     """The letters of all scripts."""
     out: list[tuple[int, int]] = []
-    everything = _assigned()
+    everything = _all_chars()
     for start in range(0, len(everything), 256):
         block = everything[start : start + 256]
         if block.isalpha():
@@ -69,7 +71,7 @@ _LOW, _HIGH = 0x40000, 0xE0000  # planes 4 to 13 have never contained a characte
 
 
 @cache
-def _assigned() -> str:
+def _all_chars() -> str:
     """All characters of the planes that are in use, in order."""
     codes = np.concatenate((np.arange(_LOW, dtype="<u4"), np.arange(_HIGH, _HIGH + 0x1000, dtype="<u4")))
     codes[0xD800:0xE000] = 0
@@ -84,8 +86,8 @@ def _code(index: int) -> int:
 def _cases() -> tuple[dict[int, int], dict[int, int], dict[int, tuple[int, ...]]]:
     """(character -> lower case, character -> upper case, lower case -> the lower cases that match it)."""
     lower, upper = {}, {}
-    same: dict[str, list[int]] = defaultdict(list)
-    everything = _assigned()
+    equivalents: dict[str, list[int]] = defaultdict(list)
+    everything = _all_chars()
     for start in range(0, len(everything), 256):
         block = everything[start : start + 256]
         if block.lower() == block == block.upper():
@@ -96,12 +98,12 @@ def _cases() -> tuple[dict[int, int], dict[int, int], dict[int, tuple[int, ...]]
             if c.upper() != c:
                 upper[code] = ord(c.upper()[0])
                 if c.lower() == c:
-                    same[c.upper()].append(code)
-    return lower, upper, {code: tuple(group) for group in same.values() if len(group) > 1 for code in group}
+                    equivalents[c.upper()].append(code)
+    return lower, upper, {code: tuple(group) for group in equivalents.values() if len(group) > 1 for code in group}
 
 
 @cache
-def _finds_astral_capitals() -> bool:
+def _re_matches_astral_capitals() -> bool:
     return re.fullmatch("(?i)[\U00010400x]", "\U00010400") is not None
 
 
@@ -117,27 +119,27 @@ def ignore_case(
 ) -> Ranges:
     r"""The characters that a set matches when case is ignored.
 
-    `members`: its characters (c, -1) and ranges (low, high); `classes`: the union of its \d \w \s; `alone`: it is one
-    literal character outside a set.
+    `members`: its characters (c, -1) and ranges (low, high); `classes`: the union of its \d \w \s; `alone`: it is a
+    single character, inside or outside a set.
     """
     ranges = charset((low, max(low, high)) for low, high in members)
     astral = bool(ranges) and ranges[-1][1] > 0xFFFF and not alone
     if not astral and not _is_cased(ranges, ascii_only):
         return charset((*ranges, *classes))
-    lower, upper, same = _cases()
+    lower, upper, equivalents = _cases()
     if ascii_only:
-        lower, same = {code: code + 32 for code in range(0x41, 0x5B)}, {}
+        lower, equivalents = {code: code + 32 for code in range(0x41, 0x5B)}, {}
     wanted: list[tuple[int, int]] = [*classes]
-    if not alone and not _finds_astral_capitals():
+    if not alone and not _re_matches_astral_capitals():
         wanted.extend((c, c) for c, high in members if high < 0 and c > 0xFFFF)
         members = [(c, high) for c, high in members if high >= 0 or c <= 0xFFFF]
-    far = charset((a, b) for a, b in members if b > 0xFFFF)  # the upper case of these is compared, too
-    wanted.extend(far)
-    wanted.extend((code, code) for code in upper if contains(far, upper[code]))
+    astral_ranges = charset((a, b) for a, b in members if b > 0xFFFF)  # `re` also compares the upper case of these
+    wanted.extend(astral_ranges)
+    wanted.extend((code, code) for code in upper if contains(astral_ranges, upper[code]))
     ranges = charset((a, max(a, b)) for a, b in members)
     found = [lower[code] for code in lower if contains(ranges, code)]
-    found.extend(code for key, group in same.items() if contains(ranges, key) for code in group)
-    found.extend(code for key in found[:] for code in same.get(key, ()))
+    found.extend(code for key, group in equivalents.items() if contains(ranges, key) for code in group)
+    found.extend(code for key in found[:] for code in equivalents.get(key, ()))
     wanted.extend((code, code) for code in found)
     wanted.extend(meet(ranges, _unchanged(ascii_only)))
     kept = charset(wanted)

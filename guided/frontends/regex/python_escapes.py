@@ -12,7 +12,7 @@ from functools import lru_cache
 from guided.ir.ranges import Ranges, charset, complement
 
 from .algebra import text
-from .python_chars import category, ignore_case, plain
+from .python_chars import class_ranges, ignore_case, plain_class
 from .reader import HEX, OCTAL, Reader
 
 __all__ = ["A", "I", "M", "PythonCharacters", "S", "U", "X"]
@@ -22,7 +22,7 @@ _SIMPLE = {"a": 7, "b": 8, "f": 12, "n": 10, "r": 13, "t": 9, "v": 11, "\\": 92}
 
 
 @lru_cache(maxsize=1024)
-def _folded(members: tuple[tuple[int, int], ...], classes: Ranges, flags: int, alone: bool) -> Ranges:
+def _fold(members: tuple[tuple[int, int], ...], classes: Ranges, flags: int, alone: bool) -> Ranges:
     if flags & I:
         return ignore_case(members, classes, ascii_only=bool(flags & A), alone=alone)
     return charset((*((low, max(low, high)) for low, high in members), *classes))
@@ -34,7 +34,7 @@ class PythonCharacters(Reader):
     def literal(self, code: int, start: int) -> None:
         """Add one character that stands for itself."""
         if self.flags & I:
-            self.push_set(_folded(((code, -1),), (), self.flags & (I | A), True), start)
+            self.push_set(_fold(((code, -1),), (), self.flags & (I | A), True), start)
         else:
             self.push(text(chr(code)), start, 1, 1)
 
@@ -61,18 +61,18 @@ class PythonCharacters(Reader):
             return _SIMPLE[c]
         if c in "xuU":
             count = {"x": 2, "u": 4, "U": 8}[c]
-            digits = self.digits(HEX, count)
+            digits = self.take_all(HEX, count)
             if len(digits) < count:
                 raise self.error(
                     f"incomplete escape \\{c}{digits}", start, hint=f"\\{c} takes {count} hexadecimal digits"
                 )
             if int(digits, 16) > sys.maxunicode:
-                raise self.error(f"bad escape \\{c}{digits}", start, hint="code points end at 0010FFFF")
+                raise self.error(f"bad escape \\{c}{digits}", start, hint="the largest code point is 0010FFFF")
             return int(digits, 16)
         if c == "N":
             return self._named_character(start)
         if c in OCTAL and (in_set or c == "0"):
-            digits = c + self.digits(OCTAL, 2)
+            digits = c + self.take_all(OCTAL, 2)
             return self.octal(digits, start)
         if c.isascii() and c.isalnum():
             hint = "Python's re has no such escape; for a literal letter leave out the backslash"
@@ -81,7 +81,7 @@ class PythonCharacters(Reader):
             elif c == "z":
                 hint = "write \\Z for the end of the text"
             elif c == "k":
-                hint = "write (?P=name); back-references are not enforced, though"
+                hint = "write (?P=name); back-references are not supported, though"
             elif in_set:
                 hint = "this escape has no meaning inside a set"
             raise self.error(f"bad escape \\{c}", start, hint=hint)
@@ -102,7 +102,7 @@ class PythonCharacters(Reader):
         try:
             return ord(unicodedata.lookup(name))
         except (KeyError, TypeError):
-            hint = "use a name of the Unicode character database"
+            hint = "use a name from the Unicode character database"
             raise self.error(f"undefined character name {name!r}", start, hint=hint) from None
 
     def until(self, end: str, what: str, start: int) -> str:
@@ -120,10 +120,10 @@ class PythonCharacters(Reader):
     # --- sets
 
     def class_of(self, letter: str, *, negated: bool = False) -> Ranges:
-        r"""\d \s \w or their opposites. With the flags a and u, which select the characters, nothing is narrowed."""
+        r"""\d \s \w or their opposites. The flags a and u select characters explicitly and prevent narrowing."""
         if self.flags & (A | U) or not self.narrows(letter, negated=negated):
-            return category(letter, bool(self.flags & A))
-        return complement(plain(letter.lower())) if letter.isupper() else plain(letter)
+            return class_ranges(letter, bool(self.flags & A))
+        return complement(plain_class(letter.lower())) if letter.isupper() else plain_class(letter)
 
     def set(self) -> None:
         """[..]; the cursor is on the bracket."""
@@ -160,7 +160,7 @@ class PythonCharacters(Reader):
                 members.append((low, -1))
         union: Ranges = classes[0] if len(classes) == 1 else charset(r for ranges in classes for r in ranges)
         alone = len(members) == 1 and members[0][1] < 0 and not classes
-        ranges = _folded(tuple(members), union, self.flags & (I | A), alone)
+        ranges = _fold(tuple(members), union, self.flags & (I | A), alone)
         self.push_set(complement(ranges) if negate else ranges, start)
 
     def _member(self, negated: bool) -> int | Ranges:

@@ -2,10 +2,10 @@ r"""The `python` dialect: the `str` patterns that `re` accepts. Errors show thei
 
 In: the pattern. Out: a `Tree` in which flags, character sets, escapes and comments are resolved. A pattern is refused
 with `SpecError` exactly if the running `re` refuses it, with the message of `re` if it has one. Back-references and
-conditional groups are valid, but refused with `UnsupportedError`. \p{..} is refused with a hint; `re` refuses it, too.
+conditional groups are valid, but refused with `UnsupportedError`. \p{..} is refused with a hint; `re` also refuses it.
 
-One difference from `re`: it turns an alternation of single characters into a set, and with (?i) such a set misses
-capitals beyond U+FFFF that the pattern contains as capitals. Here the alternation matches them.
+One difference: `re` turns an alternation of single characters into a set, and with (?i) such a set does not match
+capitals beyond U+FFFF that it contains as capitals. Here the alternation matches them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from guided.ir.ranges import ALL_CHARS, Ranges, complement
 
 from .algebra import alt, text
 from .budget import Budget
-from .python_chars import category
+from .python_chars import class_ranges
 from .python_escapes import A, I, M, PythonCharacters, S, U, X
 from .reader import DIGITS, MAX_WIDTH, OCTAL, Classes, Frame
 from .tree import Tree, boundary, cat, line_end, line_start, look, some_text
@@ -29,7 +29,7 @@ _FLAGS = {"i": I, "m": M, "s": S, "x": X, "a": A, "u": U}
 _NEWLINE: Ranges = ((10, 10),)
 _MAX_REPEAT = 4294967295
 _SPACE = " \t\n\r\v\f"
-_NAME_HINT = "a name is a Python identifier"
+_NAME_HINT = "a group name must be a Python identifier"
 
 
 class PythonReader(PythonCharacters):
@@ -41,7 +41,7 @@ class PythonReader(PythonCharacters):
         super().__init__(pattern, budget, ordered=ordered, classes=classes)
         self.groups: list[tuple[int, int] | None] = [None]  # the width of each closed group
         self.names: dict[str, int] = {}
-        self.pending_groups: dict[int, tuple[int, int]] = {}  # groups that a conditional names before they are opened
+        self.pending_groups: dict[int, tuple[int, int]] = {}  # groups that a conditional refers to before they open
         self.global_unicode = False
 
     # --- the element at the cursor
@@ -58,7 +58,7 @@ class PythonReader(PythonCharacters):
         elif c == "[":
             self.set()
         elif c == "(":
-            self._open(start)
+            self._open_group(start)
         elif c in "*+?{":
             self._quantifier(c)
         elif c in ".^$":
@@ -94,7 +94,7 @@ class PythonReader(PythonCharacters):
             self.at += 1
             if c in "bB":
                 flag, span = self.flags & A, (start, self.at)
-                self.push_boundary(c, flag, start, lambda: _boundary(c, category("w", bool(flag)), span))
+                self.push_boundary(c, flag, start, lambda: _boundary(c, class_ranges("w", bool(flag)), span))
             else:
                 self._anchor(c, start)
         elif c and c in "dDsSwW":
@@ -107,7 +107,7 @@ class PythonReader(PythonCharacters):
 
     def _reference(self, start: int) -> None:
         """A back-reference, or an octal escape of three digits."""
-        digits = self.digits(DIGITS, 2)
+        digits = self.take_all(DIGITS, 2)
         if len(digits) == 2 and digits[0] in OCTAL and digits[1] in OCTAL and self.peek() in tuple(OCTAL):
             self.at += 1
             self.literal(self.octal(digits + self.text[self.at - 1], start), start)
@@ -121,11 +121,11 @@ class PythonReader(PythonCharacters):
         width = self.groups[group]
         if width is None:
             raise self.error("cannot refer to an open group", start, hint="refer to a group after its )")
-        self._check_behind(group, start)
+        self._check_lookbehind_reference(group, start)
         self.refuse_reference(start, self.at)
         self.push(EPSILON, start, *width)
 
-    def _check_behind(self, group: int, start: int) -> None:
+    def _check_lookbehind_reference(self, group: int, start: int) -> None:
         """A lookbehind may refer only to groups that were closed before the outermost lookbehind began, as in `re`."""
         first = next((f.number for f in self.stack if f.kind == "look" and not f.ahead), None)
         if first is not None and group >= first:
@@ -141,14 +141,14 @@ class PythonReader(PythonCharacters):
         if c == "{":
             if self.peek() == "}":
                 return self.literal(ord(c), start)
-            fewest = self.digits(DIGITS)
-            most = self.digits(DIGITS) if self.take(",") else fewest
+            fewest = self.take_all(DIGITS)
+            most = self.take_all(DIGITS) if self.take(",") else fewest
             if not self.take("}"):
                 self.at = start + 1
                 return self.literal(ord(c), start)
             low, high = self.number(fewest), self.number(most) if most else None
             if max(low, high or 0) >= _MAX_REPEAT:
-                raise self.error("the repetition number is too large", start, hint="counts end at 4294967294")
+                raise self.error("the repetition number is too large", start, hint="the largest count is 4294967294")
             if high is not None and high < low:
                 hint = f"write {{{high},{low}}}"
                 raise self.error("min repeat greater than max repeat", start, hint=hint)
@@ -165,13 +165,13 @@ class PythonReader(PythonCharacters):
 
     # --- groups
 
-    def _open(self, start: int) -> None:
+    def _open_group(self, start: int) -> None:
         self.at += 1
         if not self.take("?"):
             return self._capture(start, None)
         c = self.peek()
         if not c:
-            raise self.error("unexpected end of pattern", start, hint="(? begins a group of a special kind: (?:..)")
+            raise self.error("unexpected end of pattern", start, hint="(? begins a special group, such as (?:..)")
         self.at += 1
         if c == "P":
             return self._named_group(start)
@@ -218,7 +218,7 @@ class PythonReader(PythonCharacters):
             name = self.until(")", "group name", start)
             self._check_name(name, start)
             if name not in self.names:
-                raise self.error(f"unknown group name {name!r}", start, hint="define the group before this place")
+                raise self.error(f"unknown group name {name!r}", start, hint="define the group before this point")
             return self._refer(self.names[name], start)
         c = self.peek()
         self.at += len(c)
@@ -245,7 +245,7 @@ class PythonReader(PythonCharacters):
     def check_lookbehind(self, low: int, high: int, span: tuple[int, int]) -> None:
         """Check that a lookbehind has a fixed width."""
         if low != high or low >= MAX_WIDTH:
-            hint = "give every alternative the same width; dialect='ecma' takes any width"
+            hint = "give every alternative the same width; dialect='ecma' allows any width"
             raise self.error("look-behind requires fixed-width pattern", *span, hint=hint)
 
     def _conditional(self, start: int) -> None:
@@ -253,7 +253,7 @@ class PythonReader(PythonCharacters):
         group = self.names.get(name, 0)
         if name.isidentifier():
             if name not in self.names:
-                raise self.error(f"unknown group name {name!r}", start, hint="define the group before this place")
+                raise self.error(f"unknown group name {name!r}", start, hint="define the group before this point")
         else:
             try:
                 group = int(name) if len(name) <= 20 else -1
@@ -266,14 +266,14 @@ class PythonReader(PythonCharacters):
             if group >= 1 << 30:
                 raise self.error(f"invalid group reference {group}", start, hint="there is no such group")
             self.pending_groups.setdefault(group, (start, self.at))
-        self._check_behind(group, start)
+        self._check_lookbehind_reference(group, start)
         self.refuse(
-            "conditional groups are not enforced", start, self.at, "write the two cases as alternatives: (?:..|..)"
+            "conditional groups are not supported", start, self.at, "write the two cases as alternatives: (?:..|..)"
         )
         self.open(Frame("conditional", start, self.flags))
 
     def branch(self) -> None:
-        """A conditional group has two branches at most."""
+        """Begin the next branch. A conditional group has at most two."""
         frame = self.frame
         if frame.kind == "conditional" and frame.branches:
             hint = "group the alternatives: (?:..|..)"
@@ -281,7 +281,7 @@ class PythonReader(PythonCharacters):
         super().branch()
 
     def check_end(self) -> None:
-        """Check that groups that a conditional named before they were opened exist."""
+        """Check that the groups exist to which a conditional referred before they opened."""
         for group, span in self.pending_groups.items():
             if group >= len(self.groups):
                 raise self.error(f"invalid group reference {group}", *span, hint="there is no such group")
@@ -295,12 +295,12 @@ class PythonReader(PythonCharacters):
         self.at += 1
         if c == ")":
             if len(self.stack) > 1 or self.frame.branches or self.frame.pieces:
-                hint = "put the flags first, or write (?flags:..) around the part they are for"
+                hint = "put the flags first, or write (?flags:..) around the part that they apply to"
                 raise self.error("global flags not at the start of the expression", start, hint=hint)
             self.global_unicode = self.global_unicode or "u" in on
             self.flags |= self._bits(on)
             if self.global_unicode and self.flags & A:
-                raise self.error("ASCII and UNICODE flags are incompatible", start, hint="use one of a and u")
+                raise self.error("ASCII and UNICODE flags are incompatible", start, hint="use either a or u")
             return
         off = ""
         if c == "-":
@@ -322,14 +322,14 @@ class PythonReader(PythonCharacters):
         return bits
 
     def _flag_letters(self, start: int, ends: str, missing: str, first: str = "") -> str:
-        """The flags at the cursor, up to but not including one of `ends`. With `first`, at least one flag."""
+        """Read the flags at the cursor, up to but not including one of `ends`. With `first`, there must be a flag."""
         letters: set[str] = set()
         hint = "write (?flags:..) or, at the start of the pattern, (?flags); the flags are a, i, m, s, u and x"
         while (c := self.peek()) and c not in ends:
             self.at += 1
             if c == "L":
                 message = "bad inline flags: cannot use 'L' flag with a str pattern"
-                raise self.error(message, start, hint="leave it out: str patterns know no locale")
+                raise self.error(message, start, hint="leave it out: str patterns do not depend on the locale")
             if c not in _FLAGS:
                 message = "unknown flag" if c.isalpha() else first if first and not letters else missing
                 raise self.error(message, start, hint=hint)

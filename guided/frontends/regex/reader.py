@@ -1,12 +1,11 @@
 r"""The common part of the dialects: a cursor over the pattern, a stack of open groups, quantifiers, and errors that
 show their location.
 
-In: the text of a pattern. Out: a `Tree`. Open groups are a list, and the reader never calls itself for a group: nesting
-costs memory only, and `Limits.depth` bounds it. One pass in linear time. A pattern with atomic groups or possessive
-quantifiers is read a second time, keeping the order of preference.
+In: the text of a pattern. Out: a `Tree`. Open groups are kept on an explicit stack, so nesting costs only memory, and
+`Limits.depth` bounds it. One pass takes linear time. A pattern with atomic groups or possessive quantifiers is read a
+second time, keeping the order of preference.
 
-A part that is valid but not enforced is reported at the end, once the rest has proved valid. A mistake elsewhere is
-more important to report.
+A part that is valid but not supported is reported only at the end, because a syntax error elsewhere is more important.
 
 With `classes="plain"`, \d, \s and \w have fewer characters where that makes the language smaller. They keep all
 characters where fewer would make it larger: in a set with ^, in a negative lookaround, and in their opposites (\D means
@@ -37,7 +36,7 @@ Classes: TypeAlias = Literal["full", "plain"]
 
 MAX_WIDTH = 1 << 64
 DIGITS, HEX, OCTAL = "0123456789", "0123456789abcdefABCDEF", "01234567"
-_MOST = (1 << 31) - 1
+_MAX_COUNT = (1 << 31) - 1
 
 
 class NeedsOrder(Exception):
@@ -46,10 +45,10 @@ class NeedsOrder(Exception):
 
 @dataclass(slots=True)
 class Piece:
-    """One element of a branch, as POSIX calls it: an atom with its quantifier.
+    """One piece of a branch, in the terms of POSIX: an atom with its quantifier.
 
-    `low`, `high`: the fewest and most characters that it consumes. `start`, `end`: its span in the pattern. `kind` is
-    "atom", "group", "look", "anchor" or "repeat", and decides whether a quantifier may follow.
+    `low`, `high`: the least and greatest number of characters that it consumes. `start`, `end`: its span in the
+    pattern. `kind` is "atom", "group", "look", "anchor" or "repeat", and decides whether a quantifier may follow.
     """
 
     tree: Tree
@@ -63,7 +62,7 @@ class Piece:
 @dataclass(slots=True)
 class Frame:
     """An open group, or the whole pattern: its finished branches, the pieces of the current branch,
-    and how it closes.
+    and what its end needs to know.
     """
 
     kind: str
@@ -80,7 +79,7 @@ class Reader:
     """The cursor and the stack of groups. A dialect is a subclass that defines `item`."""
 
     literals: re.Pattern[str]
-    """A run of characters that stand for themselves."""
+    """Matches a run of characters that stand for themselves."""
     flags = 0
 
     def __init__(self, pattern: str, budget: Budget, *, ordered: bool = False, classes: Classes = "full") -> None:
@@ -91,7 +90,7 @@ class Reader:
         self.at, self.classes = 0, classes
         self.stack = [Frame("pattern", 0, 0)]
         self.unsupported: UnsupportedError | None = None
-        self._cost: ByIdentity[Ranges, None] = ByIdentity()
+        self._counted_sets: ByIdentity[Ranges, None] = ByIdentity()
         self.boundaries: dict[tuple[str, int], Tree] = {}
 
     # --- errors
@@ -102,15 +101,15 @@ class Reader:
         return SpecError(message, text=self.text, span=(min(start, stop), stop), hint=hint)
 
     def refuse(self, reason: str, start: int, end: int, hint: str) -> None:
-        """Record that a valid part is not enforced. Only the first such part is reported."""
+        """Record that a valid part is not supported. Only the first such part is reported."""
         if self.unsupported is None:
             self.unsupported = UnsupportedError(
                 reason, pointer=f"offset {start}", hint=hint, text=self.text, span=(start, end)
             )
 
     def refuse_reference(self, start: int, end: int) -> None:
-        """Record that a back-reference is not enforced."""
-        reason = "back-references are not enforced: the language is not regular"
+        """Record that a back-reference is not supported."""
+        reason = "back-references are not supported: the language is not regular"
         self.refuse(reason, start, end, "repeat the group's pattern, or list the possible texts as alternatives")
 
     # --- the cursor
@@ -126,7 +125,7 @@ class Reader:
             return True
         return False
 
-    def digits(self, allowed: str, most: int | None = None) -> str:
+    def take_all(self, allowed: str, most: int | None = None) -> str:
         """Move past all `allowed` characters at the cursor."""
         start = self.at
         stop = len(self.text) if most is None else min(len(self.text), start + most)
@@ -135,13 +134,15 @@ class Reader:
         return self.text[start : self.at]
 
     def number(self, digits: str) -> int:
-        """The value of a count. Very long numbers are not converted, since this would take quadratic time."""
+        """The value of a count. Numbers of more than 20 digits become 10**20, since converting them takes quadratic
+        time.
+        """
         significant = digits.lstrip("0")
         return int(significant or "0") if len(significant) <= 20 else 10**20
 
     def narrows(self, letter: str, *, negated: bool = False) -> bool:
-        r"""Whether \d, \s or \w, given by its letter, has fewer characters here. For \D: whether it is the opposite of
-        the narrow class. `negated`: in a set with ^.
+        r"""Whether \d, \s or \w, given by its letter, is narrowed here. For \D: whether it is the complement of the
+        narrow class. `negated`: in a set with ^.
         """
         if self.classes == "full":
             return False
@@ -164,8 +165,8 @@ class Reader:
 
     def push_set(self, ranges: Ranges, start: int) -> None:
         """Add one character of `ranges`."""
-        if ranges not in self._cost:  # a shared set is counted once
-            self._cost[ranges] = None
+        if ranges not in self._counted_sets:  # an equal set is counted once
+            self._counted_sets[ranges] = None
             self.budget.spend(len(ranges))
         self.push(chars(ranges), start, 1, 1)
 
@@ -204,7 +205,7 @@ class Reader:
         self.stack.append(frame)
 
     def branch(self) -> None:
-        """The `|` of the innermost group."""
+        """Read the `|` of the innermost group: begin its next branch."""
         frame = self.frame
         frame.branches.append(frame.pieces)
         frame.pieces = []
@@ -218,7 +219,7 @@ class Reader:
         return tree, min(low, MAX_WIDTH), min(high, MAX_WIDTH)
 
     def close(self) -> None:
-        """The `)` of the innermost group."""
+        """Read the `)` of the innermost group."""
         frame = self.stack.pop()
         self.at += 1
         tree, low, high = self.finish(frame)
@@ -242,14 +243,14 @@ class Reader:
         """Record that a group is closed."""
 
     def resolve(self, tree: Tree, span: tuple[int, int]) -> Tree:
-        """An atomic group, as lookarounds."""
+        """Express an atomic group by lookarounds. Raises `NeedsOrder` if the tree does not keep the order."""
         if not self.ordered:
             raise NeedsOrder
         found = atomic(tree, span)
         if found is None:
             reason = "this atomic group or possessive quantifier depends on the order of attempts"
-            reason += " in a way that is not enforced"
-            hint = "use the plain group or quantifier, or begin its parts with other characters than what follows"
+            reason += " in a way that is not supported"
+            hint = "use an ordinary group or quantifier, or let its parts begin with characters that cannot follow it"
             self.refuse(reason, *span, hint)
             return EPSILON
         return found
@@ -260,10 +261,10 @@ class Reader:
         """Repeat the last piece."""
         piece = self.frame.pieces.pop()
         span = (piece.start, self.at)
-        if low > _MOST:
-            self.refuse(f"counts past {_MOST} are not enforced", start, self.at, "use a smaller count")
+        if low > _MAX_COUNT:
+            self.refuse(f"counts above {_MAX_COUNT} are not supported", start, self.at, "use a smaller count")
             low = 0
-        if high is not None and high > _MOST:  # no text has this length
+        if high is not None and high > _MAX_COUNT:  # no text has this length
             high = None
         tree = times(piece.tree, low, high, lazy=lazy, span=span, ordered=self.ordered)
         if possessive:
@@ -274,7 +275,7 @@ class Reader:
     # --- the loop
 
     def read(self) -> Tree:
-        """The whole pattern."""
+        """Read the whole pattern."""
         while self.at < len(self.text):
             c = self.text[self.at]
             if c == "|":

@@ -1,8 +1,8 @@
 """The words of a small regular language. In: a node. Out: its words, or None if there may be too many.
 
 How: the derivatives (`derivatives.py`) from which a word can still end form an automaton. If it has a cycle, the
-language is infinite. So words are spelled out character by character for at most as many characters as there are
-states; if some word could still continue then, there is a cycle. Cost: MOST_TERMS terms and `most` words.
+language is infinite. So words are extended character by character, at most as often as there are states; if a word can
+still continue then, there is a cycle. Cost: at most MOST_TERMS terms and `most` words.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ def small_language(terms: Terms, node: Node, most: int) -> tuple[str, ...] | Non
     if transitions is None:
         return None
     words: list[str] = []
-    open_words = [("", start)] if start in transitions else []
+    prefixes = [("", start)] if start in transitions else []
     for _ in range(len(transitions) + 1):
-        words += [word for word, term in open_words if terms.nullable[term]]
+        words += [word for word, term in prefixes if terms.nullable[term]]
         following: list[tuple[str, int]] = []
-        for word, term in open_words:
+        for word, term in prefixes:
             for ranges, target in transitions[term]:
                 if len(words) + len(following) + sum(high - low + 1 for low, high in ranges) > most:
                     return None
                 following += [(word + chr(code), target) for low, high in ranges for code in range(low, high + 1)]
-        open_words = following
-        if not open_words:
+        prefixes = following
+        if not prefixes:
             return tuple(words) if len(words) <= most else None
     return None
 
 
 def _transitions(terms: Terms, start: int) -> dict[int, list[tuple[Ranges, int]]] | None:
-    """The transitions between the terms from which a word can end. None if there are too many terms."""
+    """The transitions between terms from which a word can still end. None if there are too many terms."""
     transitions: dict[int, list[tuple[Ranges, int]]] = {}
     before: dict[int, list[int]] = {start: []}
     work = [start]

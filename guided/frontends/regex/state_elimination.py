@@ -4,11 +4,11 @@ In: edges (state -> state -> IR node), a start, and exits, which are states with
 reachable exit, the IR node of all paths from the start to it.
 
 How: states are removed one by one; the paths through a removed state become edges between its neighbours. The order
-determines the size of the result. The state whose removal writes the fewest nodes is removed first (Delgado and Morais
+determines the size of the result. The state whose removal adds the fewest nodes is removed first (Delgado and Morais
 2004). On the nearly linear graphs of patterns, this keeps the result small. On layers of equal states, it halves the
-graph again and again, whereas removal from one end would double the result at each layer.
+graph repeatedly, whereas removal from one end would double the result at each layer.
 
-Cost: states x degree^2 nodes; `TooLarge` beyond what `Limits.nodes` could allow.
+Cost: states x degree^2 nodes. It raises `TooLarge` if an edge has more than twice `Limits.nodes` nodes.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def eliminate(edges: dict[S, dict[S, Node]], start: S, exits: set[S], budget: Bu
             into.setdefault(target, {})[state] = None
 
     def weight(state: S) -> int:
-        """The nodes that removing the state writes."""
+        """The number of nodes that removing the state adds."""
         sources, targets = into[state], out[state]
         loop = targets[state][1] if state in targets else 0
         entering = sum(out[source][state][1] for source in sources if source != state)
@@ -61,14 +61,14 @@ def eliminate(edges: dict[S, dict[S, Node]], start: S, exits: set[S], budget: Bu
             continue
         targets = out.pop(state)
         loop, size = targets.pop(state, (EPSILON, 0))
-        around = repeat(loop, 0, None)
+        loops = repeat(loop, 0, None)
         into[state].pop(state, None)
         for target in targets:
             into[target].pop(state, None)
         for source in into.pop(state):
             enter, entered = out[source].pop(state)
             for target, (leave, left) in targets.items():
-                path, nodes = seq((enter, around, leave)), entered + size + left
+                path, nodes = seq((enter, loops, leave)), entered + size + left
                 budget.spend(1)
                 if nodes > most:
                     raise TooLarge(most, "nodes")
@@ -77,5 +77,5 @@ def eliminate(edges: dict[S, dict[S, Node]], start: S, exits: set[S], budget: Bu
                 into[target][source] = None
     targets = out.get(start, {})
     loop, _ = targets.pop(start, (EPSILON, 0))
-    around = repeat(loop, 0, None)
-    return {target: seq((around, node)) for target, (node, _) in targets.items() if target in exits}
+    loops = repeat(loop, 0, None)
+    return {target: seq((loops, node)) for target, (node, _) in targets.items() if target in exits}

@@ -1,18 +1,19 @@
 """The syntax tree of a regex: IR nodes for parts whose meaning needs no context, and four further kinds of nodes above
 them.
 
-The readers resolve flags, character classes and kinds of groups, so little is left:
+The readers resolve flags, character classes and kinds of groups, so only these nodes remain:
 
 - any IR node is a part whose language does not depend on its context
-- `Look` is a lookaround: (?=..) (?!..) (?<=..) (?<!..). Anchors and word boundaries are lookarounds at one character.
+- `Look` is a lookaround: (?=..) (?!..) (?<=..) (?<!..). Anchors and word boundaries are lookarounds of one character.
 - `Cat`, `Or`, `Times` are concatenation, alternation and repetition of parts, at least one of which contains a
   lookaround
 
 With `ordered=True`, `Or` and `Times` are also used for parts without lookarounds, because the meaning of an atomic
 group depends on the order in which a backtracking matcher tries its alternatives. `erase` turns them back into IR.
 
-Each node stores facts that are computed once: `lookbehind` (it contains one), `one_char` (all of its lookarounds are at
-one character) and `lookaround` (it contains one). Trees are compared by identity.
+These four kinds store facts that are computed once: `lookbehind` (it contains one), `one_char` (its lookaheads test
+only one character, and its lookbehinds contain no lookarounds) and, except in `Look`, `lookaround` (it contains one).
+Trees are compared by identity.
 """
 
 from __future__ import annotations
@@ -115,7 +116,7 @@ def _facts(items: Sequence[Tree]) -> tuple[bool, bool, bool]:
 
 
 def look(item: Tree, *, ahead: bool, negative: bool, span: Span) -> Tree:
-    """A lookaround. If its part is the empty language or the empty string, it is decided at once."""
+    """A lookaround. It is decided at once if its item is the empty language or the empty string."""
     if isinstance(item, Alt) and not item.items:
         return EPSILON if negative else EMPTY
     if item == EPSILON:
@@ -175,7 +176,7 @@ def times(item: Tree, low: int, high: int | None, *, lazy: bool, span: Span, ord
 
 
 def erase(tree: Tree, *, looks: bool = False) -> Tree:
-    """The tree without order and laziness. `looks`: with lookarounds assumed to be satisfied, a superset."""
+    """The tree without order and laziness. `looks`: assume that lookarounds are satisfied, which gives a superset."""
     done: dict[int, Tree] = {}  # atomic groups use the same part several times
 
     def visit(tree: Tree) -> Generator[Any, Any, Tree]:
@@ -215,7 +216,7 @@ def line_end(breaks: Ranges, span: Span) -> Tree:
 
 
 def boundary(word: Ranges, negative: bool, span: Span) -> Tree:
-    """Between a character of `word` and any other character or an end of the text. `negative`: anywhere else."""
+    """Between a character of `word` and another character, or an end of the text. `negative`: anywhere else."""
 
     def sides(before: bool) -> Tree:
         behind = _at_one_char(word, ahead=False, negative=not before, span=span)

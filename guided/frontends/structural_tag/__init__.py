@@ -5,9 +5,9 @@
         "tags": [{"begin": "<tool>", "content": {"type": "json_schema", "json_schema": {...}}, "end": "</tool>"}]}}
 
 How: `formats.py` lists the formats and their fields, `reader.py` reads and checks them, `lower.py` defines their
-meaning, and `arguments.py` how the XML styles write the arguments of a call. `styles/` describes, as data, how families
-of models write tool calls and reasoning. `tool_styles.py` turns these descriptions into structural tags, and `calls.py`
-reads the calls back.
+meaning, and `arguments.py` describes how the XML styles write the arguments of a call. `styles/` contains data files
+that describe how families of models write tool calls and reasoning. `tool_styles.py` turns these descriptions into
+structural tags, and `calls.py` reads the calls back.
 """
 
 from __future__ import annotations
@@ -39,30 +39,30 @@ def structural_tag_to_grammar(
     special_tokens: Collection[str] = (),
     limits: Limits | None = None,
     found: list[Finding] | None = None,
-    ask_for_values: bool = True,
+    require_values: bool = True,
     later: bool = False,
 ) -> Grammar:
     """The grammar of a structural tag, which is JSON text, or a dict as returned by `json.loads`.
 
     Args:
-        options: how JSON is written.
+        options: the options for JSON Schemas.
         allow_special_tokens: whether the structural tag may require control tokens in the output. Set it to False for
             untrusted input. Tags may always name tokens to exclude.
         special_tokens: names of control tokens; in a string of the structural tag, such a name stands for the token.
-        found: the keywords that are read but not enforced are appended to it. Without it, they cause a warning.
-        ask_for_values: raise the error of a schema that allows nothing, with its reason.
-        later: if there are many schemas, compile those without errors or warnings only when matching enters them.
+        found: receives the keywords that are read but not enforced. Without it, they cause a warning.
+        require_values: if a grammar allows nothing, raise an error that explains why.
+        later: if there are many schemas, compile those without errors or warnings only when a matcher reaches them.
 
     Raises:
-        SpecError: it is malformed, or names a token without permission. UnsupportedError: a part is not enforced.
-        LimitExceeded: length, depth, or the size of a part.
+        SpecError: it is malformed, or names a token without permission. UnsupportedError: a part is not supported.
+        LimitExceeded: the text, its nesting or a part is too large.
     """
     limits = Limits() if limits is None else limits
-    later = later and limits.are_usual  # with other limits, a part might exceed them, and this must be reported now
+    later = later and limits.are_usual  # a part might exceed other limits, and this must be reported now
     try:
         with compiling(limits, work=False):
             read = read_structural_tag(spec, limits)
-            part = Lowering(limits, special_tokens, allow_special_tokens, ask_for_values, options).part(read)
+            part = Lowering(limits, special_tokens, allow_special_tokens, require_values, options).part(read)
             grammar = expr_to_grammar(part, limits, found, options=options, later=later)
         return replace(grammar, origins={**grammar.origins, grammar.start: read.pointer})
     except RecursionError:
@@ -79,7 +79,7 @@ def structural_tag(
 ) -> Expr:
     """A structural tag as a part of a specification; see `GrammarCompiler.compile_structural_tag`.
 
-    A part does not know the vocabulary. `special_tokens`: the names that stand for control tokens in its strings.
+    `special_tokens`: the names that stand for control tokens in its strings, since a part does not know the vocabulary.
     """
     if not isinstance(spec, str | Mapping):
         raise SpecError(

@@ -1,14 +1,15 @@
-"""What a schema allows at one place of the arguments, for styles that do not write the types of values.
+"""Determines what a schema allows at each place of the arguments, for styles that do not write the types of values.
 
     places = Places.of_schema({"properties": {"where": {"type": ["string", "integer"]}}, "patternProperties": {...}})
     places.kinds(places.member(places.root, "where"))     # {"string", "number"}
 
-A *place* is the set of goals (schemas that apply together) of which a value there satisfies one. For {"anyOf": [A, B]},
-the text does not show whether A was meant. The writers and readers of arguments walk along the same places, so they
-agree on the meaning of a text: if it looks like JSON of a type that the place allows, it is not a string.
+A *place* is a set of goals (schemas that apply together), and a value there satisfies at least one of them. For
+{"anyOf": [A, B]}, the text does not show which of the two was meant. The code that writes arguments and the code that
+reads them use the same places, so they agree on the meaning of a text: if it looks like JSON of a type that the place
+allows, it is not a string.
 
-Cost: each goal is expanded once. What it does not do: compute exact types. A place may have a type of which no value is
-left.
+Cost: each goal is expanded once. What it does not do: compute exact types. A place may have a type although no value of
+this type is allowed there.
 """
 
 from __future__ import annotations
@@ -34,20 +35,20 @@ from guided.ir.serial import ByIdentity, serial
 from guided.limits import Limits
 from guided.meter import compiling
 
-__all__ = ["ElementNarrowing", "Place", "Places", "arguments_goal", "is_json", "looks"]
+__all__ = ["ElementNarrowing", "Place", "Places", "arguments_goal", "is_json", "non_string_pattern"]
 
 Place: TypeAlias = frozenset[Goal]
 
-_UNTIMED: Final = Limits(seconds=math.inf)  # it may take long until the last argument is read
+_UNTIMED: Final = Limits(seconds=math.inf)  # no time limit: a model may take long to write the arguments
 _ELEMENTS: Final = r"[ \t\r\n]*"
-_JSON: Final = {
+_JSON_TEXTS: Final = {
     "object": r"[ \t\r\n]*\{(?s:.*)",
     "array": r"[ \t\r\n]*\[(?s:.*)",
     "number": r"[ \t\r\n]*-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?[ \t\r\n]*",
     "boolean": r"[ \t\r\n]*(true|false)[ \t\r\n]*",
     "null": r"[ \t\r\n]*null[ \t\r\n]*",
 }
-_BARE: Final = {
+_ELEMENT_TEXTS: Final = {
     "object": _ELEMENTS,
     "array": _ELEMENTS,
     "number": r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?",
@@ -56,24 +57,24 @@ _BARE: Final = {
 }
 
 
-def looks(kinds: Collection[str], *, nests: bool) -> str:
-    """A pattern of the texts that are not strings, if values of these types are allowed; "" if all are strings.
+def non_string_pattern(kinds: Collection[str], *, nests: bool) -> str:
+    """A pattern for the texts that are not strings, if values of these types are allowed; "" if all texts are strings.
 
     `nests`: whether objects and arrays are elements. An empty element, where elements are allowed, is an empty
     container.
     """
-    patterns = _BARE if nests else _JSON
+    patterns = _ELEMENT_TEXTS if nests else _JSON_TEXTS
     return "|".join(f"(?:{patterns[kind]})" for kind in patterns if kind in kinds)
 
 
 def is_json(written: str, kinds: Collection[str], *, nests: bool) -> bool:
     """Whether a text that may be a string or another value is another value."""
-    return bool(pattern := looks(kinds, nests=nests)) and re.fullmatch(pattern, written) is not None
+    return bool(pattern := non_string_pattern(kinds, nests=nests)) and re.fullmatch(pattern, written) is not None
 
 
 class ElementNarrowing(Narrowing):
-    """Closes more objects that are written as elements: those whose schema declares which members there are and does
-    not mention others. If other members cannot be written, an object schema without declared members is closed, too.
+    """Also closes an object that is written as elements if its schema has an empty `properties` and does not mention
+    other members. In styles that cannot write undeclared members, `{"type": "object"}` is enough.
     """
 
     def __init__(self, expander: Expander, option: object, form: ElementForm) -> None:
@@ -84,20 +85,20 @@ class ElementNarrowing(Narrowing):
         """See `Narrowing`."""
         if super().closes(shape):
             return True
-        says_which = bool(shape.objects) or (self._always and shape.constrains_objects)
-        none_named = says_which and not shape.named() and shape.members.low == 0
+        declares_members = bool(shape.objects) or (self._always and shape.constrains_objects)
+        none_named = declares_members and not shape.named() and shape.members.low == 0
         return none_named and self.is_on and not constrains_others(shape)
 
 
 class _Members(NamedTuple):
-    """Goals of members: those of each name, and those of other members, whose names are in a language."""
+    """The goals of the members with each name, and of other members by the language of their names."""
 
     named: dict[str, list[Goal]]
     others: list[tuple[Node, list[Goal]]]
 
 
 class Places:
-    """The places of one schema. `root`: the place of the arguments."""
+    """The places of one schema. `root` is the place of the arguments."""
 
     def __init__(self, expander: Expander, root: Goal, narrowing: Narrowing) -> None:
         self._expander, self._narrowing, self.root = expander, narrowing, frozenset([root])
@@ -127,9 +128,9 @@ class Places:
         """The place of the members with this name, in objects at a place."""
         return self._step(place, name)
 
-    def apart(self, place: Place, known: Collection[str]) -> Iterator[tuple[Node, Place]]:
-        """Languages of the names of members in objects at a place, except the known names, each with the place of its
-        members.
+    def other_members(self, place: Place, known: Collection[str]) -> Iterator[tuple[Node, Place]]:
+        """Languages of the names of members, without the `known` names, for objects at a place. Each language comes
+        with the place of the members with these names.
         """
         named: dict[str, None] = {}
         others: list[tuple[Node, list[Goal]]] = []
@@ -144,13 +145,11 @@ class Places:
         yield from ((Text(name), self.member(place, name)) for name in named if name not in known)
 
     def item(self, place: Place, number: int) -> Place:
-        """The place of item `number`, in arrays at a place. For ~number: of this item and all later ones."""
+        """The place of item `number` of arrays at a place. For `~number`: the place of this item and all later ones."""
         return self._step(place, number)
 
     def read(self, place: Place, step: str | int) -> tuple[Place, frozenset[str]]:
-        """For readers: the place of a member or an item, and its types. Both are empty if computing them takes too
-        long.
-        """
+        """For readers: the place of a member or an item, and its types. Both are empty if they cannot be computed."""
         try:
             with self._meter:
                 inner = self._step(place, step)
@@ -158,8 +157,8 @@ class Places:
         except (GuidedError, RecursionError):
             return frozenset(), frozenset()
 
-    def is_alone(self, place: Place) -> bool:
-        """Whether a single shape without an enumeration or a formula describes all objects at a place."""
+    def has_one_shape(self, place: Place) -> bool:
+        """Whether one shape, without an enumeration or a formula, describes all objects at a place."""
         shapes = list(self._shapes(place, "object"))
         return len(shapes) == 1 and shapes[0][0].values is None and shapes[0][0].formula is None
 
@@ -211,7 +210,7 @@ class Places:
             )
 
     def _member_goals(self, shape: Shape, at: Goal) -> list[_Members]:
-        """The goals of a shape's members, one entry for each alternative."""
+        """The goals of a shape's members, with one entry for each alternative."""
         if (known := self._members_of_shape.get(shape)) is None:
             known = self._members_of_shape[shape] = list(self._alternatives(shape, at))
         return known
@@ -232,7 +231,7 @@ class Places:
             }
             named = {name: [] if has_false(one) else [expander.goal(one)] for name, one in schemas.items()}
             closed = expander.is_closed(shape) or self._narrowing.closes(shape)
-            others = [] if closed else [one for one in expander.others(shape) if not has_false(one.schemas)]
+            others = [] if closed else [one for one in expander.key_classes(shape) if not has_false(one.schemas)]
             yield _Members(named, [(And(one.names), [expander.goal(one.schemas)]) for one in others])
 
     def _conditional_members(self, shape: Shape, at: Goal) -> Iterator[_Members]:
@@ -240,7 +239,7 @@ class Places:
         try:
             bound = bind(shape, self._expander)
         except UnsupportedError:
-            for one in self._expander.by_type.multiplied(shape):
+            for one in self._expander.by_type.multiply_out(shape):
                 yield from self._alternatives(one, at)
             return
         goals = {one: [cell.goal for cell in cells] for one, cells in bound.slots.items()}
@@ -254,5 +253,5 @@ class Places:
 
 
 def arguments_goal(expander: Expander, root: Schema) -> Goal:
-    """The goal of arguments: the schema, and that they are an object."""
-    return expander.goal((expander.negation.derived(root, Shape(types=("object",))), root))
+    """The goal of the arguments: they satisfy the schema, and are an object."""
+    return expander.goal((expander.negation.derive(root, Shape(types=("object",))), root))

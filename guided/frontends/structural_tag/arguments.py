@@ -1,17 +1,17 @@
-"""The arguments of a call in the XML styles: the elements of an object, or of all objects and arrays in it.
+"""Writes the arguments of a call in the XML styles: each member is an element, in some styles at all levels.
 
 In: a schema, and a style of `element_forms.py`. Out: a part of a specification. All keywords of JSON Schema are
-enforced as in JSON, since the same code interprets them. `element_text.py` says how values are written, and what cannot
-be written.
+enforced as in JSON, since the same code interprets them. `element_text.py` writes the values, and lists what cannot be
+written.
 
-A string is written as it is, without quotation marks and escapes, and ends where the element ends. So it cannot contain
-the closing tag; nor can strings in JSON. Any other value is JSON. If the schema allows both, both may be written. The
-style may have an attribute for the type. Otherwise, a text that looks like JSON of a type that the schema allows there
-is not a string (`argument_places.py`).
+A string is written literally, without quotation marks and escapes, and ends where the element ends. So it cannot
+contain the closing tag. Neither can strings inside JSON. Any other value is JSON. If the schema allows strings and
+other values, an attribute shows the type in some styles. In the others, a text that looks like JSON of a type that the
+schema allows there is not a string (`argument_places.py`).
 
-Properties are written in their order, or with `any_order` in any order. Required ones are present, and none is
-repeated. If the schema declares properties and does not mention others, there are no others. A schema without any
-requirements allows any properties.
+Properties are written in the order of the schema, or with `any_order` in any order. Required properties are present,
+and no property is repeated. If the schema declares properties and does not mention others, there are no others. A
+schema without any requirements allows any properties.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from guided.errors import Finding, SpecError, UnsupportedError, brief
 from guided.frontends.combinators import Expr, ReadPart
 from guided.frontends.json_schema.compile import json_schema_to_grammar
 from guided.frontends.json_schema.options import JsonSchemaOptions
-from guided.frontends.json_schema.simple import least_text
+from guided.frontends.json_schema.simple import shortest_text_bound
 from guided.frontends.json_schema.text.lower import Lowering as Writer
 from guided.frontends.json_schema.text.spelling import GAP
 from guided.frontends.regex import parse_regex
@@ -43,19 +43,19 @@ if TYPE_CHECKING:
 __all__ = ["arguments", "least_arguments"]
 
 _NAME: Final = re.compile("[A-Za-z0-9_]+")
-_REFERS: Final = re.compile(r'"\$(ref|dynamicRef|recursiveRef|id|schema)"')
+_REFERENCE: Final = re.compile(r'"\$(ref|dynamicRef|recursiveRef|id|schema)"')
 
 
 def arguments(it: Format, style: str, lowering: Lowering, changes: dict[str, Any]) -> Expr:
-    """The elements of a schema's properties, with whitespace around each. `changes`: changed JSON options."""
+    """The elements of a schema's properties, with whitespace around each. `changes`: JSON options that differ."""
     schema, at, form = it["json_schema"], f"{it.pointer}/json_schema", FORMS[style]
     if isinstance(schema, dict) and isinstance(kind := schema.get("type"), str) and kind != "object":
-        raise SpecError(f"arguments are an object, not {brief(kind)}", pointer=f"{at}/type", hint='write "object"')
+        raise SpecError(f"arguments must be an object, not {brief(kind)}", pointer=f"{at}/type", hint='write "object"')
     excluded = (form.excluded, *it.fields.get("excludes", ()))
     gap = And((parse_regex(changes["whitespace"], dialect="ecma"), GAP)) if "whitespace" in changes else GAP
 
     def spell(text: str) -> Node:
-        """A string of the style. Quotation marks are separate nodes, so that the string is not taken for JSON."""
+        """A string of the style. Its quotation marks are separate nodes, so it does not look like a JSON string."""
         parts: list[Node] = []
         for piece in lowering.pieces(text, at):
             parts += [piece] if isinstance(piece, Special) else map(Text, filter(None, re.split('(")', piece)))
@@ -74,7 +74,7 @@ def arguments(it: Format, style: str, lowering: Lowering, changes: dict[str, Any
             return notations[-1]
 
         try:
-            grammar = json_schema_to_grammar(schema, options, limits=limits, found=own_findings, notation=notation)
+            grammar = json_schema_to_grammar(schema, options, limits=limits, findings=own_findings, notation=notation)
             grammar = without_strings(grammar, excluded, limits)
         except (SpecError, UnsupportedError) as error:
             raise located(error, at) from None
@@ -98,7 +98,7 @@ def _schema_at(schema: Any, pointer: str) -> Any:
             schema = schema[int(name) if isinstance(schema, list) else name]
     except (LookupError, ValueError, TypeError):
         return None
-    return schema if isinstance(schema, bool | dict) and not _REFERS.search(json.dumps(schema)) else None
+    return schema if isinstance(schema, bool | dict) and not _REFERENCE.search(json.dumps(schema)) else None
 
 
 def _strings(form: ElementForm) -> tuple[str, ...]:
@@ -107,9 +107,10 @@ def _strings(form: ElementForm) -> tuple[str, ...]:
 
 
 def least_arguments(it: Format, lowering: Lowering) -> int | None:
-    """An upper bound on the bytes of the shortest elements, if the schema is simple enough to know it; else None.
+    """An upper bound on the bytes of the shortest elements, or None if the schema is not simple enough.
 
-    Only strings without length bounds, and enumerations of plain words, are known not to look like other values.
+    Only strings without length bounds, and enumerations of plain words, are accepted: these cannot look like other
+    values.
     """
     if it.type not in ("json_schema", "qwen_xml_parameter"):
         return None
@@ -121,19 +122,19 @@ def least_arguments(it: Format, lowering: Lowering) -> int | None:
         or any(it.fields.get(name) for name in ("any_order", "max_whitespace_cnt", "excludes"))
     ):
         return None
-    least = least_text(schema, lowering.options) if isinstance(schema, dict) else None
+    least = shortest_text_bound(schema, lowering.options) if isinstance(schema, dict) else None
     if least is None or schema.get("type") != "object" or schema.get("additionalProperties", False) is not False:
         return None
     properties = schema["properties"]
-    if not all(_NAME.fullmatch(name) and _is_sure(value) for name, value in properties.items()):
+    if not all(_NAME.fullmatch(name) and _cannot_look_like_json(value) for name, value in properties.items()):
         return None
     for part in _strings(form):
         lowering.pieces(part, f"{it.pointer}/style")  # control tokens need permission
     return least + len(schema.get("required", [])) * sum(len(part.encode()) for part in _strings(form))
 
 
-def _is_sure(schema: Any) -> bool:
-    """Whether a value of a schema that `least_text` recognises can be written in an element."""
+def _cannot_look_like_json(schema: Any) -> bool:
+    """Whether a value of a schema that `shortest_text_bound` recognises can be written in an element."""
     kind = schema.get("type")
     if kind != "string":
         return isinstance(kind, str)

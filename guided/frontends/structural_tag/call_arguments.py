@@ -1,15 +1,15 @@
-"""The arguments of one call, read while they are written. In: pieces of text. Out: valid JSON at any time.
+"""Reads the arguments of one call while they are written. In: pieces of text. Out: valid JSON at any time.
 
     <cofl:value name="at" type="dict"><cofl:value name="city" type="raw">Os      ->      {"at": {"city": "Os"}}
 
-Readers with the same interface: `JsonArguments`, and `XmlArguments` for the styles in which an argument is an element
-(element_forms.py), and in some of them members and items, too. What an element holds, the style says by a type, or it
-follows from what the schema allows there (`argument_places.py`) and from what was written. `read` takes a piece and
-returns what lies behind the arguments. While they go on, that is nothing, or the begin of an element, which is to be
-given again with the next piece. `text` is valid JSON at any time. `fresh` returns the part of the arguments' JSON text
-that can no longer change and was not returned before: all its results together are the text.
+Two readers have the same interface: `JsonArguments`, and `XmlArguments` for the styles that write each argument as an
+element (element_forms.py), in some of them also members and items of values. Either the style marks the type of a
+value, or the type follows from the schema (`argument_places.py`) and the text. `read` takes a piece, and returns the
+text after the arguments once they may end; the caller passes this text again with the next piece. `text` is valid JSON
+at any time. `new_text` returns new JSON text that can no longer change. All its results together are the text of the
+arguments.
 
-Cost: each character is looked at once, but for a number that may go on, and `text` copies the arguments so far.
+Cost: each character is read once, except in a number that may continue. `text` copies the arguments so far.
 """
 
 from __future__ import annotations
@@ -33,28 +33,28 @@ _KINDS: Final = {"json": {"number", "boolean", "null"}, "dict": {"object"}, "lis
 
 
 class JsonArguments:
-    """A JSON value."""
+    """Reads arguments that are a JSON object."""
 
     def __init__(self) -> None:
-        self._json, self._fresh = PartialJson(), list[str]()
+        self._json, self._new_parts = PartialJson(), list[str]()
 
     @property
     def may_end(self) -> bool:
-        """Whether they may end here."""
+        """Whether the arguments may end here."""
         return self._json.end >= 0
 
     def read(self, piece: str) -> str:
-        """Read on, and return what is behind the arguments."""
+        """Read a piece, and return the text after the arguments."""
         if self._json.end >= 0:
             return piece
-        behind = self._json.read(piece)
-        self._fresh.append(piece[: len(piece) - len(behind)])
-        return behind
+        after = self._json.read(piece)
+        self._new_parts.append(piece[: len(piece) - len(after)])
+        return after
 
-    def fresh(self, *, ended: bool) -> str:
+    def new_text(self, *, ended: bool) -> str:
         """The new JSON text that can no longer change; `ended`: the arguments are complete."""
-        fresh, self._fresh = "".join(self._fresh), []
-        return fresh
+        new_text, self._new_parts = "".join(self._new_parts), []
+        return new_text
 
     def text(self) -> str:
         """The arguments so far."""
@@ -63,12 +63,12 @@ class JsonArguments:
 
 @dataclass
 class _Container:
-    """An object or array that is written.
+    """An object or array whose elements are being read.
 
     Attributes:
-        place: where in the schema it stands.
-        name: before it in the JSON text: the name of the member that it is.
-        end: of its element.
+        place: its place in the schema.
+        name: the JSON text before it: its name, if it is a member.
+        end: the text that ends its element.
         parts: the JSON of its members or items so far.
     """
 
@@ -81,27 +81,28 @@ class _Container:
 
 @dataclass
 class _Value:
-    """An element of which it is not known yet that it is an object or array.
+    """An element whose value is being read, and is not known to be an object or array.
 
     Attributes:
-        sure: its text, as a part of a JSON string, as far as it was taken from the buffer.
-        searched: so much of the buffer does not begin its end.
-        is_emitted: whether `fresh` has returned its name.
-        is_framed: whether it is a string on lines of its own.
+        kinds: the types that the value may have.
+        certain: the part of a string value that was removed from the buffer, as JSON without quotation marks.
+        searched: the offset in the buffer from which the end of the element is searched.
+        is_emitted: whether `new_text` has returned its name.
+        is_framed: whether it is a string with a line end before and after it.
     """
 
     place: Place
     kinds: set[str]
     name: str
     end: str
-    sure: str = ""
+    certain: str = ""
     searched: int = 0
     is_emitted: bool = False
     is_framed: bool = False
 
 
 class XmlArguments:
-    """An element for each argument. `may_end`: whether they may end here."""
+    """Reads arguments that are elements."""
 
     def __init__(self, form: ElementForm, parameters: Any) -> None:
         self._form = form
@@ -109,7 +110,7 @@ class XmlArguments:
         self._open = [_Container("object", frozenset() if self._places is None else self._places.root)]
         self._value: _Value | None = None
         self._buffer = ""
-        self._fresh = ["{"]
+        self._new_parts = ["{"]
         self._headers = {kind: _header(form, kind) for kind in (("object", "array") if form.nests else ("object",))}
 
     @property
@@ -118,7 +119,7 @@ class XmlArguments:
         return len(self._open) == 1 and self._value is None
 
     def read(self, piece: str) -> str:
-        """Read on, and return what is behind the last element."""
+        """Read a piece, and return the text after the last complete element, if the arguments may end there."""
         self._buffer += piece
         while self._step():
             pass
@@ -129,22 +130,22 @@ class XmlArguments:
         """The arguments so far."""
         last = ""
         if self._value is not None and self._value.kinds == {"string"}:
-            last = f'{self._value.name}"{self._value.sure}"'
+            last = f'{self._value.name}"{self._value.certain}"'
         for container in reversed(self._open):
             last = _format_container(container.kind, container.name, [*container.parts, *([last] if last else [])])
         return last
 
-    def fresh(self, *, ended: bool) -> str:
+    def new_text(self, *, ended: bool) -> str:
         """The new JSON text that can no longer change; `ended`: the arguments are complete."""
-        fresh, self._fresh = "".join([*self._fresh, "}" * ended]), []
-        return fresh
+        new_text, self._new_parts = "".join([*self._new_parts, "}" * ended]), []
+        return new_text
 
     def _emit_begin(self, name: str, begin: str) -> None:
-        """Tell that a member or an item begins."""
-        self._fresh.append(f"{', ' if self._open[-1].parts else ''}{name}{begin}")
+        """Emit the begin of a member or an item."""
+        self._new_parts.append(f"{', ' if self._open[-1].parts else ''}{name}{begin}")
 
     def _step(self) -> bool:
-        """Read an element's begin, its value or its end; false if none is complete."""
+        """Read the begin, the value or the end of an element. Returns False if it is incomplete."""
         if self._value is not None:
             return self._read_value(self._value)
         container = self._open[-1]
@@ -152,7 +153,7 @@ class XmlArguments:
         if container.end and skipped.startswith(container.end):
             self._buffer = skipped[len(container.end) :]
             self._open.pop()
-            self._fresh.append("}" if container.kind == "object" else "]")
+            self._new_parts.append("}" if container.kind == "object" else "]")
             self._open[-1].parts.append(_format_container(container.kind, container.name, container.parts))
             return True
         match = self._headers[container.kind].match(skipped)
@@ -163,26 +164,26 @@ class XmlArguments:
         return True
 
     def _begin(self, container: _Container, match: re.Match[str]) -> None:
-        """An element begins."""
+        """Begin an element."""
         name, end, place, key = "", self._form.item_end, container.place, ""
         if container.kind == "object":
-            key = self._form.name_read(match["name"])
+            key = self._form.decode_name(match["name"])
             name, end = f"{json_string(key)}: ", self._form.end.replace("{name}", match["name"])
         kinds: Collection[str] = _STRING if self._form.nests else _STRING | _OTHERS
         if self._form.is_typed:
             kinds = _STRING if match["string"] else _KINDS.get(match.groupdict().get("type", ""), _OTHERS)
         elif (places := self._places) is not None:
             place, known = places.read(place, len(container.parts) if container.kind == "array" else key)
-            kinds = known or kinds  # nothing is known of a name that the options of the compiler let in
+            kinds = known or kinds  # `known` is empty for a name that only the compiler's options allow
         self._value = _Value(place, set(kinds), name, end)
 
     def _read_value(self, value: _Value) -> bool:
-        """Read the value of an element as far as it is there. False: more text is needed."""
+        """Read the value of an element as far as it is in the buffer. Returns False if more text is needed."""
         if self._form.nests and (inner := value.kinds & {"object", "array"}):
-            opens = self._opens()
-            if opens is None:
+            has_elements = self._has_elements()
+            if has_elements is None:
                 return False
-            if opens:
+            if has_elements:
                 (kind,) = inner
                 self._emit_begin(value.name, "{" if kind == "object" else "[")
                 self._open.append(_Container(kind, value.place, value.name, value.end))
@@ -191,16 +192,16 @@ class XmlArguments:
             value.kinds -= inner
         stop = self._buffer.find(value.end, value.searched)
         if value.kinds == {"string"}:
-            taken = self._read_string(value, stop)
-            self._buffer, stop = self._buffer[taken:], stop - taken if stop >= 0 else stop
+            length = self._read_string(value, stop)
+            self._buffer, stop = self._buffer[length:], stop - length if stop >= 0 else stop
         if stop < 0:
             value.searched = max(0, len(self._buffer) - len(value.end) + 1)
             return False
         written = self._buffer[:stop]
         self._buffer = self._buffer[stop + len(value.end) :]
         if value.kinds == {"string"}:
-            out = f'"{value.sure}"'
-            self._fresh.append('"')
+            out = f'"{value.certain}"'
+            self._new_parts.append('"')
         elif "string" in value.kinds and not is_json(written, value.kinds, nests=self._form.nests):
             is_framed = self._form.lines and len(written) > 1 and written[0] == "\n"
             out = json_string(written[1:].removesuffix("\n") if is_framed else written)
@@ -213,24 +214,27 @@ class XmlArguments:
         return True
 
     def _read_string(self, value: _Value, stop: int) -> int:
-        """Tell what is sure of a string, and return how many characters of the buffer that is."""
+        """Emit the certain part of a string, and return its length in the buffer."""
         if not value.is_emitted:
             self._emit_begin(value.name, '"')
             value.is_emitted = True
-        begin, sure = 0, stop if stop >= 0 else len(self._buffer) - possible_mark_length(self._buffer, {value.end: ""})
+        begin, certain = (
+            0,
+            stop if stop >= 0 else len(self._buffer) - possible_mark_length(self._buffer, {value.end: ""}),
+        )
         if self._form.lines:
-            if not value.sure and not value.is_framed and self._buffer.startswith("\n") and stop != 1:
-                if sure < 2:  # a line end alone is the string itself
+            if not value.certain and not value.is_framed and self._buffer.startswith("\n") and stop != 1:
+                if certain < 2:  # the line end may be the whole string
                     return 0
                 begin, value.is_framed = 1, True
-            sure -= value.is_framed and sure > begin and self._buffer[sure - 1] == "\n"
-        more = json_string(self._buffer[begin:sure])[1:-1]
-        self._fresh.append(more)
-        value.sure += more
-        return sure
+            certain -= value.is_framed and certain > begin and self._buffer[certain - 1] == "\n"
+        more = json_string(self._buffer[begin:certain])[1:-1]
+        self._new_parts.append(more)
+        value.certain += more
+        return certain
 
-    def _opens(self) -> bool | None:
-        """Whether an element has elements in it, or could; None if that is not known yet."""
+    def _has_elements(self) -> bool | None:
+        """Whether the value of an element consists of elements; None if this is not known yet."""
         if self._form.is_typed:
             return True
         written, mark = self._buffer.lstrip(_SPACE), self._form.excluded
@@ -238,7 +242,7 @@ class XmlArguments:
 
 
 def possible_mark_length(text: str, marks: Mapping[str, str]) -> int:
-    """How many characters at the end of the text may begin a mark."""
+    """The number of characters at the end of the text that may begin a mark."""
     longest = max(map(len, marks), default=1) - 1
     for size in range(min(longest, len(text)), 0, -1):
         if any(mark.startswith(text[-size:]) for mark in marks):
@@ -252,7 +256,7 @@ def json_string(text: str) -> str:
 
 
 def _header(form: ElementForm, kind: str) -> re.Pattern[str]:
-    """What begins an element of an object or array, before its value."""
+    """A pattern for the text before the value of a member (`kind` is "object") or an item."""
 
     def pattern(text: str) -> str:
         return re.escape(text).replace(re.escape("{gap}"), r"[ \t\r\n]*")

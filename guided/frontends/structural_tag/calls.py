@@ -9,7 +9,8 @@ In: the pieces of an answer that satisfies the structural tag of the same style 
 reasoning. `parts` returns the same in the order of the text, as pieces that continue the previous ones. Cost: linear in
 the answer; each call that `read` returns holds a copy of its arguments so far.
 
-What it does not do: check the text. If the text does not satisfy the structural tag, it reads what it understands.
+What it does not do: check the text. If the text violates the structural tag, the reader returns the parts that it
+recognizes.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ class Call:
     Attributes:
         index: its number in the answer, from 0.
         name: the name of the tool.
-        arguments: the JSON text of all arguments, or of the certain ones so far, with partial strings.
+        arguments: the JSON text of the arguments. Until the call is complete, it has only the certain arguments so far;
+            a string may be partial.
         complete: whether the call has ended.
     """
 
@@ -45,7 +47,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class TextPart:
-    """A piece of the free text, or of the reasoning. `at`: how many characters of the answer were read before it."""
+    """A piece of the free text, or of the reasoning. `at`: its offset in the answer, in characters."""
 
     text: str
     reasoning: bool = False
@@ -73,7 +75,7 @@ Arguments: TypeAlias = JsonArguments | XmlArguments
 
 
 class _Begin(NamedTuple):
-    tail: str  # the text after a number, if there is one
+    tail: str  # the text after {index}; "" if there is no {index}
     function: Function
 
 
@@ -81,7 +83,7 @@ class CallReader:
     """Reads one answer.
 
     Attributes:
-        text: the free text so far, without a part at the end that may begin a call.
+        text: the free text so far, except a part at the end that may begin a call.
         reasoning: the reasoning so far.
         calls: the calls so far. The last one may be incomplete.
     """
@@ -91,7 +93,7 @@ class CallReader:
         self.calls: list[Call] = []
         call = style["call"]
         begins = [call["begin"]] if isinstance(call["begin"], str) else call["begin"]
-        self._begins: dict[str, list[_Begin]] = {}  # by the text before the number
+        self._begins: dict[str, list[_Begin]] = {}  # by the text before {index}
         for function in functions:
             for begin in begins:
                 head, _, tail = begin.replace("{name}", function.name).partition("{index}")
@@ -99,8 +101,8 @@ class CallReader:
         self._end: str = call["end"]
         self._style: str = call["arguments"]
         self._marks = _marks(style)
-        self._buffer, self._size = "", 0  # text that is not interpreted yet; how many characters were read
-        self._reads = _reads_first(style, reasoning)
+        self._buffer, self._size = "", 0  # text that is not interpreted yet; the number of characters read so far
+        self._mode = _first_mode(style, reasoning)
         self._current: Arguments | None = None  # of the current call
         self._parts: list[TextPart | CallPart] = []  # of the current piece
 
@@ -115,8 +117,8 @@ class CallReader:
         return "".join(self._texts[True])
 
     @property
-    def understood(self) -> int:
-        """How many characters of the answer are known to be text, or part of a call."""
+    def interpreted_length(self) -> int:
+        """The number of characters of the answer that are known to be text, or part of a call."""
         return self._size - len(self._buffer)
 
     def read(self, piece: str) -> list[Call]:
@@ -126,25 +128,25 @@ class CallReader:
             if isinstance(part, CallPart):
                 changed[part.index] = self.calls[part.index]
         if self._current is not None:
-            before = self.calls[-1]
-            self.calls[-1] = now = replace(before, arguments=self._current.text())
-            if now != before or now.index in changed:
-                changed[now.index] = now
+            previous = self.calls[-1]
+            self.calls[-1] = updated = replace(previous, arguments=self._current.text())
+            if updated != previous or updated.index in changed:
+                changed[updated.index] = updated
         return list(changed.values())
 
     def parts(self, piece: str) -> list[TextPart | CallPart]:
-        """Read the next piece, and return its parts in order. `calls` has the arguments of a call once it has ended."""
+        """Read the next piece, and return its parts in order. `calls` has the arguments of calls that have ended."""
         self._buffer += piece
         self._size += len(piece)
         while self._step():
             pass
-        if self._current is not None and (fresh := self._current.fresh(ended=False)):
-            self._call_part(fresh)
+        if self._current is not None and (new_text := self._current.new_text(ended=False)):
+            self._call_part(new_text)
         parts, self._parts = self._parts, []
         return parts
 
-    def rest(self) -> list[TextPart | CallPart]:
-        """End the answer. Returns as text what was held back as the possible beginning of a mark."""
+    def finish(self) -> list[TextPart | CallPart]:
+        """End the answer. If a possible beginning of a mark was held back, it is returned as text."""
         if self._current is None:
             self._emit(self._buffer)
             self._buffer = ""
@@ -152,11 +154,11 @@ class CallReader:
         return parts
 
     def _step(self) -> bool:
-        """Read up to the next mark. Returns whether there was one."""
+        """Read up to the next mark, or the end of the call. Returns whether there was one."""
         if self._current is not None:
-            return self._close()
+            return self._read_arguments()
         marks = {**self._marks, **dict.fromkeys(self._begins, "call")}
-        first_mark = _first(self._buffer, marks)
+        first_mark = _find_first_mark(self._buffer, marks)
         if first_mark is None:
             keep = possible_mark_length(self._buffer, marks)
             self._emit(self._buffer[: len(self._buffer) - keep])
@@ -168,24 +170,24 @@ class CallReader:
             self._buffer = self._buffer[at:]
             return self._begin(mark)
         self._buffer = self._buffer[at + len(mark) :]
-        self._reads = marks[mark]
+        self._mode = marks[mark]
         return True
 
     def _begin(self, mark: str) -> bool:
-        """Begin the call that starts with this mark. Returns False if it is not known yet which call that is."""
+        """Begin the call that starts with this mark. Returns False if it is not known yet which tool is called."""
         for begin in self._begins[mark]:
             number = re.compile("[0-9]+" + re.escape(begin.tail)).match(self._buffer, len(mark)) if begin.tail else None
             if number is not None or not begin.tail:
                 self._buffer = self._buffer[number.end() if number else len(mark) :]
-                self._current = _arguments(self._style, begin.function)
+                self._current = _arguments_reader(self._style, begin.function)
                 self.calls.append(Call(len(self.calls), begin.function.name, "{}", False))
                 self._call_part("", begins=True)
                 return True
         return False
 
     def _emit(self, text: str) -> None:
-        if text and self._reads in ("text", "reasoning"):
-            part = TextPart(text, self._reads == "reasoning", self.understood)
+        if text and self._mode in ("text", "reasoning"):
+            part = TextPart(text, self._mode == "reasoning", self.interpreted_length)
             self._texts[part.reasoning].append(text)
             self._parts.append(part)
 
@@ -193,20 +195,20 @@ class CallReader:
         call = self.calls[-1]
         self._parts.append(CallPart(call.index, call.name, arguments, begins, ends))
 
-    def _close(self) -> bool:
-        """Read the arguments, and end the call if it has ended."""
+    def _read_arguments(self) -> bool:
+        """Read arguments, and end the call if its end has been read."""
         assert self._current is not None
         self._buffer = self._current.read(self._buffer)
         end = self._buffer.find(self._end) if self._current.may_end else -1
         if end < 0:
             return False
         self.calls[-1] = replace(self.calls[-1], arguments=self._current.text(), complete=True)
-        self._call_part(self._current.fresh(ended=True), ends=True)
+        self._call_part(self._current.new_text(ended=True), ends=True)
         self._buffer, self._current = self._buffer[end + len(self._end) :], None
         return True
 
 
-def _arguments(style: str, function: Function) -> Arguments:
+def _arguments_reader(style: str, function: Function) -> Arguments:
     """The reader for the arguments of a call."""
     form = FORMS.get(style)
     if form is None:
@@ -215,28 +217,28 @@ def _arguments(style: str, function: Function) -> Arguments:
 
 
 def _marks(style: Mapping[str, Any]) -> dict[str, str]:
-    """The strings that change the reader's mode, and the following mode."""
+    """The strings that change the reader's mode, each with the mode that follows."""
     marks: dict[str, str] = {}
     if (section := style.get("section")) is not None:
-        marks |= {section["begin"]: "marks", section["end"]: "marks" if "response" in style else "text"}
+        marks |= {section["begin"]: "skip", section["end"]: "skip" if "response" in style else "text"}
     if (response := style.get("response")) is not None:
-        marks |= {response["begin"]: "text", response["end"]: "marks"}
+        marks |= {response["begin"]: "text", response["end"]: "skip"}
     if (channels := style.get("channels")) is not None:
         marks |= {channels[name]["begin"]: name for name in ("text", "reasoning")}
-        marks |= dict.fromkeys((*channels["text"]["end"], channels["separator"]), "marks")
+        marks |= dict.fromkeys((*channels["text"]["end"], channels["separator"]), "skip")
     elif (reasoning := style.get("reasoning")) is not None:
         marks |= {reasoning["begin"]: "reasoning", reasoning["end"] + reasoning["after"]: "text"}
     return marks
 
 
-def _reads_first(style: Mapping[str, Any], reasoning: str) -> str:
+def _first_mode(style: Mapping[str, Any], reasoning: str) -> str:
     if "channels" in style:
-        return "marks"
-    begun = reasoning == "enabled" and style.get("reasoning", {}).get("in_prompt", False)
-    return "reasoning" if begun else "text"
+        return "skip"
+    in_reasoning = reasoning == "enabled" and style.get("reasoning", {}).get("in_prompt", False)
+    return "reasoning" if in_reasoning else "text"
 
 
-def _first(text: str, marks: Mapping[str, str]) -> tuple[int, str] | None:
-    """The first complete mark in the text. If several begin there, the longest."""
+def _find_first_mark(text: str, marks: Mapping[str, str]) -> tuple[int, str] | None:
+    """The first complete mark in the text, and its offset. If several begin there, the longest one."""
     marks_found = [(at, -len(mark), mark) for mark in marks if (at := text.find(mark)) >= 0]
     return (min(marks_found)[0], min(marks_found)[2]) if marks_found else None

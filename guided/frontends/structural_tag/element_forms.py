@@ -1,5 +1,5 @@
-"""How the XML styles write the arguments of a call, as data. `element_text.py` writes them, and
-`call_arguments.py` reads them back.
+"""Describes how the XML styles write the arguments of a call. `element_text.py` writes them, and `call_arguments.py`
+reads them back.
 
     {"city": "Oslo", "days": 3}        in the style qwen_xml
     <parameter=city>
@@ -10,12 +10,12 @@
     3
     </parameter>
 
-    {"city": "Oslo", "at": {"lat": 1.5}, "tags": ["a"]}        in the style cohere_xml, without the line ends
+    {"city": "Oslo", "at": {"lat": 1.5}, "tags": ["a"]}        in the style cohere_xml, on one line
     <cofl:value name="city" type="raw">Oslo</cofl:value>
     <cofl:value name="at" type="dict"><cofl:value name="lat" type="json">1.5</cofl:value></cofl:value>
     <cofl:value name="tags" type="list"><cofl:value type="raw">a</cofl:value></cofl:value>
 
-Source: xgrammar 0.2.8, the texts that its grammars for these styles accept.
+Source: the texts that xgrammar 0.2.8's grammars for these styles accept.
 """
 
 from __future__ import annotations
@@ -36,22 +36,23 @@ _ESCAPED: Final = {**_QUOTED, "<": "&lt;", ">": "&gt;"}
 class ElementForm(NamedTuple):
     """How a style writes one value: begin, name, `after`, `string` or `other`, value, end.
 
-    In all of them, {gap} is whitespace, {type} is the type of the value, and {name} the name of the member.
+    In all of these texts, {gap} is whitespace, {type} is the type of the value, and {name} the name of the member.
 
     Attributes:
         begin, after: the texts before and after the name of a member.
         string, other: the text before the value: for a string, and for any other value.
         end: the text after the value.
-        item, item_end: replace `begin` and `after`, and `end`, for the items of an array. If "", the style writes
-            members of objects and items of arrays as JSON.
-        never: a text that no string contains; if "", the end.
+        item, item_end: replace `begin` and `after`, and `end`, for the items of an array. If empty, the style writes
+            nested objects and arrays as JSON.
+        never: a text that no string may contain; if empty, this is `end`.
         types: the style's names for the types of values.
-        lines: whether a string may have its own lines, with a line end before and after it.
+        lines: whether a string may have a line end before and after it.
         around: whether a value that is not a string may have whitespace around it.
         between: whether whitespace may separate items.
-        escapes: how special characters of names are written, & first. If there are any, names may contain all
-            characters except \0.
-        names_integers: whether an integer may also be labelled as integer if the schema does not constrain the value.
+        escapes: how special characters of names are written, & first. A style with escapes can write all characters in
+            names except \0.
+        names_integers: whether an integer may also be labelled "integer", where the schema does not constrain the
+            value.
     """
 
     begin: str
@@ -71,7 +72,7 @@ class ElementForm(NamedTuple):
 
     @property
     def is_typed(self) -> bool:
-        """Whether the text shows if a value is a string. Otherwise this follows from the schema and the text."""
+        """Whether a label shows if a value is a string. Otherwise this follows from the schema and the text."""
         return self.string != self.other
 
     @property
@@ -91,7 +92,7 @@ class ElementForm(NamedTuple):
 
     @property
     def excluded(self) -> str:
-        """The text that no string contains."""
+        """The text that no string may contain."""
         return self.never or self.end
 
     def head(self, kind: str) -> str:
@@ -102,8 +103,8 @@ class ElementForm(NamedTuple):
         """A name as it is written."""
         return "".join([self.escapes.get(char, char) for char in name])
 
-    def name_read(self, written: str) -> str:
-        """The name for a written name; the inverse of `name`."""
+    def decode_name(self, written: str) -> str:
+        """Decode a written name; the inverse of `name`."""
         for char, escape in reversed([*self.escapes.items()]):
             written = written.replace(escape, char)
         return written

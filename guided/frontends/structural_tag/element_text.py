@@ -1,16 +1,16 @@
-"""Arguments of calls in the XML styles: writes members, items and strings that are not JSON.
+"""Writes the arguments of calls in the XML styles: members, items and strings that are not JSON.
 
 In: the interpreted schema from `frontends/json_schema/`, so all of its keywords have the same meaning here. Out: IR.
-Each member of the arguments is an element. A string is written as it is, without quotation marks and escapes. Any other
-value is JSON, or in the styles that nest, consists of elements. `arguments.py` ensures that no string contains the end.
+Each member of the arguments is an element. A string is written literally, without quotation marks and escapes. Any
+other value is JSON; in the styles that nest, objects and arrays consist of elements. `arguments.py` ensures that no
+string contains the end.
 
-Levels: from 0 on, values are JSON. A place of `argument_places.py` has an even negative number for the value in an
-element, and the odd number below it for the members or items of this value. In styles that write the types of values,
-all elements are one place.
+Levels (see `Notation`): from 0 on, values are JSON. Each place of `argument_places.py` has an even negative level for
+the value of an element, and the odd level below it for the members or items of this value. In styles that write the
+types of values, all elements share one place.
 
-What cannot be written is refused: names that the style cannot write; members without a declared name, if the end
-repeats the name; items that must differ, if they are elements; an object and an array as alternatives, if types are not
-written.
+The module refuses names that the style cannot write; members without a declared name, if the end repeats the name;
+items that must differ, if they are elements; an object and an array as alternatives, if types are not written.
 
 Names of additional members differ if the style writes them in quotation marks. In other styles a name may be repeated,
 and the reader keeps the last value. So schemas that count such members are refused.
@@ -34,7 +34,13 @@ from guided.frontends.json_schema.text.narrow import Narrowing
 from guided.frontends.json_schema.text.notation import Notation
 from guided.frontends.json_schema.text.spelling import QUOTE
 from guided.frontends.regex import parse_regex
-from guided.frontends.structural_tag.argument_places import ElementNarrowing, Place, Places, arguments_goal, looks
+from guided.frontends.structural_tag.argument_places import (
+    ElementNarrowing,
+    Place,
+    Places,
+    arguments_goal,
+    non_string_pattern,
+)
 from guided.frontends.structural_tag.element_forms import ElementForm
 from guided.ir.encodings import UTF8, Encoding, Form, Span
 from guided.ir.nodes import ANY_CHAR, EPSILON, Alt, And, Distinct, Encoded, Entry, Node, Not, Repeat, Seq, Text
@@ -44,7 +50,7 @@ from guided.ir.serial import serial
 __all__ = ["ElementNotation"]
 
 _ROOT: Final = -1
-_BEGINS_A_LINE: Final = Seq((Text("\n"), Repeat(ANY_CHAR, 0, None)))
+_BEGINS_WITH_LINE_END: Final = Seq((Text("\n"), Repeat(ANY_CHAR, 0, None)))
 _NAMES: Final = {
     "plain": r'[^"&<>\s\x00-\x20\x7f-\xa0]+',
     "quoted": r'[^"&<>\\\s\x00-\x20\x7f-\xa0]+',
@@ -54,10 +60,10 @@ _NAMES: Final = {
 
 
 @cache
-def _escaped(style: tuple[tuple[str, str], ...]) -> Encoding:
-    """The characters of names. A style writes some of them with &lt; and similar escapes."""
+def _name_encoding(style: tuple[tuple[str, str], ...]) -> Encoding:
+    """The encoding of names. A style writes some characters as &lt; and similar escapes."""
     others = complement(charset((ord(char), ord(char)) for char, _ in style))
-    forms = [Form(both, form.digits) for form in UTF8.forms if (both := intersect(form.ranges, others))]
+    forms = [Form(common, form.digits) for form in UTF8.forms if (common := intersect(form.ranges, others))]
     for char, written in style:
         first, *rest = written.encode()
         digits = ((Span(first, first, ord(char), 1),), *((Span(byte, byte, 0, 1),) for byte in rest))
@@ -66,26 +72,26 @@ def _escaped(style: tuple[tuple[str, str], ...]) -> Encoding:
 
 
 class ElementNotation(Notation):
-    """One style. `spell` writes a string of its form; `gap` is the whitespace around elements.
+    """The notation of one style. `spell` writes a string of its form; `gap` is the whitespace around elements.
 
     Attributes:
-        embedded: the rules that are JSON in an element, and the locations of their schemas.
+        embedded: the rules for JSON in an element, with the locations of their schemas.
     """
 
     def __init__(self, lowering: Lowering, form: ElementForm, spell: Callable[[str], Node], gap: Node) -> None:
         super().__init__(lowering)
-        self._form, self._gap, self._parts = form, gap, spell
+        self._form, self._gap, self._spell_string = form, gap, spell
         self._spellings: dict[str, Node] = {}
         self._elements = ElementNarrowing(lowering.expander, lowering.options.additional_properties, form)
         self.embedded: dict[str, str] = {}
         self._places: Places | None = None  # in styles that do not write types
-        self._places_by_number: list[Place] = []  # by half of their level
-        self._wheres: list[str] = []  # for messages
+        self._places_by_number: list[Place] = []  # index n: the place of levels -2n and -2n - 1
+        self._wheres: list[str] = []  # the schema locations of the places, for messages
         self._numbers: dict[Place, int] = {}
 
     def _spell(self, text: str) -> Node:
         if text not in self._spellings:
-            first, *more = [self._parts(part) for part in text.split("{gap}")]
+            first, *more = [self._spell_string(part) for part in text.split("{gap}")]
             self._spellings[text] = Seq((first, *[one for part in more for one in (self._gap, part)]))
         return self._spellings[text]
 
@@ -115,27 +121,27 @@ class ElementNotation(Notation):
             return self._number(places.item(around, step), f"{where}/items")
         return self._number(places.member(around, step), f"{where}/properties/{escape(step)}")
 
-    def apart(self, level: int, goal: Goal, known: Collection[str]) -> list[tuple[tuple[Node, ...], int]]:
+    def additional_levels(self, level: int, goal: Goal, known: Collection[str]) -> list[tuple[tuple[Node, ...], int]]:
         """See `Notation`. If several alternatives constrain other members, their names are grouped by the allowed
         types.
         """
         if level >= 0:
-            return super().apart(level, goal, known)
+            return super().additional_levels(level, goal, known)
         if self._places is None:
             return [((), -2)]
         places, around, where = self._places, self._places_by_number[-level // 2], self._wheres[-level // 2]
         if self._form.repeats_names:
             raise UnsupportedError(
-                "properties without a name cannot be written in this style, which repeats the name at the end",
+                "undeclared properties cannot be written in this style, which repeats the name at the end",
                 pointer=goal[0].where if goal else where,
                 hint='write "additionalProperties": false, and name the properties',
             )  # fmt: skip
         alone = frozenset([goal])
-        if places.is_alone(around) or "string" not in places.kinds(alone):
+        if places.has_one_shape(around) or "string" not in places.kinds(alone):
             return [((), self._number(alone, where))]
         names: dict[frozenset[str], list[Node]] = {}
         levels: dict[frozenset[str], int] = {}
-        for some, place in places.apart(around, known):
+        for some, place in places.other_members(around, known):
             kinds = places.kinds(place)
             names.setdefault(kinds, []).append(some)
             levels[kinds] = self._number(place, where)
@@ -146,7 +152,7 @@ class ElementNotation(Notation):
             assert self._places is not None
             if self._form.nests and {"object", "array"} <= self._places.kinds(place):
                 raise UnsupportedError(
-                    "an object and an array cannot be told apart in this style",
+                    "an object and an array cannot be distinguished in this style",
                     pointer=min((goal[0].where for goal in place if goal), default=where),
                     hint="put them into two properties",
                 )
@@ -192,27 +198,29 @@ class ElementNotation(Notation):
         """See `Notation`."""
         if level >= 0:
             return super().string(key, label, where, content, level)
-        return self.lowering.rule((key, level), f"text of {label}", where, lambda: self._raw(content(), level))
+        return self.lowering.rule(
+            (key, level), f"text of {label}", where, lambda: self._literal_string(content(), level)
+        )
 
     def quoted(self, content: Node, encoding: Encoding, level: int) -> Node:
         """See `Notation`."""
-        return self._raw(content, level) if level < 0 else super().quoted(content, encoding, level)
+        return self._literal_string(content, level) if level < 0 else super().quoted(content, encoding, level)
 
     def quoted_text(self, text: str, level: int) -> Node:
         """See `Notation`."""
-        return self._raw(Text(text), level) if level < 0 else super().quoted_text(text, level)
+        return self._literal_string(Text(text), level) if level < 0 else super().quoted_text(text, level)
 
-    def _raw(self, content: Node, level: int) -> Node:
-        """Strings as they are. If line ends may frame a string, a string that begins with a line end is always framed.
-        So it is read back unchanged, and its first character shows whether it is framed.
+    def _literal_string(self, content: Node, level: int) -> Node:
+        """Strings, written literally. If line ends may frame a string, a string that begins with a line end is always
+        framed. So the first character shows whether a string is framed, and it is read back unchanged.
         """
         if self._places is not None:
             kinds = self._places.kinds(self._places_by_number[-level // 2])
-            if others := looks(kinds, nests=self._form.nests):
+            if others := non_string_pattern(kinds, nests=self._form.nests):
                 content = And((content, Not(parse_regex(others))))
         if not self._form.lines:
             return Encoded(content, UTF8)
-        alone = Encoded(And((content, Not(_BEGINS_A_LINE))), UTF8)
+        alone = Encoded(And((content, Not(_BEGINS_WITH_LINE_END))), UTF8)
         return Alt((alone, Seq((Text("\n"), Encoded(content, UTF8), Text("\n")))))
 
     # --- containers
@@ -240,7 +248,7 @@ class ElementNotation(Notation):
         """See `Notation`."""
         if level < 0:
             raise UnsupportedError(
-                "that items differ is not enforced in this style", pointer=schema.at("uniqueItems"),
+                "uniqueItems is not supported in this style", pointer=schema.at("uniqueItems"),
                 hint="leave uniqueItems out",
             )  # fmt: skip
 
@@ -250,7 +258,7 @@ class ElementNotation(Notation):
             return super().field(name, value, required, level, where)
         if not self._form.may_be_called(name):
             raise UnsupportedError(
-                f"the name {brief(name)} cannot stand in an element", hint="use letters, digits and _",
+                f"the name {brief(name)} cannot be written in an element", hint="use letters, digits and _",
                 pointer=f"{where}/properties/{escape(name)}" if where is not None else "",
             )  # fmt: skip
         written = self._form.name(name)
@@ -281,7 +289,7 @@ class ElementNotation(Notation):
         allowed = parse_regex(_NAMES["escaped" if form.escapes else "quoted" if form.quotes else "plain"])
         excluded = () if form.quotes else (Not(either([Text(name) for name in known])),)
         content = sized(And((*names, allowed, *excluded)), 0, most)
-        name: Node = Encoded(content, _escaped(tuple(form.escapes.items())) if form.escapes else UTF8)
+        name: Node = Encoded(content, _name_encoding(tuple(form.escapes.items())) if form.escapes else UTF8)
         if form.quotes:
             name = Entry(Seq((QUOTE, name, QUOTE)))
         key = ("name", level, *map(serial, names), *known)
@@ -300,7 +308,7 @@ class ElementNotation(Notation):
             return either([case if case is self._gap else Distinct(case, names) for case in cases])
         if counted is not None:
             raise UnsupportedError(
-                "properties without a name may be there twice in this style, so they are not counted", pointer=counted,
+                "undeclared properties may occur twice in this style, so they cannot be counted", pointer=counted,
                 hint='write "additionalProperties": false, and name the properties',
             )  # fmt: skip
         return text

@@ -1,13 +1,13 @@
-"""JSON without some strings in it: `excludes` of the format json_schema.
+"""Excludes strings from JSON: `excludes` of the format json_schema.
 
 In: the grammar of a schema, and strings. Out: the grammar of the texts in which no string, and no name of a member,
 contains one of the excluded strings, in any escaped spelling. How: the front end writes a JSON string as `Encoded`
-between quotation marks, or as a text with its quotation marks. The first is intersected with the language without the
-excluded strings; the second is dropped if it contains one. Cost: linear in the grammar, and for each language of
-strings in the characters of the excluded ones.
+between quotation marks, or as a text with its quotation marks. The former is intersected with the language without the
+excluded strings; the latter is dropped if it contains one. Cost: linear in the grammar. In addition, each language of
+strings costs time linear in the characters of the excluded strings.
 
-What it does not do: examine values that are written differently. None of these contains a quotation mark; otherwise the
-grammar would be refused.
+What it does not do: examine values that are written differently. A grammar is refused if one of these contains a
+quotation mark.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _QUOTE = ord('"')
 
 
 def without_strings(grammar: Grammar, excluded: Sequence[str], limits: Limits) -> Grammar:
-    """The grammar without the excluded strings, see the module's docstring.
+    """The grammar without the excluded strings; see the module's docstring.
 
     Raises:
         LimitExceeded: the strings have too many characters.
@@ -39,7 +39,7 @@ def without_strings(grammar: Grammar, excluded: Sequence[str], limits: Limits) -
     without = free_text([], excluded, limits=limits).without
     done: ByIdentity[Any, Any] = ByIdentity()
 
-    def of(node: Any) -> Generator[Any, Any, Any]:
+    def exclude(node: Any) -> Generator[Any, Any, Any]:
         if node not in done:
             match node:
                 case Encoded(item, encoding):
@@ -47,11 +47,11 @@ def without_strings(grammar: Grammar, excluded: Sequence[str], limits: Limits) -
                 case Text(text) if len(text) > 1 and '"' in text:
                     done[node] = EMPTY if any(one in json.loads(text) for one in excluded) else node
                 case Chars(ranges) if any(low <= _QUOTE <= high for low, high in ranges):
-                    raise UnsupportedError("strings of this schema cannot be told from other text")
+                    raise UnsupportedError("strings of this schema cannot be distinguished from other text")
                 case Automaton(states) if any(low <= _QUOTE <= high for _, edges in states for low, high, _ in edges):
-                    raise UnsupportedError("strings of this schema cannot be told from other text")
+                    raise UnsupportedError("strings of this schema cannot be distinguished from other text")
                 case _:
-                    done[node] = yield with_children(node, of)
+                    done[node] = yield with_children(node, exclude)
         return done[node]
 
-    return replace(grammar, rules={name: run(of(node)) for name, node in grammar.rules.items()})
+    return replace(grammar, rules={name: run(exclude(node)) for name, node in grammar.rules.items()})

@@ -26,8 +26,8 @@ class Format:
     """A parsed format.
 
     Attributes:
-        type: its name, a key of `FORMATS`.
-        pointer: JSON Pointer of its location.
+        type: the name of the format, a key of `FORMATS`.
+        pointer: the JSON Pointer of its location.
         fields: the value of each field, with defaults filled in; an inner format is a `Format`.
     """
 
@@ -89,7 +89,7 @@ FORMATS: Final[Mapping[str, Mapping[str, Field]]] = {
 
 
 def located(error: SpecError | UnsupportedError, pointer: str) -> SpecError | UnsupportedError:
-    """An error in an embedded specification, with its location in the structural tag."""
+    """Change the location of an error in an embedded specification to its location in the structural tag."""
     if error.pointer == "" or error.pointer.startswith("/"):
         error.pointer = pointer + error.pointer
     return error

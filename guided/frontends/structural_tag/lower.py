@@ -3,14 +3,14 @@
 A format has the same meaning as in xgrammar. The points that need care:
 
 - *Free text* (`any_text`, and the text between tags) is any text in which the strings of `excludes` do not occur.
-  Inside a tag, the strings in `end` do not occur in it either. This applies to all free text between begin and end,
-  except inside inner tags, which have their own ends, and in `dispatch`.
-- *Triggers and patterns*: as soon as one is complete in free text, its tag or format follows. Free text never contains
-  one otherwise, and does not end with a complete one.
+  Inside a tag, the strings in `end` do not occur either. This applies to all free text between begin and end, except
+  inside inner tags, which have their own ends, and in `dispatch`.
+- *Triggers and patterns*: as soon as one is complete in free text, its tag or format follows. Otherwise, free text
+  contains none.
 - *at_least_one* of triggered tags: the output begins with a tag.
-- *Control tokens*: free text has none. In a string, the name of a control token stands for the token, see `names`.
+- *Control tokens*: free text contains none. In a string, the name of a control token stands for the token (`names`).
 
-Cost: linear in the strings and schemas. All triggers share one automaton, whose states lead to the text that follows.
+Cost: linear in the strings and schemas. All triggers share one automaton, whose exits lead to the text that follows.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from typing import Any
 
 from guided.errors import Finding, SpecError, UnsupportedError, brief
 from guided.frontends.combinators import (
+    DeferredPart,
     DispatchPart,
     Expr,
-    LaterPart,
     ReadPart,
     choice,
     optional,
@@ -41,7 +41,7 @@ from guided.frontends.gbnf import gbnf_to_grammar
 from guided.frontends.gbnf.patterns import regex_node
 from guided.frontends.json_schema.compile import json_schema_to_grammar
 from guided.frontends.json_schema.options import JsonSchemaOptions
-from guided.frontends.json_schema.simple import least_text
+from guided.frontends.json_schema.simple import shortest_text_bound
 from guided.frontends.structural_tag.arguments import arguments, least_arguments
 from guided.frontends.structural_tag.excluded import without_strings
 from guided.frontends.structural_tag.formats import Format, located
@@ -55,13 +55,13 @@ _ANY_TEXT = Repeat(ANY_CHAR, 0, None)
 
 @dataclass(frozen=True, slots=True)
 class _EnclosingTag:
-    """What the surrounding tag forbids in free text: the strings and the token that end the tag."""
+    """What the surrounding tag forbids in free text: the strings or the token that end the tag."""
 
     strings: tuple[str, ...] = ()
     tokens: tuple[int | str, ...] = ()
 
 
-_NOTHING_AROUND = _EnclosingTag()
+_NO_TAG = _EnclosingTag()
 
 
 class Lowering:
@@ -69,10 +69,10 @@ class Lowering:
 
     Args:
         names: the names of control tokens that strings may contain.
-        allowed: whether the structural tag may name control tokens.
-        ask: whether a grammar that allows nothing raises an error with a reason. A schema that allows nothing always
-            does.
-        options: the JSON options of the whole structural tag.
+        allowed: whether the structural tag may require control tokens.
+        ask: whether a GBNF grammar that allows nothing raises an error with a reason. A schema that allows nothing
+            always does.
+        options: the JSON options of the structural tag.
     """
 
     def __init__(
@@ -82,8 +82,8 @@ class Lowering:
         longest_first = sorted(filter(None, names), key=len, reverse=True)
         self.names = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
 
-    def part(self, it: Format, around: _EnclosingTag = _NOTHING_AROUND) -> Expr:
-        """The part that expresses a format."""
+    def part(self, it: Format, around: _EnclosingTag = _NO_TAG) -> Expr:
+        """The part of a specification that expresses a format."""
         match it.type:
             case "const_string":
                 return self.spelled(it["value"], f"{it.pointer}/value")
@@ -137,7 +137,8 @@ class Lowering:
             if not self.allow_special_tokens:
                 raise SpecError(
                     f"the string contains the control token {brief(match[0])} of this vocabulary, which is not allowed",
-                    pointer=pointer, hint="allow_special_tokens=True, if you trust the author; then the token is meant",
+                    pointer=pointer,
+                    hint="if you trust the author, allow_special_tokens=True lets the string stand for the token",
                 )  # fmt: skip
             out += [string[at : match.start()], Special(match[0])]
             at = match.end()
@@ -152,7 +153,7 @@ class Lowering:
         if not self.allow_special_tokens:
             raise SpecError(
                 f"the structural tag names the token {brief(token)}, which is not allowed", pointer=pointer,
-                hint="a text is a const_string; allow_special_tokens=True lets a structural tag name tokens",
+                hint="use const_string for text; allow_special_tokens=True allows control tokens",
             )  # fmt: skip
         return special(token)
 
@@ -170,31 +171,31 @@ class Lowering:
             return arguments(it, style, self, changes)
         schema, at = it["json_schema"], f"{it.pointer}/json_schema"
         part = self.json(schema, at, changes, it["excludes"])
-        least = None if changes or it["excludes"] else least_text(schema, self.options)
-        return part if least is None else LaterPart(part, at, repr(schema).encode(), least)
+        least = None if changes or it["excludes"] else shortest_text_bound(schema, self.options)
+        return part if least is None else DeferredPart(part, at, repr(schema).encode(), least)
 
     def json(
-        self, schema: Any, pointer: str, changes: Mapping[str, Any], excludes: Sequence[str], own: str = ""
+        self, schema: Any, pointer: str, changes: Mapping[str, Any], excludes: Sequence[str], own_pointer: str = ""
     ) -> Expr:
-        """The JSON of a schema, without these strings in its strings.
+        """The JSON of a schema. Its strings do not contain the strings of `excludes`.
 
-        `own`: the location of the caller's schema within `schema`. In the structural tag, its location is `pointer`.
+        `own_pointer`: where the caller's schema is in `schema`; `pointer`: where it is in the structural tag.
         """
 
         def read(limits: Limits, whole: JsonSchemaOptions, findings: list[Finding]) -> Grammar:
             own_findings: list[Finding] = []
             try:
                 options = whole.changed(**changes)
-                grammar = json_schema_to_grammar(schema, options, limits=limits, found=own_findings)
+                grammar = json_schema_to_grammar(schema, options, limits=limits, findings=own_findings)
                 if excludes:
                     grammar = without_strings(grammar, excludes, limits)
             except (SpecError, UnsupportedError) as error:
-                error.pointer = error.pointer.removeprefix(own)
+                error.pointer = error.pointer.removeprefix(own_pointer)
                 raise located(error, pointer) from None
-            findings += [replace(one, pointer=pointer + one.pointer.removeprefix(own)) for one in own_findings]
+            findings += [replace(one, pointer=pointer + one.pointer.removeprefix(own_pointer)) for one in own_findings]
             return replace(
                 grammar,
-                origins={name: pointer + place.removeprefix(own) for name, place in grammar.origins.items()},
+                origins={name: pointer + place.removeprefix(own_pointer) for name, place in grammar.origins.items()},
                 schemas={name: replace(one, prefix=pointer) for name, one in grammar.schemas.items()},
             )
 
@@ -237,7 +238,7 @@ class Lowering:
         low, high = it["min"], None if it["max"] == -1 else it["max"]
         if high is not None and high < low:
             raise SpecError(
-                f'"max" is {high}, less than "min", {low}', pointer=f"{it.pointer}/max", hint="-1 is unbounded"
+                f'"max" is {high}, less than "min", {low}', pointer=f"{it.pointer}/max", hint="-1 means unbounded"
             )
         return repeat(self.part(it["content"], around), low, high)
 
@@ -248,7 +249,7 @@ class Lowering:
         return self.part(begin) if isinstance(begin, Format) else self.spelled(begin, at)
 
     def _rest(self, tag: Format) -> Expr:
-        """The part after the begin of a tag, as a separate rule."""
+        """The content and the end of a tag, as a separate rule."""
         end = tag["end"]
         if isinstance(end, Format):
             inside, closing = _EnclosingTag((), (end["token"],)), self.part(end)
@@ -263,8 +264,8 @@ class Lowering:
         def read(limits: Limits, whole: JsonSchemaOptions, findings: list[Finding]) -> Grammar:
             return expr_to_grammar(sequence(self.part(content, inside), closing), limits, findings, options=whole)
 
-        about = repr((content.fields, end, self.allow_special_tokens)).encode()
-        return LaterPart(ReadPart(read), name, about, least + sum(len(one.encode()) for one in end))
+        content_key = repr((content.fields, end, self.allow_special_tokens)).encode()
+        return DeferredPart(ReadPart(read), name, content_key, least + sum(len(one.encode()) for one in end))
 
     def _tags_with_separator(self, it: Format) -> Expr:
         one = choice(*[self.part(tag) for tag in it["tags"]])
@@ -274,67 +275,77 @@ class Lowering:
 
     def _triggered_tags(self, it: Format, around: _EnclosingTag) -> Expr:
         triggers: Sequence[str] = it["triggers"]
-        of: dict[str, list[Format]] = {trigger: [] for trigger in triggers}
+        tags_by_trigger: dict[str, list[Format]] = {trigger: [] for trigger in triggers}
         lengths = sorted({len(trigger) for trigger in triggers})
         for tag in it["tags"]:
             begin, at = tag["begin"], f"{tag.pointer}/begin"
             if not isinstance(begin, str):
-                raise SpecError("the begin of a triggered tag is a string", pointer=at, hint="use token_triggered_tags")
-            fitting = [begin[:size] for size in lengths if size <= len(begin) and begin[:size] in of]
-            if len(fitting) != 1:
-                which = "none of the triggers begins it" if not fitting else f"triggers {fitting} both begin it"
+                raise SpecError(
+                    "the begin of a triggered tag must be a string", pointer=at, hint="use token_triggered_tags"
+                )
+            matching = [begin[:size] for size in lengths if size <= len(begin) and begin[:size] in tags_by_trigger]
+            if len(matching) != 1:
+                which = (
+                    "no trigger is a prefix of it"
+                    if not matching
+                    else f"the triggers {matching} are all prefixes of it"
+                )
                 raise SpecError(f"{brief(begin)}: {which}", pointer=at, hint="each tag begins with exactly one trigger")
-            of[fitting[0]].append(tag)
+            tags_by_trigger[matching[0]].append(tag)
         for number, trigger in enumerate(triggers):
-            if not of[trigger]:
+            if not tags_by_trigger[trigger]:
                 raise SpecError(
                     f"no tag begins with the trigger {brief(trigger)}", pointer=f"{it.pointer}/triggers/{number}",
-                    hint="remove it; what must not occur belongs into excludes",
+                    hint="remove it; put strings that must not occur into excludes",
                 )  # fmt: skip
         follows = [
             (trigger, [(tag["begin"], f"{tag.pointer}/begin", self._rest(tag)) for tag in tags])
-            for trigger, tags in of.items()
+            for trigger, tags in tags_by_trigger.items()
         ]
-        free, dispatched = self._between(it, follows, (*it["excludes"], *around.strings), f"{it.pointer}/triggers")
+        free, dispatched = self._free_text_and_tags(
+            it, follows, (*it["excludes"], *around.strings), f"{it.pointer}/triggers"
+        )
         direct = choice(*[sequence(self.spelled(b, at), rest) for _, tags in follows for b, at, rest in tags])
         return _arrange(free, dispatched, direct, it)
 
-    def _between(
+    def _free_text_and_tags(
         self, it: Format, follows: Sequence[tuple[str, Sequence[tuple[str, str, Expr]]]], never: Sequence[str], at: str
     ) -> tuple[Expr, Expr]:
-        """Free text without triggers; and free text that ends with a trigger, and what follows it.
+        """Free text without triggers; and free text that ends with a trigger, with the tags that follow it.
 
-        If a control token begins before the end of the trigger, the token is the trigger.
+        If a control token begins within the trigger, the token takes the role of the trigger.
         """
         ends: list[str] = []
         after_text: list[Expr] = []
-        by_token: dict[str, list[Expr]] = {}  # by the text before the token
+        by_token: dict[str, list[Expr]] = {}  # by the text before the control token
         for trigger, tags in follows:
             rests: list[Expr] = []
             for begin, pointer, rest in tags:
                 first, *_ = (*self.pieces(begin, pointer), "")
-                plain = first if isinstance(first, str) else ""
-                if len(trigger) <= len(plain) or plain == begin:
+                text_before = first if isinstance(first, str) else ""
+                if len(trigger) <= len(text_before) or text_before == begin:
                     rests.append(sequence(self.spelled(begin[len(trigger) :], pointer), rest))
                 else:
-                    by_token.setdefault(plain, []).append(sequence(self.spelled(begin[len(plain) :], pointer), rest))
+                    by_token.setdefault(text_before, []).append(
+                        sequence(self.spelled(begin[len(text_before) :], pointer), rest)
+                    )
             if rests:
                 ends.append(trigger)
                 after_text.append(choice(*rests))
             else:
                 never = (*never, trigger)
         free = free_text(ends, never, limits=self.limits)
-        self._reachable(free, ends, at)
+        self._check_reachable(free, ends, at)
         parts: list[Expr] = [DispatchPart(free, tuple(after_text))] if ends else []
-        for plain, rests in by_token.items():
-            parts.append(sequence(_node(_ending_with(free.without, plain)), choice(*rests)))
+        for text_before, rests in by_token.items():
+            parts.append(sequence(_node(_ending_with(free.without, text_before)), choice(*rests)))
         return _node(free.without), choice(*parts)
 
-    def _reachable(self, free: FreeText, ends: Sequence[str], at: str) -> None:
+    def _check_reachable(self, free: FreeText, ends: Sequence[str], at: str) -> None:
         for number in free.unreachable:
             raise SpecError(
-                f"{brief(ends[number])} can never be complete: another of the strings here is within it",
-                pointer=at, hint="make the strings differ from each other earlier",
+                f"{brief(ends[number])} can never be complete: it contains another of these strings",
+                pointer=at, hint="change the strings so that none contains another",
             )  # fmt: skip
 
     def _dispatch(self, it: Format) -> Expr:
@@ -342,7 +353,7 @@ class Lowering:
             (pattern, [(pattern, f"{it.pointer}/rules/{number}/0", self.part(content))])
             for number, (pattern, content) in enumerate(it["rules"])
         ]
-        free, dispatched = self._between(it, follows, it["excludes"], f"{it.pointer}/rules")
+        free, dispatched = self._free_text_and_tags(it, follows, it["excludes"], f"{it.pointer}/rules")
         return sequence(repeat(dispatched), free) if it["loop"] else choice(free, dispatched)
 
     # --- triggers that are tokens
@@ -354,18 +365,18 @@ class Lowering:
             begin, at = tag["begin"], f"{tag.pointer}/begin"
             if not isinstance(begin, Format):
                 raise SpecError(
-                    "the begin of a tag here is a token", pointer=at, hint='write {"type": "token", "token": ...}'
+                    "the begin of a tag must be a token here", pointer=at, hint='write {"type": "token", "token": ...}'
                 )
             if begin["token"] not in triggers:
                 raise SpecError(
-                    f"{brief(begin['token'])} is none of the trigger tokens",
+                    f"{brief(begin['token'])} is not a trigger token",
                     pointer=at,
                     hint="add it to trigger_tokens",
                 )
             tags.append(sequence(self._begin(tag), self._rest(tag)))
-        begun = {tag["begin"]["token"] for tag in it["tags"]}
+        begins = {tag["begin"]["token"] for tag in it["tags"]}
         for number, trigger in enumerate(triggers):
-            if trigger not in begun:
+            if trigger not in begins:
                 raise SpecError(
                     f"no tag begins with the token {brief(trigger)}",
                     pointer=f"{it.pointer}/trigger_tokens/{number}",

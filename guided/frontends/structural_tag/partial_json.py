@@ -1,4 +1,4 @@
-"""Completes an unfinished JSON text while it is written: the shortest valid JSON with everything that is certain.
+"""Completes an unfinished JSON text while it is written: gives the shortest valid JSON with all that is certain.
 
     {"city": "Os            ->   {"city": "Os"}
     {"days": 1              ->   {}                 the number may continue
@@ -7,8 +7,8 @@
 An incomplete string is kept as far as it was written. A name without its value, and a number, `true`, `false` or `null`
 that may continue, are left out.
 
-Cost: `read` visits each character once, except in a number that may continue. `sure` costs as much as the nesting
-depth, and `completed` copies the text.
+Cost: `read` visits each character once, except in a number or word that may continue. `certain` is linear in the
+nesting depth, and `completed` copies the text.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["PartialJson", "completed_json"]
 
 _TOKEN: Final = re.compile(r'\s*([{}\[\],:"]|[-+.0-9A-Za-z]+)')  # a number ends where the next token begins
 _MARKS: Final = '{}[],:"'
-_CHARACTERS: Final = re.compile(  # complete characters: no half of a surrogate pair
+_CHARACTERS: Final = re.compile(  # complete characters, not half of a surrogate pair
     r'(?:[^"\\]|\\[^u]|\\u(?![dD][89abAB])[0-9a-fA-F]{4}|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[0-9a-fA-F]{4})*', re.DOTALL
 )
 
@@ -40,7 +40,7 @@ class PartialJson:
         self._string_end = -1  # the end of the last complete character of a string, in the window; -1: outside
         self._closers: list[str] = []
         self._is_name = False  # whether the next string is the name of a member
-        self._sure, self._sure_closers = 0, ""
+        self._certain, self._certain_closers = 0, ""
 
     @property
     def text(self) -> str:
@@ -59,19 +59,19 @@ class PartialJson:
         self._at, self._string_end = 0, min(self._string_end, 0)
         if self.end < 0:
             return ""
-        behind, self._window = self._window, ""
-        return behind
+        after, self._window = self._window, ""
+        return after
 
     @property
-    def sure(self) -> tuple[int, str]:
-        """How many characters of the text are certain, and the text that completes them."""
+    def certain(self) -> tuple[int, str]:
+        """The number of characters of the text that are certain, and the text that completes them."""
         if self._string_end >= 0 and not self._is_name:
             return self._base + self._string_end, f'"{"".join(reversed(self._closers))}'
-        return self._sure, self._sure_closers
+        return self._certain, self._certain_closers
 
     def completed(self) -> str:
         """The certain part of the value as JSON; "" if nothing is certain."""
-        length, closers = self.sure
+        length, closers = self.certain
         return self.text[:length] + closers
 
     def _step(self) -> bool:
@@ -115,7 +115,7 @@ class PartialJson:
             self.end = self._base + self._at
 
     def _remember(self) -> None:
-        self._sure, self._sure_closers = self._base + self._at, "".join(reversed(self._closers))
+        self._certain, self._certain_closers = self._base + self._at, "".join(reversed(self._closers))
 
 
 def completed_json(text: str) -> str:

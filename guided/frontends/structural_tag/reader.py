@@ -2,7 +2,7 @@
 
 Two documents are accepted: `{"type": "structural_tag", "format": {...}}`, and vLLM's older `{"structures": [...],
 "triggers": [...]}`, which means triggered tags. As in xgrammar, both may omit the type. Each value is checked at its
-location. An error has the JSON Pointer of the location and, if there is a text, its span.
+location. An error has the JSON Pointer of the location and, if the structural tag is a text, the span.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from guided.limits import Limits
 
 __all__ = ["read_structural_tag"]
 
-_MOST = 2**31 - 1
-_NODES = 10  # the least number of IR nodes for a format
+_MAX_INTEGER = 2**31 - 1
+_NODES_PER_FORMAT = 10  # an estimate of the IR nodes for a format
 
 
 def read_structural_tag(spec: str | Mapping[str, Any], limits: Limits) -> Format:
@@ -39,7 +39,7 @@ def read_structural_tag(spec: str | Mapping[str, Any], limits: Limits) -> Format
     reader = _Reader(limits)
     if "structures" in document or "triggers" in document:
         return reader.legacy(document)
-    reader.only(document, "", ("type", "format"))
+    reader.check_members(document, "", ("type", "format"))
     if document.get("type", "structural_tag") != "structural_tag":
         known = isinstance(document["type"], str) and document["type"] in FORMATS
         raise SpecError(
@@ -73,8 +73,8 @@ def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) < len(pairs):
         names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise SpecError(f"the member {brief(twice)} occurs twice in one object", hint="leave one of them out")
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise SpecError(f"the member {brief(repeated)} occurs twice in one object", hint="remove one of them")
     return members
 
 
@@ -98,8 +98,8 @@ class _Reader:
         self.depth = self.formats_read = 0
 
     def legacy(self, document: dict[str, Any]) -> Format:
-        """vLLM's older form. It may contain `{"type": "structural_tag"}`."""
-        self.only(document, "", ("type", "structures", "triggers"))
+        """Read vLLM's older form. It may contain `"type": "structural_tag"`."""
+        self.check_members(document, "", ("type", "structures", "triggers"))
         for name in ("structures", "triggers"):
             if name not in document:
                 raise SpecError(f'"{name}" is missing', hint='write {"structures": [...], "triggers": [...]}')
@@ -107,7 +107,7 @@ class _Reader:
             raise SpecError('"type" is not "structural_tag"', pointer="/type", hint="leave it out")
         tags = []
         for at, item in self._items(document["structures"], "/structures", "structures"):
-            self.only(item, at, ("begin", "schema", "end"))
+            self.check_members(item, at, ("begin", "schema", "end"))
             for name in ("begin", "schema", "end"):
                 if name not in item:
                     raise SpecError(f'"{name}" is missing', pointer=at, hint="a structure has begin, schema and end")
@@ -130,7 +130,7 @@ class _Reader:
             ) from None
 
     def format(self, value: Any, at: str, depth: int = 0) -> Format:
-        """A format of any type."""
+        """Read a format of any type."""
         if not isinstance(value, dict):
             raise SpecError(f"a format is an object, not {_kind(value)}", pointer=at, hint='write {"type": "any_text"}')
         if "type" not in value:
@@ -143,14 +143,14 @@ class _Reader:
         return self.of_type(name, value, at)
 
     def of_type(self, name: str, value: dict[str, Any], at: str) -> Format:
-        """The fields of a format."""
+        """Read the fields of a format."""
         self.depth, self.formats_read = self.depth + 1, self.formats_read + 1
-        if self.formats_read * _NODES > self.limits.nodes:
-            raise LimitExceeded("nodes", self.formats_read * _NODES, self.limits.nodes)
+        if self.formats_read * _NODES_PER_FORMAT > self.limits.nodes:
+            raise LimitExceeded("nodes", self.formats_read * _NODES_PER_FORMAT, self.limits.nodes)
         if self.depth > self.limits.depth:
             raise LimitExceeded("depth", self.depth, self.limits.depth)
         known = FORMATS[name]
-        self.only(value, at, ("type", *known))
+        self.check_members(value, at, ("type", *known))
         fields = {}
         for field, (kind, default) in known.items():
             if field in value and not (value[field] is None and default is None):
@@ -164,7 +164,7 @@ class _Reader:
         self.depth -= 1
         return Format(name, at, fields)
 
-    def only(self, value: Any, at: str, known: tuple[str, ...]) -> None:
+    def check_members(self, value: Any, at: str, known: tuple[str, ...]) -> None:
         """Refuse a value that is not an object, and unknown members."""
         if not isinstance(value, dict):
             raise SpecError(
@@ -184,7 +184,9 @@ class _Reader:
         if not isinstance(value, str):
             raise SpecError(f"this is {_kind(value)}, not a string", pointer=at, hint='write "text"')
         if any("\ud800" <= c <= "\udfff" for c in value):
-            raise SpecError("the string has a lone surrogate, which no text has", pointer=at, hint="remove \\udXXX")
+            raise SpecError(
+                "the string contains a lone surrogate, which cannot occur in a text", pointer=at, hint="remove \\udXXX"
+            )
         return value
 
     def boolean(self, value: Any, at: str) -> bool:
@@ -193,9 +195,11 @@ class _Reader:
         return value
 
     def _integer(self, value: Any, at: str, least: int) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= _MOST:
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= _MAX_INTEGER:
             raise SpecError(
-                f"this is {brief(value)}, not an integer from {least} to {_MOST}", pointer=at, hint="write 8"
+                f"this is {brief(value)}, not an integer from {least} to {_MAX_INTEGER}",
+                pointer=at,
+                hint="write an integer such as 8",
             )
         return value
 
@@ -233,16 +237,14 @@ class _Reader:
         if not isinstance(value, list | tuple):
             raise SpecError(f"this is {_kind(value)}, not an array of {what}", pointer=at, hint="write [...]")
         if len(value) < least:
-            raise SpecError(f"the array of {what} is empty", pointer=at, hint="at least one is needed")
+            raise SpecError(f"the array of {what} is empty", pointer=at, hint="give at least one")
         return [(f"{at}/{number}", item) for number, item in enumerate(value)]
 
     def strings(self, value: Any, at: str, least: int = 0) -> tuple[str, ...]:
         texts = [(place, self.string(item, place)) for place, item in self._items(value, at, "strings", least)]
         for place, text in texts:
             if not text:
-                raise SpecError(
-                    "the string is empty, and so would be in every text", pointer=place, hint="leave it out"
-                )
+                raise SpecError("the string is empty, so it occurs in every text", pointer=place, hint="leave it out")
         return tuple(text for _, text in texts)
 
     def some_strings(self, value: Any, at: str) -> tuple[str, ...]:
@@ -270,7 +272,7 @@ class _Reader:
     def _of_token(self, value: dict[str, Any], at: str) -> Format:
         if value.get("type", "token") != "token":
             raise SpecError(
-                'this is no format of type "token"', pointer=f"{at}/type", hint="write a string, or a token"
+                'this is not a format of type "token"', pointer=f"{at}/type", hint="write a string, or a token"
             )
         return self.of_type("token", value, at)
 
@@ -283,7 +285,7 @@ class _Reader:
                 )
             if item.get("type", "tag") != "tag":
                 raise SpecError(
-                    f'a format of type "tag" belongs here, not {brief(item["type"])}',
+                    f'a format of type "tag" is required here, not {brief(item["type"])}',
                     pointer=f"{place}/type",
                     hint='write "type": "tag"',
                 )
@@ -308,7 +310,7 @@ class _Reader:
                 raise SpecError(
                     "the pattern is empty" if not pattern else f"the pattern {brief(pattern)} occurs twice",
                     pointer=place,
-                    hint="each rule has a pattern of its own; for several formats use the format or",
+                    hint="give each rule a different pattern; for several formats, use the format or",
                 )
             seen.add(pattern)
         return tuple((pattern, content) for _, pattern, content in rules)

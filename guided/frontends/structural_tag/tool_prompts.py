@@ -1,10 +1,10 @@
-"""The description of tools in a prompt: the available tools, how to call them, and earlier calls.
+"""Describes tools in a prompt: the available tools, how to call them, and earlier calls.
 
-In: a style of tool calls, tools as in OpenAI's API, calls with their arguments. Out: text in the form of the style, in
-which names of control tokens stand for the tokens, and text of the tools, in which they do not (`Piece.literal`).
+In: a style of tool calls, tools as in OpenAI's API, and calls with their arguments. Out: pieces of text. In text of the
+style, names of control tokens stand for the tokens; in text from the tools, they are plain text (`Piece.literal`).
 
-Source: the chat templates of the models. If a style's file has no explanation of its own (`instructions`), an example
-shows the form of a call. Cost: linear in the tools and the arguments.
+Source: the chat templates of the models. If a style's file contains no explanation (`instructions`), an example shows
+the form of a call. Cost: linear in the tools and the arguments.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ _EXAMPLE: Final = ("example_function_name", '{"example_parameter": "value"}')
 
 
 class Piece(NamedTuple):
-    """A text. `literal`: names of control tokens in it are plain text; otherwise they stand for the tokens."""
+    """A piece of text. `literal`: names of control tokens in it are plain text; otherwise they stand for the tokens."""
 
     text: str
     literal: bool = False
 
 
 def check_style(style: ToolStyle) -> None:
-    """Raise UnsupportedError if a style has its own form of messages, which ChatML cannot express."""
+    """Raise UnsupportedError if a style has a form of messages that ChatML cannot express."""
     if "channels" in style.data or "response" in style.data:
-        message = f"messages of the style {style.name} have a form of their own, which is not ChatML's"
+        message = f"messages of the style {style.name} have their own form, which ChatML cannot express"
         raise UnsupportedError(message, hint="use another style")
 
 
@@ -52,10 +52,10 @@ def tool_instructions(style: ToolStyle, tools: Sequence[Mapping[str, Any]]) -> l
 
 
 def written_calls(style: ToolStyle, calls: Sequence[tuple[str, str]]) -> list[Piece]:
-    """Calls as a model of the style writes them. Each call is its name, and its arguments as JSON text.
+    """Calls as a model of the style writes them. Each call is a name, and arguments as JSON text.
 
     Raises:
-        SpecError: arguments that are not a JSON object. UnsupportedError: a style with its own form of messages.
+        SpecError: arguments are not a JSON object. UnsupportedError: the style has its own form of messages.
     """
     check_style(style)
     section, separator = style.data.get("section"), style.between
@@ -90,7 +90,7 @@ def read_arguments(written: object) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise SpecError(f"the arguments of a call are not JSON: {error}", hint='write "{...}"') from None
     if not isinstance(value, dict):
-        message = f"the arguments of a call are {brief(written)}, no text of a JSON object"
+        message = f"the arguments of a call are {brief(written)}, not the text of a JSON object"
         raise SpecError(message, hint='write "{...}"')
     return value
 
@@ -126,19 +126,19 @@ def _type(value: Any) -> str:
 
 
 def detect_style(template: str) -> str | None:
-    """The style in which a chat template writes calls. None if that is uncertain."""
+    """The style in which a chat template writes calls. None if it cannot be determined."""
     text, best = template.replace("\\n", "\n").replace('\\"', '"'), ("", "")
     for name in TOOL_STYLES:
         call = tool_style(name).data["call"]
         begin = call["begin"] if isinstance(call["begin"], str) else call["begin"][0]
         head = begin.partition("{name}")[0]
         form = FORMS.get(call["arguments"])
-        sure = head.startswith(("<", "]")) and head in text and (form is None or form.nests or form.begin in text)
-        if sure and len(head) > len(best[0]):
+        matches = head.startswith(("<", "]")) and head in text and (form is None or form.nests or form.begin in text)
+        if matches and len(head) > len(best[0]):
             best = (head, name)
-    shown = (
+    recognized = (
         name
         for name in TOOL_STYLES
         if "shown" in (data := tool_style(name).data) and all(part in text for part in data["shown"])
     )
-    return next(shown, None) or best[1] or None
+    return next(recognized, None) or best[1] or None

@@ -3,26 +3,26 @@
     style = guided.tool_style("qwen_3")
     tag = style.structural_tag(tools, tool_choice="required")
     grammar = compiler.compile_structural_tag(tag, allow_special_tokens=True)
-    reader = style.reader(tools)              # reads calls while they are written: calls.py
+    reader = style.reader(tools)              # reads calls back while they are written (calls.py)
 
 Each file of `styles/` describes one format:
 
     models            the models that use the format
     reasoning         begin, end, after: the markers and the text that follows; in_prompt: the prompt ends with begin;
                       disabled: the text that replaces reasoning; skipped: the same, if reasoning is optional; excludes:
-                      strings that do not occur in it; auto_excludes: the same, if reasoning is optional
+                      strings that do not occur in reasoning; auto_excludes: the same, if reasoning is optional
     excludes          strings that do not occur in free text
     trigger           the begin of a call in free text (without a section)
     section           calls form a group: lead, begin, open, separator, end; begin is the trigger; text_after: whether
-                      text and more groups may follow even if a call is required; excludes: further strings that do not
-                      occur in free text, if a section is possible
+                      text and more groups may follow if a call is required; excludes: more strings that do not occur in
+                      free text, if a section is possible
     response          the answer is a message of blocks: begin and end of the text block, which precedes the section.
-                      Without reasoning, the prompt ends with begin. `end`: the end of the message
+                      Without reasoning, the prompt ends with begin. `end` at the top level: the end of the message
     channels          the output consists of messages: separator, and the messages text and reasoning
     call              begin, with {name} and {index}; end; arguments: how they are written, see `ARGUMENT_STYLES`;
-                      excludes: strings that do not occur in their strings
-    instructions      the sentence that tells a model how to call, if its chat template has one (tool_prompts.py)
-    shown             strings that all chat templates of the style contain, if they write the begin of a call in pieces
+                      excludes: strings that do not occur in strings of the arguments
+    instructions      the sentence that tells the model how to call, if its chat template has one (tool_prompts.py)
+    shown             strings in all chat templates of the style, if these build the begin of a call from pieces
 
 Source: the chat templates of the models, as xgrammar 0.2.8 writes them (`builtin_structural_tag.py`).
 """
@@ -83,23 +83,23 @@ class ToolStyle:
             tools, tool_choice: as in OpenAI's API. With "auto", the answer is free text that may contain calls; with
                 "required", it begins with a call; with a named tool, it is one call.
             parallel_tool_calls: whether there may be several calls. If not, the answer ends after the first one.
-            reasoning: "enabled": the answer begins with reasoning; "auto": it may; "disabled": it does not. If the
-                prompt of a model ends with the begin of its reasoning, "enabled" assumes this prompt.
+            reasoning: "enabled": the answer begins with reasoning; "auto": it may; "disabled": it does not. For models
+                whose prompt ends with the begin of the reasoning, "enabled" assumes this prompt.
             mixed: whether one answer may contain both text and calls. If not, it is either text or calls, and with
                 "required" calls only.
             text: the format of the text, for answers that are not mixed; None: any text.
 
         Raises:
-            SpecError: see `chosen_tools`. UnsupportedError: the same; or the style writes messages of several blocks,
-                whose answers are always mixed.
+            SpecError: an argument is invalid; see also `chosen_tools`. UnsupportedError: see `chosen_tools`; or an
+                answer of this style is always mixed.
         """
         if reasoning not in ("enabled", "disabled", "auto"):
-            raise SpecError(f"there is no reasoning {brief(reasoning)}", hint='"enabled", "disabled" or "auto"')
+            raise SpecError(f"unknown reasoning mode: {brief(reasoning)}", hint='use "enabled", "disabled" or "auto"')
         if not isinstance(parallel_tool_calls, bool):
             raise SpecError(f"parallel_tool_calls is {brief(parallel_tool_calls)}", hint="write True or False")
         chosen = chosen_tools(tools, tool_choice)
         if text is not None and mixed:
-            raise SpecError("a format of the text goes with answers that are not mixed", hint="write mixed=False")
+            raise SpecError("text= is only for answers that are not mixed", hint="write mixed=False")
         if not mixed:
             if "channels" in self.data or "response" in self.data or reasoning != "disabled":
                 raise UnsupportedError(
@@ -117,7 +117,7 @@ class ToolStyle:
         return _structural_tag(elements[0] if len(elements) == 1 else {"type": "sequence", "elements": elements})
 
     def reader(self, tools: Sequence[Mapping[str, Any]] | None, *, reasoning: Reasoning = "disabled") -> CallReader:
-        """Create a reader for an answer, which reads it back while it is written."""
+        """Create a reader that reads an answer back while it is written."""
         return CallReader(self.data, chosen_tools(tools).functions, reasoning)
 
     @property
@@ -147,15 +147,15 @@ class ToolStyle:
         if mode == "disabled":
             return [_text(marks["disabled"])] if marks["disabled"] else []
         begin = "" if mode == "enabled" and marks["in_prompt"] else marks["begin"]
-        never = marks["auto_excludes"] if mode == "auto" and "auto_excludes" in marks else marks.get("excludes", [])
-        free = {"type": "any_text", "excludes": never}
+        excluded = marks["auto_excludes"] if mode == "auto" and "auto_excludes" in marks else marks.get("excludes", [])
+        free = {"type": "any_text", "excludes": excluded}
         block: Json = {"type": "tag", "begin": begin, "content": free, "end": marks["end"]}
         if marks["after"]:
             block = {"type": "sequence", "elements": [block, _text(marks["after"])]}
         if mode == "enabled":
             return [block]
-        ways = {"type": "or", "elements": [block, _text(marks["skipped"])]} if "skipped" in marks else block
-        return [{"type": "optional", "content": ways}]
+        alternatives = {"type": "or", "elements": [block, _text(marks["skipped"])]} if "skipped" in marks else block
+        return [{"type": "optional", "content": alternatives}]
 
     def _answer(self, chosen: ChosenTools, parallel: bool) -> Json:
         tags = [tag for function in chosen.functions for tag in self._calls(function)]
@@ -169,25 +169,25 @@ class ToolStyle:
         elif chosen.mode == "named":
             return tags[0]
         trigger = section["begin"] if section is not None else self.data["trigger"]
-        never = [*self.data["excludes"], *(section or {}).get("excludes", [])]
+        excluded = [*self.data["excludes"], *(section or {}).get("excludes", [])]
         return {
             "type": "triggered_tags", "triggers": [trigger], "tags": tags, "at_least_one": chosen.mode == "required",
-            "stop_after_first": not parallel, "excludes": [one for one in never if one != trigger],
+            "stop_after_first": not parallel, "excludes": [one for one in excluded if one != trigger],
         }  # fmt: skip
 
     def _separate(self, chosen: ChosenTools, parallel: bool, text: Mapping[str, Any] | None) -> Json:
-        """Calls only, or text only unless a call is required."""
+        """Only calls, or only text unless a call is required."""
         trigger = self.data.get("trigger") or self.data["section"]["begin"]
         marks = [trigger] if chosen.functions else []
-        plain = {"type": "any_text", "excludes": [*self.data["excludes"], *marks]} if text is None else dict(text)
+        only_text = {"type": "any_text", "excludes": [*self.data["excludes"], *marks]} if text is None else dict(text)
         if not chosen.functions:
-            return plain
+            return only_text
         if "section" in self.data:
             calls = self._section(chosen, parallel, self.data["section"].get("lead", ""))
         else:
             tags = [tag for function in chosen.functions for tag in self._calls(function)]
             calls = _tags_with_separator(tags, self.between, not parallel or chosen.mode == "named")
-        return calls if chosen.mode != "auto" else {"type": "or", "elements": [plain, calls]}
+        return calls if chosen.mode != "auto" else {"type": "or", "elements": [only_text, calls]}
 
     def _section(self, chosen: ChosenTools, parallel: bool, lead: str = "") -> Json:
         """A group of calls."""
@@ -273,5 +273,5 @@ def tool_style(name: str) -> ToolStyle:
     if name not in TOOL_STYLES:
         close = close_name(name, TOOL_STYLES)
         hint = f"did you mean {close!r}?" if close else f"one of {', '.join(TOOL_STYLES)}"
-        raise SpecError(f"there is no style of tool calls {brief(name)}", hint=hint)
+        raise SpecError(f"there is no tool style {brief(name)}", hint=hint)
     return ToolStyle(name, json.loads((_FOLDER / f"{name}.json").read_text(encoding="utf-8")))

@@ -1,8 +1,8 @@
 """OpenAI's list of tools and `tool_choice`: which tools may be called, and whether one must be.
 
 Source: the Chat Completions API. Supported are tools of the type "function", and the choices "none", "auto",
-"required", `{"type": "function", "function": {"name": ...}}` and `{"type": "allowed_tools", ...}`. A function without
-`parameters` has no arguments, as in that API. `strict` has no effect: arguments always satisfy their schema.
+"required", `{"type": "function", "function": {"name": ...}}` and `{"type": "allowed_tools", ...}`. As in that API, a
+function without `parameters` has no arguments. `strict` has no effect: arguments always satisfy their schema.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def chosen_tools(tools: Sequence[Mapping[str, Any]] | None, tool_choice: ToolCho
     """The tools that `tool_choice` allows.
 
     Raises:
-        SpecError: a tool or the choice is malformed, with its JSON Pointer, such as /tools/0/function/name.
-        UnsupportedError: a tool of a type other than "function".
+        SpecError: a tool or the choice is malformed. The error has a JSON Pointer, such as /tools/0/function/name.
+        UnsupportedError: a tool has a type other than "function".
     """
     functions = _functions([] if tools is None else tools)
     match tool_choice:
@@ -51,7 +51,7 @@ def chosen_tools(tools: Sequence[Mapping[str, Any]] | None, tool_choice: ToolCho
         case "required":
             return _require_call(tuple(functions.values()))
         case Mapping():
-            return _by_object(functions, tool_choice)
+            return _read_choice_object(functions, tool_choice)
     raise SpecError(
         f"there is no tool_choice {brief(tool_choice)}", pointer="/tool_choice",
         hint='one of "none", "auto", "required", {"type": "function", "function": {"name": ...}}',
@@ -83,22 +83,22 @@ def _function(tool: object, at: str) -> Function:
     if kind != "function":
         if isinstance(kind, str) and kind:
             raise UnsupportedError(
-                f"tools of the type {brief(kind)} are not known here", pointer=f"{at}/type",
+                f"tools of the type {brief(kind)} are not supported", pointer=f"{at}/type",
                 hint="describe it as a function",
             )  # fmt: skip
-        raise SpecError('the "type" of a tool is "function"', pointer=at, hint='write "type": "function"')
+        raise SpecError('the "type" of a tool must be "function"', pointer=at, hint='write "type": "function"')
     function = tool.get("function")
     if not isinstance(function, Mapping):
         hint = 'write {"type": "function", "function": {"name": ..., "parameters": {...}}}'
         raise SpecError(
-            '"function" is missing, or no object', pointer=f"{at}/function" if "function" in tool else at, hint=hint
+            '"function" is missing, or not an object', pointer=f"{at}/function" if "function" in tool else at, hint=hint
         )
     name = function.get("name")
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise SpecError(
-            f"the name {brief(name)} is none of a function",
+            f"the name {brief(name)} is not a valid function name",
             pointer=f"{at}/function/name" if "name" in function else f"{at}/function",
-            hint="1 to 64 letters, digits, _ - and . of ASCII",
+            hint="use 1 to 64 ASCII letters, digits, _, - and .",
         )  # fmt: skip
     parameters = function.get("parameters")
     if parameters is None:
@@ -114,7 +114,7 @@ def _function(tool: object, at: str) -> Function:
 def _require_call(functions: tuple[Function, ...]) -> ChosenTools:
     if not functions:
         raise SpecError(
-            "a tool must be called, and there is none", pointer="/tool_choice", hint='add tools, or write "auto"'
+            "a tool must be called, but there is none", pointer="/tool_choice", hint='add tools, or write "auto"'
         )
     return ChosenTools(functions, "required")
 
@@ -124,7 +124,7 @@ def _find_function(functions: Mapping[str, Function], reference: object, at: str
     name = named.get("name") if isinstance(named, Mapping) else None
     if not isinstance(reference, Mapping) or reference.get("type") != "function" or not isinstance(name, str):
         raise SpecError(
-            "a choice names a function", pointer=at, hint='write {"type": "function", "function": {"name": ...}}'
+            "a choice must name a function", pointer=at, hint='write {"type": "function", "function": {"name": ...}}'
         )
     if name not in functions:
         raise SpecError(
@@ -133,13 +133,13 @@ def _find_function(functions: Mapping[str, Function], reference: object, at: str
     return functions[name]
 
 
-def _by_object(functions: Mapping[str, Function], choice: Mapping[str, Any]) -> ChosenTools:
+def _read_choice_object(functions: Mapping[str, Function], choice: Mapping[str, Any]) -> ChosenTools:
     if choice.get("type") != "allowed_tools":
         return ChosenTools((_find_function(functions, choice, "/tool_choice"),), "named")
     allowed, at = choice.get("allowed_tools"), "/tool_choice/allowed_tools"
     if not isinstance(allowed, Mapping) or not isinstance(allowed.get("tools"), list):
         raise SpecError(
-            '"allowed_tools" has a mode and tools', pointer=at, hint='write {"mode": "auto", "tools": [...]}'
+            '"allowed_tools" must have a mode and tools', pointer=at, hint='write {"mode": "auto", "tools": [...]}'
         )
     chosen = {}
     for number, reference in enumerate(allowed["tools"]):
@@ -150,4 +150,6 @@ def _by_object(functions: Mapping[str, Function], choice: Mapping[str, Any]) -> 
             return ChosenTools(tuple(chosen.values()), "auto")
         case "required":
             return _require_call(tuple(chosen.values()))
-    raise SpecError(f"there is no mode {brief(allowed.get('mode'))}", pointer=f"{at}/mode", hint='"auto" or "required"')
+    raise SpecError(
+        f"there is no mode {brief(allowed.get('mode'))}", pointer=f"{at}/mode", hint='use "auto" or "required"'
+    )

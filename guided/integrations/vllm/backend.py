@@ -1,6 +1,6 @@
 """A structured-output backend with the methods of vLLM's `StructuredOutputBackend`, and the validation of requests.
 
-In: requests as vLLM's engine passes them. Out: the state of each request, which fills rows of the engine's bitmask.
+In: requests from vLLM's engine. Out: the state of each request, which fills rows of the engine's bitmask.
 
 | | where | sees |
 |---|---|---|
@@ -11,7 +11,7 @@ In: requests as vLLM's engine passes them. Out: the state of each request, which
 Both processes compile a specification and cache it, so an invalid request is refused before it is queued. An error in
 the engine's process ends only its own request, and vLLM does not report the reason.
 
-It does not import vLLM; `plugin.py` installs it in vLLM.
+This module does not import vLLM; `plugin.py` installs the backend in vLLM.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ def begin(
 
 
 def seal(params: Any, compilers: Compilers, settings: Settings) -> str | None:
-    """Check the structured output of a `SamplingParams`. Returns one text with all its fields, or None without it.
+    """Check the structured output of a `SamplingParams`. Return one text with all its fields, or None if there is none.
 
     Args:
-        compilers: the model's compilers; the request's own stop tokens end it as well.
+        compilers: the model's compilers. The request's stop tokens are added to the end tokens.
 
     Raises:
         GuidedError: see `begin`; or the fields are malformed.
@@ -66,7 +66,7 @@ def seal(params: Any, compilers: Compilers, settings: Settings) -> str | None:
 
 
 def _budget(params: Any) -> int | None:
-    """The token budget of the answer. None for a prefill (`max_tokens` is 1), whose answer another instance writes."""
+    """The token budget of the answer. None if another instance writes it: the prefill itself has `max_tokens=1`."""
     transfer = (params.extra_args or {}).get("kv_transfer_params")
     return None if isinstance(transfer, Mapping) and transfer.get("do_remote_decode") else params.max_tokens
 
@@ -75,7 +75,7 @@ class GuidedBackend:
     """See the module docstring. vLLM creates one for each engine, at its first request for structured output.
 
     Args:
-        vllm_config: not read.
+        vllm_config: not used.
         tokenizer: vLLM's tokenizer.
         vocab_size: the number of logits.
 
@@ -91,11 +91,11 @@ class GuidedBackend:
     def compile_grammar(
         self, request_type: Any, grammar_spec: str, stop_token_ids: set[int] | None = None
     ) -> GuidedGrammar:
-        """The state of a new request; may be called on several threads.
+        """The state of a new request. May be called on several threads.
 
         Args:
             request_type: a member of vLLM's `StructuredOutputOptions`.
-            grammar_spec: the text of that field.
+            grammar_spec: the specification, as text.
             stop_token_ids: the tokens that end the request; None or empty: the tokenizer's own.
 
         Raises:

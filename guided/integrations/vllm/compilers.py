@@ -1,10 +1,10 @@
 """Compilers for the model that vLLM serves. In: its tokenizer, and the end tokens of a request. Out: a compiler.
 
-The grammar allows an end token only where its text may end, whatever the token spells. So each set of end tokens needs
-its own vocabulary. There are few such sets, and the most recently used ones are cached. Creating one takes 0.1 s for
-50,000 tokens, half of it when its first grammar is compiled.
+The grammar allows an end token only at an end of its text, whatever the token's bytes are. So each set of end tokens
+needs its own vocabulary. There are few such sets, and the most recently used vocabularies are cached. It takes 0.1 s to
+create one with 50,000 tokens, half of it when its first grammar is compiled.
 
-vLLM's tokenizers are those of transformers or mistral-common. This module does not import vLLM.
+vLLM uses the tokenizers of transformers or mistral-common. This module does not import vLLM.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def read_vocabulary(tokenizer: Any) -> Vocabulary:
     """The vocabulary of a vLLM tokenizer.
 
     Raises:
-        VocabularyError: its tokens have no fixed bytes.
+        VocabularyError: the bytes of its tokens are not fixed.
     """
     if getattr(tokenizer, "IS_MISTRAL_TOKENIZER", False):
         ends, path = [tokenizer.eos_token_id], tokenizer.tokenizer.file_path
@@ -44,7 +44,7 @@ class Compilers:
 
     Args:
         vocabulary: the model's tokens; its end tokens apply to requests that specify none.
-        size: the number of logits. Tokens beyond it can never be written, and are left out.
+        size: the number of logits. Tokens beyond it cannot be generated, and are left out.
         limits: the limits of each compilation.
     """
 
@@ -54,7 +54,7 @@ class Compilers:
         self._compilers = Latest[frozenset[int], GrammarCompiler](_KEPT)
 
     def ending_with(self, end_token_ids: Collection[int] | None = None) -> GrammarCompiler:
-        """The compiler of grammars that end with one of these tokens; None or empty: with the tokenizer's own.
+        """The compiler of grammars that end with one of these tokens. None or empty: the tokenizer's own end tokens.
 
         Raises:
             VocabularyError: none of the tokens has a logit.
@@ -63,14 +63,14 @@ class Compilers:
         if not ends:
             raise VocabularyError(f"none of the end tokens {sorted(end_token_ids or ())} is below {self.size}")
         with self._lock:
-            found: GrammarCompiler | None = self._compilers.get(ends)
-            if found is None:
+            compiler: GrammarCompiler | None = self._compilers.get(ends)
+            if compiler is None:
                 vocabulary = self.vocabulary.changed(eos_token_ids=ends, size=self.size)
-                found = self._compilers[ends] = GrammarCompiler(vocabulary, limits=self.limits)
-            return found
+                compiler = self._compilers[ends] = GrammarCompiler(vocabulary, limits=self.limits)
+            return compiler
 
 
-_of = Latest[int, tuple[Any, Compilers]](_KEPT)
+_by_tokenizer = Latest[int, tuple[Any, Compilers]](_KEPT)
 _lock = threading.Lock()
 
 
@@ -81,12 +81,12 @@ def compilers_of(tokenizer: Any, size: int, limits: Limits | None = None) -> Com
         VocabularyError: see `read_vocabulary`.
     """
     with _lock:
-        held, kept = _of.get(id(tokenizer), (None, None))
-        found: Compilers | None = kept
-        if held is not tokenizer or found is None or (found.size, found.limits) != (size, limits):
-            found = Compilers(read_vocabulary(tokenizer), size, limits)
-            _of[id(tokenizer)] = (tokenizer, found)
-        return found
+        key, value = _by_tokenizer.get(id(tokenizer), (None, None))
+        compilers: Compilers | None = value
+        if key is not tokenizer or compilers is None or (compilers.size, compilers.limits) != (size, limits):
+            compilers = Compilers(read_vocabulary(tokenizer), size, limits)
+            _by_tokenizer[id(tokenizer)] = (tokenizer, compilers)
+        return compilers
 
 
 @cache

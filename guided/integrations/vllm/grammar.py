@@ -1,13 +1,13 @@
 """The state of one request, with the methods of vLLM's `StructuredOutputGrammar`.
 
 In: a matcher and the request's `max_tokens`. Out: rows of vLLM's bitmask, and whether tokens are accepted. Each mask
-leaves enough tokens for the shortest end, so the answer, its end token included, is complete within `max_tokens`.
-Drafts of speculative decoding are cut at the first token that the grammar or the budget forbids.
+leaves enough tokens for the shortest completion, so the answer, including its end token, is complete within
+`max_tokens`. Drafts of speculative decoding are cut at the first token that the grammar or the budget forbids.
 
-Reasoning before the answer counts toward the budget, as soon as `follow` reports it. If too few tokens are left for the
+Reasoning before the answer counts toward the budget as soon as `follow` reports it. If too few tokens are left for the
 shortest answer, the grammar is still enforced, but the budget cannot be.
 
-It does not import vLLM; `plugin.py` checks that the methods are those that vLLM calls.
+This module does not import vLLM; `plugin.py` checks that the class has the methods that vLLM calls.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class GuidedGrammar:
         self._before = 0  # tokens that the request wrote before the grammar began
 
     def accept_tokens(self, request_id: str, tokens: list[int]) -> bool:
-        """Accept tokens up to an end token. False: a token is refused, and the state is unchanged."""
+        """Accept tokens up to an end token. Return False, with the state unchanged, if a token is refused."""
         before = self.matcher.steps
         for token in tokens:
             if self.matcher.is_terminated():
@@ -44,7 +44,7 @@ class GuidedGrammar:
         return True
 
     def follow(self, written: int) -> None:
-        """Report that all accepted tokens are final, and how many the request has written, including its reasoning."""
+        """Record that all accepted tokens are final. `written`: the request's tokens so far, including reasoning."""
         if not self.matcher.is_terminated():
             self._before = written - self.matcher.steps
 
@@ -81,7 +81,7 @@ class GuidedGrammar:
             masked = self.matcher.fill_next_token_bitmask(
                 bitmask, batch_index, max_tokens=left if left is None or left > 0 else None
             )
-        except BudgetError:  # accepted tokens that no mask allowed have exceeded the budget: enforce only the grammar
+        except BudgetError:  # accepted tokens that no mask allowed exceeded the budget: enforce only the grammar
             masked = self.matcher.fill_next_token_bitmask(bitmask, batch_index)
         if not masked:
             bitmask[batch_index] = -1
@@ -95,5 +95,5 @@ class GuidedGrammar:
         self.matcher.reset()
 
     def _remaining_tokens(self) -> int | None:
-        """The tokens that are left; 0 or less after drafts that exceed the budget."""
+        """The number of tokens left; 0 or less after drafts that exceed the budget."""
         return None if self.max_tokens is None else self.max_tokens - self._before - self.matcher.steps

@@ -1,19 +1,19 @@
-"""guided as a replacement of one of vLLM's backends: the entry point `guided` of the group `vllm.general_plugins`.
+"""Replaces one of vLLM's backends by guided: the entry point `guided` of the group `vllm.general_plugins`.
 
     VLLM_PLUGINS=guided vllm serve MODEL --structured-outputs-config '{"backend": "outlines"}'
 
-vLLM's list of backends is closed: the configuration takes five names, and an `if` chooses among them. So guided
-replaces one of them, "outlines", which vLLM looks up for each engine and each request. Four names are replaced:
+vLLM's list of backends is closed: the configuration accepts five names, and an `if` chooses among them. So guided
+replaces one of them, "outlines", which vLLM looks up for each engine and each request. Four objects are replaced:
 
 | name | replacement |
 |---|---|
 | `backend_outlines.OutlinesBackend` | `GuidedBackend` |
 | `backend_outlines.validate_structured_output_request_outlines` | guided's check of a request (`seal`, backend.py) |
-| `SamplingParams._validate_structured_outputs` | a wrapper that first records the tokenizer for the check |
-| `StructuredOutputManager.accept_tokens` | a wrapper that then reports the number of written tokens to the grammar |
+| `SamplingParams._validate_structured_outputs` | a wrapper that records the tokenizer for the check |
+| `StructuredOutputManager.accept_tokens` | a wrapper that reports the number of written tokens to the grammar |
 
 This happens only if VLLM_PLUGINS names guided, so installing the package does not change a server. vLLM then refuses to
-start if its version is unknown, or if its names have different parameters or fields.
+start if its version is not tested, or if its interface differs from the expected one.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ KNOWN_VERSIONS: Final = ("0.32.0",)
 NAME: Final = "guided"
 _SAMPLING: Final = "vllm.sampling_params"
 _TYPES: Final = "vllm.v1.structured_output.backend_types"
-_PLACE: Final = "vllm.v1.structured_output.backend_outlines"
+_OUTLINES: Final = "vllm.v1.structured_output.backend_outlines"
 _MANAGER: Final = "vllm.v1.structured_output"
 _REQUEST: Final = "vllm.v1.request"
 _VALIDATE: Final = "validate_structured_output_request_outlines"
@@ -68,23 +68,23 @@ def install(settings: Settings) -> None:
     Raises:
         GuidedError: this version of vLLM is not supported, or its interface differs from the expected one.
     """
-    sampling, place = import_module(_SAMPLING), import_module(_PLACE)
-    if hasattr(place, _MARK):
+    sampling, outlines = import_module(_SAMPLING), import_module(_OUTLINES)
+    if hasattr(outlines, _MARK):
         return
     _check_version(import_module("vllm").__version__, settings)
     if found := differences():
-        raise GuidedError(f"guided does not fit into this vLLM: {'; '.join(found)}")
-    place.OutlinesBackend = GuidedBackend  # type: ignore[attr-defined]
-    setattr(place, _VALIDATE, _checking(settings))
-    setattr(sampling.SamplingParams, _METHOD, _noting(getattr(sampling.SamplingParams, _METHOD)))
+        raise GuidedError(f"guided does not fit this version of vLLM: {'; '.join(found)}")
+    outlines.OutlinesBackend = GuidedBackend  # type: ignore[attr-defined]
+    setattr(outlines, _VALIDATE, _make_check(settings))
+    setattr(sampling.SamplingParams, _METHOD, _record_tokenizer(getattr(sampling.SamplingParams, _METHOD)))
     manager = import_module(_MANAGER).StructuredOutputManager
-    setattr(manager, _ACCEPT, _following(getattr(manager, _ACCEPT)))
-    setattr(place, _MARK, True)
+    setattr(manager, _ACCEPT, _report_tokens(getattr(manager, _ACCEPT)))
+    setattr(outlines, _MARK, True)
     types = import_module(_TYPES)
     types.StructuredOutputBackend.register(GuidedBackend)
     types.StructuredOutputGrammar.register(GuidedGrammar)
     import_module("vllm.logger").init_logger("vllm.plugins.guided").info(
-        "guided takes the place of the structured-output backend 'outlines'; the others are as they were"
+        "guided replaces the structured-output backend 'outlines'; the other backends are unchanged"
     )
 
 
@@ -92,14 +92,14 @@ def _check_version(version: str, settings: Settings) -> None:
     if version.split("+")[0] in KNOWN_VERSIONS or settings.any_version:
         return
     raise GuidedError(
-        f"guided knows vLLM {', '.join(KNOWN_VERSIONS)} from the inside, and this is {version}: install a known one, "
-        f"leave guided out of VLLM_PLUGINS, or set {VARIABLE}='{{\"any_version\": true}}', which checks the signatures "
-        "of what is replaced and nothing else"
+        f"guided was tested with vLLM {', '.join(KNOWN_VERSIONS)}, but this is {version}: install a tested version, "
+        f"remove guided from VLLM_PLUGINS, or set {VARIABLE}='{{\"any_version\": true}}' to check only the signatures "
+        "of the objects that guided replaces"
     )
 
 
-def _noting(validate: Callable[..., None]) -> Callable[..., None]:
-    """vLLM's own check of a request, wrapped to record the tokenizer and the number of logits meanwhile."""
+def _record_tokenizer(validate: Callable[..., None]) -> Callable[..., None]:
+    """Wrap vLLM's own check of a request to record the tokenizer and the number of logits while it runs."""
 
     def checked(self: Any, model_config: Any, structured_outputs_config: Any, tokenizer: Any) -> None:
         if self.structured_outputs is None or tokenizer is None:
@@ -113,22 +113,22 @@ def _noting(validate: Callable[..., None]) -> Callable[..., None]:
     return checked
 
 
-def _following(accept: Callable[..., bool]) -> Callable[..., bool]:
-    """vLLM's own `accept_tokens`, wrapped to report the number of written tokens to the grammar."""
+def _report_tokens(accept: Callable[..., bool]) -> Callable[..., bool]:
+    """Wrap vLLM's own `accept_tokens` to report the number of written tokens to the grammar."""
 
-    def accepted(self: Any, request: Any, new_token_ids: list[int]) -> bool:
-        done = accept(self, request, new_token_ids)
+    def accept_and_report(self: Any, request: Any, new_token_ids: list[int]) -> bool:
+        result = accept(self, request, new_token_ids)
         output_request = request.structured_output_request
         if output_request is not None and isinstance(grammar := output_request.grammar, GuidedGrammar):
             grammar.follow(request.num_output_tokens)
-        return done
+        return result
 
-    return accepted
+    return accept_and_report
 
 
-def _checking(settings: Settings) -> Callable[[Any], None]:
-    """guided's check of a request. An invalid request is answered with status 400 and guided's message."""
-    refused = import_module("vllm.exceptions").VLLMValidationError
+def _make_check(settings: Settings) -> Callable[[Any], None]:
+    """guided's check of a request. vLLM answers an invalid request with status 400 and guided's message."""
+    validation_error = import_module("vllm.exceptions").VLLMValidationError
     structured = import_module(_SAMPLING).StructuredOutputsParams
 
     def check(params: Any) -> None:
@@ -138,7 +138,7 @@ def _checking(settings: Settings) -> Callable[[Any], None]:
             text = seal(params, compilers_of(tokenizer, size, settings.limits), settings)
         except GuidedError as error:
             given = next((kind for kind in KINDS if getattr(outputs, kind) is not None), "")
-            raise refused(str(error), parameter=f"structured_outputs.{given}".rstrip(".")) from error
+            raise validation_error(str(error), parameter=f"structured_outputs.{given}".rstrip(".")) from error
         if text is not None and text != outputs.grammar:  # the caller may reuse its parameters, so do not change them
             params.structured_outputs = sealed = structured(grammar=text)
             sealed._backend, sealed._backend_was_auto = outputs._backend, outputs._backend_was_auto
@@ -148,14 +148,14 @@ def _checking(settings: Settings) -> Callable[[Any], None]:
 
 def differences() -> list[str]:
     """The differences between the installed vLLM and the one that `install` expects, as sentences."""
-    types, sampling, place = import_module(_TYPES), import_module(_SAMPLING), import_module(_PLACE)
+    types, sampling, outlines = import_module(_TYPES), import_module(_SAMPLING), import_module(_OUTLINES)
     found = _methods(types.StructuredOutputGrammar, GuidedGrammar) + _methods(
         types.StructuredOutputBackend, GuidedBackend
     )
     expected: list[tuple[str, set[str] | list[str], set[str] | list[str]]] = [
         ("the fields of StructuredOutputBackend", _fields(types.StructuredOutputBackend), _parameters(GuidedBackend)),
-        ("the parameters of OutlinesBackend", _parameters(place.OutlinesBackend), _parameters(GuidedBackend)),
-        (f"the parameters of {_VALIDATE}", _parameters(getattr(place, _VALIDATE)), ["params"]),
+        ("the parameters of OutlinesBackend", _parameters(outlines.OutlinesBackend), _parameters(GuidedBackend)),
+        (f"the parameters of {_VALIDATE}", _parameters(getattr(outlines, _VALIDATE)), ["params"]),
         (
             f"the parameters of SamplingParams.{_METHOD}",
             _parameters(getattr(sampling.SamplingParams, _METHOD)),
@@ -181,7 +181,7 @@ def differences() -> list[str]:
         found.append("Request has no num_output_tokens")
     for what, theirs, known in expected:
         if theirs != known:
-            found.append(f"{what} are {', '.join(sorted(theirs))}, where {', '.join(sorted(known))} were known")
+            found.append(f"{what} are {', '.join(sorted(theirs))}, but {', '.join(sorted(known))} were expected")
     return found
 
 
@@ -190,9 +190,10 @@ def _methods(theirs: type, ours: type) -> list[str]:
     for name in sorted(getattr(theirs, "__abstractmethods__", ())):
         parameters = _parameters(getattr(theirs, name))
         if not hasattr(ours, name):
-            found.append(f"{theirs.__name__} has a method {name}, which is not known")
+            found.append(f"{theirs.__name__} has an unknown method {name}")
         elif parameters != (known := _parameters(getattr(ours, name))):
-            found.append(f"{theirs.__name__}.{name} takes {', '.join(parameters)}, where {', '.join(known)} were known")
+            expected = ", ".join(known)
+            found.append(f"{theirs.__name__}.{name} takes {', '.join(parameters)}, but {expected} were expected")
     return found
 
 
@@ -200,5 +201,5 @@ def _parameters(function: Any) -> list[str]:
     return list(inspect.signature(function).parameters)
 
 
-def _fields(of: Any) -> list[str]:
-    return [each.name for each in fields(of)]
+def _fields(cls: Any) -> list[str]:
+    return [field.name for field in fields(cls)]

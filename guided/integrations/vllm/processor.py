@@ -11,7 +11,7 @@ uses only a documented interface of vLLM. It also knows the length of a prompt, 
 `max_tokens` and the rest of the context.
 
 vLLM has two interfaces with the same name. Its V1 runner calls `update_state` and `apply(logits)`. Its V2 runner calls
-`add_request` and `apply(logits, ctx)`. Each checks for its own base class, so this class has both.
+`add_request` and `apply(logits, ctx)`. Each runner checks for its own base class, so this class has both.
 
 Cost: a mask takes microseconds, but the engine waits for it, and on the V2 runner also for the tokens of the previous
 step. With speculative decoding, the V1 runner refuses all custom processors.
@@ -58,7 +58,7 @@ class GuidedLogitsProcessor(OfV1, OfV2):  # type: ignore[misc]
 
     @classmethod
     def validate_params(cls, sampling_params: Any) -> None:
-        """Raises ValueError, which vLLM answers with status 400: the request's specification is invalid."""
+        """Raise ValueError, which vLLM answers with status 400, if the request's specification is invalid."""
         try:
             check(sampling_params, Settings.from_environment())
         except GuidedError as error:
@@ -74,12 +74,12 @@ class GuidedLogitsProcessor(OfV1, OfV2):  # type: ignore[misc]
         """Remove, add and move requests, in this order."""
         if batch_update is None:
             return
-        for place in batch_update.removed:
-            self._sequences.at.pop(place, None)
-        for place, params, prompt, output in batch_update.added:
-            room = None if prompt is None else self._config.max_model_len - len(prompt)
-            if self._sequences.begin(place, params, room):
-                self._sequences.at[place].output = output
+        for position in batch_update.removed:
+            self._sequences.at.pop(position, None)
+        for position, params, prompt, output in batch_update.added:
+            left = None if prompt is None else self._config.max_model_len - len(prompt)
+            if self._sequences.begin(position, params, left):
+                self._sequences.at[position].output = output
         for start, to, direction in batch_update.moved:
             self._sequences.move(start, to, direction is MoveDirectionality.SWAP)
 
@@ -102,41 +102,43 @@ class GuidedLogitsProcessor(OfV1, OfV2):  # type: ignore[misc]
         rows = sorted(self._sequences.at)
 
         def fill(bitmask: Any) -> None:
-            for number, place in enumerate(rows):
-                tokens = self._sequences.at[place].output
-                if -1 in tokens[-1:]:
+            for number, position in enumerate(rows):
+                request = self._sequences.at[position]
+                if -1 in request.output[-1:]:
                     raise GuidedError(
-                        "vLLM does not pass the written tokens: name the processor by --logits-processors (or "
-                        "LLM(logits_processors=...)) and not by an entry point"
+                        "vLLM does not pass the written tokens: load the processor with --logits-processors (or "
+                        "LLM(logits_processors=...)), not through an entry point"
                     )
-                self._sequences.at[place].follow(tokens)
-                self._sequences.at[place].fill(bitmask, number)
+                request.follow(request.output)
+                request.fill(bitmask, number)
 
         self._sequences.apply(logits, rows, fill)
 
     def _apply_v2(self, logits: Any, ctx: Any) -> None:
-        slots, locals_, inputs, positions = (
+        slots, local_positions, inputs, positions = (
             tensor.tolist() for tensor in (ctx.expanded_idx_mapping, ctx.expanded_local_pos, ctx.input_ids, ctx.pos)
         )
-        of_slot: dict[int, list[int]] = defaultdict(list)
-        for row in sorted(range(len(slots)), key=lambda row: locals_[row]):
+        rows_of_slot: dict[int, list[int]] = defaultdict(list)
+        for row in sorted(range(len(slots)), key=lambda row: local_positions[row]):
             if slots[row] in self._sequences.at:
-                of_slot[slots[row]].append(row)
-        begun = {  # a row of a chunked prompt that is not read completely is not sampled from
-            slot: (int(self._state.prompt_len.np[slot]), positions[rows[0]] + 1) for slot, rows in of_slot.items()
+                rows_of_slot[slots[row]].append(row)
+        lengths = {  # of the prompt, and of prompt and output
+            slot: (int(self._state.prompt_len.np[slot]), positions[rows[0]] + 1) for slot, rows in rows_of_slot.items()
         }
-        of_slot = {slot: rows for slot, rows in of_slot.items() if begun[slot][1] >= begun[slot][0]}
-        if not of_slot:
+        # vLLM does not sample from a row whose chunked prompt is not yet read completely.
+        rows_of_slot = {slot: rows for slot, rows in rows_of_slot.items() if lengths[slot][1] >= lengths[slot][0]}
+        if not rows_of_slot:
             return
-        every = [row for rows in of_slot.values() for row in rows]
-        place = {row: number for number, row in enumerate(every)}
+        all_rows = [row for rows in rows_of_slot.values() for row in rows]
+        bitmask_rows = {row: number for number, row in enumerate(all_rows)}
 
         def fill(bitmask: Any) -> None:
-            for slot, rows in of_slot.items():
-                prompt, length = begun[slot]
-                masked = self._sequences.at[slot]
-                start = prompt + masked.written
-                masked.accept(self._state.all_token_ids.gpu[slot, start:length].tolist())
-                masked.fill_behind([inputs[row] for row in rows[1:]], bitmask, [place[row] for row in rows])
+            for slot, rows in rows_of_slot.items():
+                prompt, length = lengths[slot]
+                request = self._sequences.at[slot]
+                start = prompt + request.written
+                request.accept(self._state.all_token_ids.gpu[slot, start:length].tolist())
+                drafts = [inputs[row] for row in rows[1:]]
+                request.fill_with_drafts(drafts, bitmask, [bitmask_rows[row] for row in rows])
 
-        self._sequences.apply(logits, every, fill)
+        self._sequences.apply(logits, all_rows, fill)

@@ -1,11 +1,11 @@
-"""The rows that a logits processor masks: one sequence for each request with a constraint. It does not import vLLM.
+"""The rows that a logits processor masks: one sequence for each request with a constraint.
 
 In: the constraint of a request (`extra_args["guided"]` of its `SamplingParams`), and at each step the tokens it has
 written so far. Out: rows of a bitmask. vLLM may reject drafts, or preempt a request and restart it with its written
 tokens. So a sequence follows the tokens that vLLM reports, forward and backward.
 
-Errors here cannot be reported: an exception would end vLLM's worker. So an error is logged and ends the request: its
-mask then allows only end tokens.
+Errors cannot be reported, since an exception would end vLLM's worker. So an error is logged and ends the request: its
+mask then allows only end tokens. This module does not import vLLM.
 """
 
 from __future__ import annotations
@@ -24,31 +24,31 @@ from guided.integrations.vllm.specification import Specification
 from guided.logits import apply_token_bitmask_inplace
 from guided.matching.bitmask import allocate_token_bitmask, row_of
 
-__all__ = ["ARGUMENT", "Masked", "Sequences", "check", "specification_of"]
+__all__ = ["ARGUMENT", "MaskedRequest", "Sequences", "check", "specification_of"]
 
 ARGUMENT: Final = "guided"
-"""The key in `extra_args`, and in `vllm_xargs` of an HTTP request, whose value is then JSON text."""
+"""The key in `extra_args`, and in `vllm_xargs` of an HTTP request, where its value is JSON text."""
 _log = logging.getLogger("vllm.guided")
 
 
 def specification_of(params: Any) -> Specification | None:
-    """The constraint in a `SamplingParams` for the logits processor; None: there is none.
+    """The constraint in a `SamplingParams` for the logits processor; None if there is none.
 
     Raises:
-        SpecError: it is malformed, or the request also has `structured_outputs`.
+        SpecError: the constraint is malformed, or the request also has `structured_outputs`.
     """
     given = (params.extra_args or {}).get(ARGUMENT)
     if given is None:
         return None
     if params.structured_outputs is not None:
-        raise SpecError(f"structured_outputs and extra_args[{ARGUMENT!r}] both constrain the text: give one")
+        raise SpecError(f"structured_outputs and extra_args[{ARGUMENT!r}] both constrain the text: give only one")
     if isinstance(given, str):
         try:
             given = json.loads(given)
         except (ValueError, RecursionError) as error:
             raise SpecError(f"extra_args[{ARGUMENT!r}] is not JSON: {error}") from None
     if not isinstance(given, Mapping):
-        raise SpecError(f"extra_args[{ARGUMENT!r}] is an object, not {brief(given)}", hint='write {"json": {...}}')
+        raise SpecError(f"extra_args[{ARGUMENT!r}] must be an object, not {brief(given)}", hint='write {"json": {...}}')
     return Specification.from_fields(given, max_tokens=params.max_tokens)
 
 
@@ -56,7 +56,7 @@ def check(params: Any, settings: Settings) -> None:
     """Refuse a request before it is queued if it is invalid for every tokenizer; vLLM passes no tokenizer here.
 
     Raises:
-        GuidedError: its specification is invalid.
+        GuidedError: the request's specification is invalid.
     """
     specification = specification_of(params)
     if specification is None:
@@ -68,14 +68,14 @@ def check(params: Any, settings: Settings) -> None:
             raise
 
 
-class Masked:
-    """A request and the tokens it has written.
+class MaskedRequest:
+    """A request with a constraint, and the tokens it has written.
 
     Args:
-        specification: its constraint, with the budget of the request.
-        ends: its end tokens.
+        specification: the constraint, with the budget of the request.
+        ends: the request's end tokens.
         compilers: the model's compilers.
-        room: the number of tokens left in the context.
+        context_left: the number of tokens left in the context; None: unknown.
 
     Attributes:
         output: V1: the written tokens, a list that vLLM appends to.
@@ -87,13 +87,13 @@ class Masked:
         ends: Sequence[int],
         compilers: Compilers,
         settings: Settings,
-        room: int | None = None,
+        context_left: int | None = None,
     ) -> None:
         self.ends = sorted(ends) or sorted(compilers.vocabulary.eos_token_ids)
         self.output: list[int] = []
         self._accepted_tokens: list[int] = []
         self._grammar: GuidedGrammar | None = None
-        bounds = [bound for bound in (specification.max_tokens, room) if bound is not None]
+        bounds = [bound for bound in (specification.max_tokens, context_left) if bound is not None]
         try:
             budget = min(bounds, default=None)
             self._grammar = begin(specification.with_budget(budget), compilers, ends, settings)
@@ -103,7 +103,7 @@ class Masked:
     def follow(self, tokens: Sequence[int]) -> None:
         """Move to the state after exactly these written tokens."""
         new = list(tokens)
-        if new[: len(self._accepted_tokens)] != self._accepted_tokens:  # some were taken back
+        if new[: len(self._accepted_tokens)] != self._accepted_tokens:  # some were rolled back
             self._accepted_tokens = []
             if self._grammar is not None:
                 self._grammar.reset()
@@ -128,10 +128,10 @@ class Masked:
         else:
             self._grammar.fill_bitmask(bitmask, row)
 
-    def fill_behind(self, drafts: Sequence[int], bitmask: Any, rows: Sequence[int]) -> None:
+    def fill_with_drafts(self, drafts: Sequence[int], bitmask: Any, rows: Sequence[int]) -> None:
         """Fill a row before the first draft and one after each draft. The state is unchanged.
 
-        Rows after a forbidden draft are never used; they repeat the row before.
+        Rows after a forbidden draft are never used. They repeat the previous row.
         """
         allowed = self._grammar.validate_tokens(list(drafts)) if self._grammar is not None else []
         self.fill(bitmask, rows[0])
@@ -149,16 +149,17 @@ class Sequences:
     """The requests of a batch that have a constraint, by their position in the batch."""
 
     def __init__(self, compilers: Callable[[], Compilers], settings: Settings) -> None:
-        self._make, self._settings = compilers, settings
-        self.at: dict[int, Masked] = {}
+        self._get_compilers, self._settings = compilers, settings
+        self.at: dict[int, MaskedRequest] = {}
 
-    def begin(self, place: int, params: Any, room: int | None = None) -> bool:
-        """Put a request at a position, replacing any other. Returns whether it has a constraint."""
-        self.at.pop(place, None)
+    def begin(self, position: int, params: Any, context_left: int | None = None) -> bool:
+        """Put a request at a position, replacing any other. Return whether it has a constraint."""
+        self.at.pop(position, None)
         specification = specification_of(params)  # already validated
         if specification is None:
             return False
-        self.at[place] = Masked(specification, params.all_stop_token_ids, self._make(), self._settings, room)
+        ends, compilers = params.all_stop_token_ids, self._get_compilers()
+        self.at[position] = MaskedRequest(specification, ends, compilers, self._settings, context_left)
         return True
 
     def move(self, start: int, to: int, swap: bool) -> None:
@@ -177,11 +178,11 @@ class Sequences:
             rows: the rows to mask.
             fill: writes the bitmask of these rows, int32 (len(rows), words).
         """
-        bitmask = allocate_token_bitmask(len(rows), self._make().size)
+        bitmask = allocate_token_bitmask(len(rows), self._get_compilers().size)
         fill(bitmask)
         if len(rows) == len(logits) and list(rows) == list(range(len(logits))):
             apply_token_bitmask_inplace(logits, bitmask)
             return
-        part = logits[list(rows)]
-        apply_token_bitmask_inplace(part, bitmask)
-        logits[list(rows)] = part
+        selected = logits[list(rows)]
+        apply_token_bitmask_inplace(selected, bitmask)
+        logits[list(rows)] = selected

@@ -1,8 +1,9 @@
-"""Settings of a vLLM server's operator. In: the environment variable GUIDED_VLLM, a JSON object. Out: `Settings`.
+"""The settings that a vLLM server's operator chooses. In: the environment variable GUIDED_VLLM, a JSON object. Out:
+`Settings`.
 
     GUIDED_VLLM='{"allow_special_tokens": true, "limits": {"seconds": 5}}'
 
-Each vLLM process reads the variable, since vLLM passes its environment on to them.
+Each vLLM process reads the variable, since vLLM passes its environment on to its processes.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ class Settings:
     """See the module docstring.
 
     Attributes:
-        allow_special_tokens: whether grammars and structural tags may make the model write control tokens. Grammars
-            come from untrusted clients, except those that vLLM creates for tools.
+        allow_special_tokens: whether grammars and structural tags may name control tokens. Grammars come from untrusted
+            clients, except those that vLLM creates for tools.
         strict: whether a schema with parts that are not enforced (unknown keywords, unknown formats) is refused;
             otherwise there is a warning.
-        any_version: whether to try unknown versions of vLLM if all names have the known signatures.
+        any_version: whether to accept untested versions of vLLM if all replaced objects have the expected signatures.
         limits: the limits of each compilation.
     """
 
@@ -44,7 +45,7 @@ class Settings:
         """The settings in the variable; the defaults if it is not set.
 
         Raises:
-            GuidedError: it is malformed.
+            GuidedError: the variable is malformed.
         """
         text = environment.get(VARIABLE, "").strip()
         if not text:
@@ -53,20 +54,20 @@ class Settings:
             given = json.loads(text)
         except (ValueError, RecursionError) as error:
             raise GuidedError(f"{VARIABLE} is not JSON: {error}") from None
-        known = [each.name for each in fields(cls)]
+        known = [field.name for field in fields(cls)]
         if not isinstance(given, dict):
-            raise GuidedError(f"{VARIABLE} is an object, not {brief(given)}; it may have {', '.join(known)}")
+            raise GuidedError(f"{VARIABLE} must be an object, not {brief(given)}; its fields are {', '.join(known)}")
         if unknown := sorted(given.keys() - set(known)):
-            raise GuidedError(f"{VARIABLE} has no field {brief(unknown[0])}; it may have {', '.join(known)}")
+            raise GuidedError(f"{VARIABLE} has no field {brief(unknown[0])}; its fields are {', '.join(known)}")
         for name in ("allow_special_tokens", "strict", "any_version"):
             if not isinstance(given.get(name, False), bool):
-                raise GuidedError(f"{name} of {VARIABLE} is true or false, not {brief(given[name])}")
+                raise GuidedError(f"{name} of {VARIABLE} must be true or false, not {brief(given[name])}")
         return cls(**{**given, "limits": _limits(given.get("limits", {}))})
 
 
 def _limits(given: Any) -> Limits:
     if not isinstance(given, dict):
-        raise GuidedError(f"limits of {VARIABLE} is an object, not {brief(given)}")
+        raise GuidedError(f"limits of {VARIABLE} must be an object, not {brief(given)}")
     try:
         return Limits(**given)
     except (TypeError, ValueError) as error:

@@ -6,7 +6,7 @@ options of the request nor its `max_tokens`. So after the check, a request is pu
 
     {"guided": {"json": {"type": "integer"}, "disable_any_whitespace": true, "max_tokens": 64}}
 
-Clients may send such a text too; it can express no more than the fields. Any other `grammar` is in GBNF (or EBNF) if
+Clients may send such a text, too; it can express no more than the fields. Any other `grammar` is in GBNF (or EBNF) if
 its rules contain `::=`, otherwise in Lark's notation. This module does not import vLLM.
 """
 
@@ -45,7 +45,7 @@ def is_envelope(text: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Specification:
-    """The constraint of an answer's text.
+    """The constraint on an answer's text.
 
     Attributes:
         kind: one of `KINDS`.
@@ -66,17 +66,17 @@ class Specification:
     def __post_init__(self) -> None:
         for name in ("disable_any_whitespace", "disable_additional_properties"):
             if not isinstance(getattr(self, name), bool):
-                raise SpecError(f"{name} is true or false, not {brief(getattr(self, name))}")
+                raise SpecError(f"{name} must be true or false, not {brief(getattr(self, name))}")
         if not isinstance(self.whitespace_pattern, str | None):
-            raise SpecError(f"whitespace_pattern is a regular expression, not {brief(self.whitespace_pattern)}")
+            raise SpecError(f"whitespace_pattern must be a regular expression, not {brief(self.whitespace_pattern)}")
         if self.max_tokens is not None and (type(self.max_tokens) is not int or self.max_tokens < 1):
-            raise SpecError(f"max_tokens is a number of at least 1, not {brief(self.max_tokens)}")
+            raise SpecError(f"max_tokens must be an integer of at least 1, not {brief(self.max_tokens)}")
         if self.disable_any_whitespace and self.whitespace_pattern is not None:
-            raise SpecError("disable_any_whitespace and whitespace_pattern contradict each other: give one")
+            raise SpecError("disable_any_whitespace and whitespace_pattern contradict each other: give only one")
         if self.kind not in _WITH_JSON and (
             given := [name for name in OPTIONS if getattr(self, name) not in (None, False)]
         ):
-            raise SpecError(f"{given[0]} says how JSON is written, but {self.kind} is given")
+            raise SpecError(f"{given[0]} applies to JSON, but {self.kind} is given")
         _check_source(self.kind, self.source)
 
     @classmethod
@@ -84,7 +84,7 @@ class Specification:
         """Read the fields of a request. Fields that are None are ignored, and an envelope in `grammar` is unpacked.
 
         Args:
-            max_tokens: the budget of the request. It replaces that of an envelope, which is from an earlier check.
+            max_tokens: the budget of the request. It replaces the budget in an envelope, which an earlier check wrote.
 
         Raises:
             SpecError: a field is unknown or malformed, or not exactly one of `KINDS` is given.
@@ -92,10 +92,10 @@ class Specification:
         known = (*KINDS, *OPTIONS)
         request_fields = {name: value for name, value in given.items() if value is not None}
         if unknown := sorted(request_fields.keys() - set(known)):
-            raise SpecError(f"there is no field {brief(unknown[0])}", hint=f"known are {', '.join(known)}")
+            raise SpecError(f"unknown field {brief(unknown[0])}", hint=f"known fields are {', '.join(known)}")
         kinds = [kind for kind in KINDS if kind in request_fields]
         if len(kinds) != 1:
-            raise SpecError(f"give one of {', '.join(KINDS)}; given are {', '.join(kinds) or 'none'}")
+            raise SpecError(f"give exactly one of {', '.join(KINDS)}; given are {', '.join(kinds) or 'none'}")
         source = request_fields.pop(kinds[0])
         if kinds[0] == "grammar" and is_envelope(source):
             return cls.from_text(source, max_tokens=max_tokens)
@@ -103,20 +103,21 @@ class Specification:
 
     @classmethod
     def from_text(cls, text: str, *, max_tokens: int | None = None) -> Self:
-        """Read an envelope, as `to_text` writes it; see `from_fields`."""
-        read_json(text, Limits(), "grammar")  # its errors have a place, and it refuses duplicate keys
+        """Read an envelope that `to_text` wrote; see `from_fields`."""
+        read_json(text, Limits(), "grammar")  # refuses duplicate keys, and its errors have a location
         content = json.loads(text)
         inner = content[_NAME]
         if len(content) != 1 or not isinstance(inner, dict):
-            raise SpecError(f'what begins with {_BEGIN} is {_BEGIN} {{"json": ...}}}}', text=text)
+            message = f'a grammar that begins with {_BEGIN} must have the form {_BEGIN} {{"json": ...}}}}'
+            raise SpecError(message, text=text)
         if is_envelope(inner.get("grammar")):
-            raise SpecError("a request is nested into another one", text=text)
+            raise SpecError("a request is nested inside another one", text=text)
         earlier = inner.pop("max_tokens", None)
         return cls.from_fields(inner, max_tokens=earlier if max_tokens is None else max_tokens)
 
     @classmethod
     def from_key(cls, kind: str, text: str) -> Self:
-        """Read what vLLM passes to a backend: the name of the request's kind, and the text of its field."""
+        """Read the arguments that vLLM passes to a backend: the kind of the request, and the text of its field."""
         match kind:
             case "json_object":
                 return cls(kind, True)
@@ -136,29 +137,29 @@ class Specification:
         return replace(self, max_tokens=max_tokens)
 
     def compile(self, compiler: GrammarCompiler, settings: Settings = _NO_SETTINGS) -> CompiledGrammar:
-        """Compile the grammar. JSON is written as by `JsonSchemaOptions.for_generation`, unless options differ.
+        """Compile the grammar. JSON has the defaults of `JsonSchemaOptions.for_generation`, unless options differ.
 
         Raises:
             SpecError, UnsupportedError, LimitExceeded, VocabularyError: see the methods of `GrammarCompiler`.
         """
-        writing = self._writing(settings.strict).given()
+        json_options = self._json_options(settings.strict).given()
         special = settings.allow_special_tokens
         match self.kind:
             case "json":
-                return compiler.compile_json_schema(self.source, **writing)
+                return compiler.compile_json_schema(self.source, **json_options)
             case "json_object":
-                return compiler.compile_json_schema({"type": "object"}, **writing)
+                return compiler.compile_json_schema({"type": "object"}, **json_options)
             case "regex":
                 return compiler.compile_regex(self.source, classes="plain")
             case "choice":
                 return compiler.compile_choice(self.source)
             case "structural_tag":
-                return compiler.compile_structural_tag(self.source, allow_special_tokens=special, **writing)
+                return compiler.compile_structural_tag(self.source, allow_special_tokens=special, **json_options)
         if is_gbnf(self.source):
             return compiler.compile_gbnf(self.source, allow_special_tokens=special)
-        return compiler.compile_lark(self.source, allow_special_tokens=special, **writing)
+        return compiler.compile_lark(self.source, allow_special_tokens=special, **json_options)
 
-    def _writing(self, strict: bool) -> JsonSchemaOptions:
+    def _json_options(self, strict: bool) -> JsonSchemaOptions:
         changes: dict[str, Any] = {"strict": strict}
         if self.kind == "json_object":
             changes["additional_properties"] = True
@@ -174,14 +175,14 @@ class Specification:
 def _check_source(kind: str, source: object) -> None:
     if kind == "json_object":
         if source is not True:
-            raise SpecError(f"json_object is true, or not given; not {brief(source)}")
+            raise SpecError(f"json_object must be true or absent, not {brief(source)}")
     elif kind == "choice":
-        if not (isinstance(source, list) and all(isinstance(each, str) for each in source)):
-            raise SpecError(f"choice is a list of texts, not {brief(source)}")
+        if not (isinstance(source, list) and all(isinstance(choice, str) for choice in source)):
+            raise SpecError(f"choice must be a list of strings, not {brief(source)}")
     elif kind in ("json", "structural_tag"):
         if not isinstance(source, str | Mapping | bool):
-            raise SpecError(f"{kind} is JSON, as a text or as an object, not {brief(source)}")
+            raise SpecError(f"{kind} must be JSON, as a text or as an object, not {brief(source)}")
     elif not isinstance(source, str):
-        raise SpecError(f"{kind} is a text, not {brief(source)}")
+        raise SpecError(f"{kind} must be a string, not {brief(source)}")
     if isinstance(source, str) and len(source) > Limits().spec_length:
         raise LimitExceeded("spec_length", len(source), Limits().spec_length)

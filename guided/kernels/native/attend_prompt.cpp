@@ -10,12 +10,12 @@ namespace guided {
 namespace {
 
 constexpr int64_t kRows = 24;   // queries, of one or more positions, that a thread takes at once
-constexpr int64_t kNear = 64;   // positions whose values stay near while these queries pass by
-constexpr int64_t kBlock = 16;  // positions whose keys lie side by side
+constexpr int64_t kNear = 64;   // positions whose values stay in the cache while these queries read them
+constexpr int64_t kBlock = 16;  // positions whose keys are interleaved
 
-// A KV head's keys and values in float32, by chunks of sixteen numbers.
+// The keys and values of a KV head in float32, in chunks of sixteen numbers.
 struct Panel {
-  std::vector<Line> keys;                       // (blocks, 16 chunks): a number of sixteen positions
+  std::vector<Line> keys;                       // (blocks, 16 * chunks): one number of each of sixteen positions
   std::vector<Line> values;                     // (positions, chunks)
   std::vector<float> key_scales, value_scales;  // (positions): of packed rows
   int64_t chunks = 0;
@@ -30,7 +30,7 @@ struct Panel {
   }
 };
 
-// Whether numbers are where `load_chunk` finds them.
+// Whether `load_chunk` reads heads of this size.
 GUIDED_INLINE bool is_common(int64_t size) { return size == 64 || size == 128 || size == 256; }
 
 template <typename Stored>
@@ -41,7 +41,7 @@ GUIDED_INLINE void load_any(const Stored* row, int64_t chunk, int64_t size, Vect
     load_some(row, chunk, size, out);
 }
 
-// Sixteen positions of it.
+// Fills sixteen positions.
 template <typename Stored>
 GUIDED_INLINE void fill(Panel& panel, const Past<Stored>& past, int64_t size, int64_t block) {
   Line* keys = panel.keys.data() + block * 16 * panel.chunks;
@@ -64,7 +64,8 @@ GUIDED_INLINE void fill(Panel& panel, const Past<Stored>& past, int64_t size, in
   }
 }
 
-// One lane, of sixteen keys, of `Rows` queries that are `stride` apart: as a lane of one key is added up elsewhere.
+// One lane of the scores of `Rows` queries, `stride` apart, with sixteen keys. It is added in the same order as the
+// lane of one key in attend_slots.cpp.
 template <int Rows>
 GUIDED_INLINE void add_lane(const float* queries, int64_t stride, const Line* keys, int64_t chunks, int lane,
                             Vector* sums) {
@@ -77,7 +78,7 @@ GUIDED_INLINE void add_lane(const float* queries, int64_t stride, const Line* ke
   }
 }
 
-// Scores of `Rows` queries with sixteen keys; lanes are added up as `sum_of` does it.
+// The scores of `Rows` queries with sixteen keys. Lanes are added in the order of `sum_of`.
 template <int Rows>
 GUIDED_INLINE void score(const float* queries, int64_t stride, const Line* keys, int64_t chunks, Vector* scores) {
   Vector lanes[4][Rows], pairs[2][Rows];
@@ -99,7 +100,7 @@ GUIDED_INLINE void score(const float* queries, int64_t stride, const Line* keys,
   for (int r = 0; r < Rows; ++r) scores[r] = pairs[0][r] + pairs[1][r];
 }
 
-// Adds values from `first` to `last`, times weights, to the sums of `Rows` queries, `Chunks` chunks of each.
+// Adds the weighted values of positions `first` to `last` to the sums of `Rows` queries, for `Chunks` chunks.
 template <int Rows, int Chunks>
 GUIDED_INLINE void add_values(const float* weights, int64_t stride, const Line* values, int64_t chunks, int64_t first,
                               int64_t last, Line* sums) {
@@ -133,7 +134,7 @@ GUIDED_INLINE void add_values(const float* weights, int64_t stride, const Panel&
     add_values<Rows, 1>(weights, stride, panel.values.data() + c, panel.chunks, first, last, sums + c);
 }
 
-// `rows` times: f(row, number of rows), `Rows` at a time as long as there are so many.
+// Calls work<n>(row) for each group of n rows: n is `Rows` while enough rows are left, then smaller.
 template <int Rows, typename Work>
 GUIDED_INLINE void by(int64_t row, int64_t rows, const Work& work) {
   for (; row + Rows <= rows; row += Rows) work.template operator()<Rows>(row);
@@ -145,7 +146,7 @@ struct Scratch {
   std::vector<float> totals;
 };
 
-// The new positions from `first` to `last` of one KV head.
+// Computes the new positions from `first` to `last` for one KV head.
 template <typename Number, typename Stored, int ScoreRows, int ValueRows>
 GUIDED_INLINE void attend(const Panel& panel, const Sequence& sequence, const Heads& shape, const Kind& kind,
                           int64_t head, const Queries<Number>& in, int64_t first, int64_t last, Scratch& scratch) {
@@ -186,7 +187,8 @@ GUIDED_INLINE void attend(const Panel& panel, const Sequence& sequence, const He
     if (kTail<Stored> > 0)
       for (int64_t at = start(row); at < seen(row); ++at) mine[at] *= panel.value_scales[static_cast<size_t>(at)];
   }
-  // Rows that go together: the last begins last, the first ends first. Before and behind what they share each is alone.
+  // The rows of a group share the positions from the start of the last row to the end of the first. Each row reads the
+  // positions before and after these alone.
   const auto add_alone = [&](int64_t row, int64_t from, int64_t to) __attribute__((always_inline)) {
     add_values<1>(scores + row * width, width, panel, from, to, scratch.sums.data() + row * chunks);
   };
@@ -208,7 +210,7 @@ GUIDED_INLINE void attend(const Panel& panel, const Sequence& sequence, const He
   }
 }
 
-// For each instruction set as many queries at once as there are registers for.
+// For each instruction set, as many queries at once as registers allow.
 template <typename Number, typename Stored>
 struct Kernel {
   void (*fill)(Panel&, const Past<Stored>&, int64_t, int64_t);
@@ -253,14 +255,14 @@ void attend_prompt(const Sequence& sequence, const Heads& shape, const Kind& kin
   static const auto kernel = choose<Number, Stored>();
   const int64_t positions = std::max<int64_t>(1, kRows / (shape.heads / shape.kv_heads));
   const int64_t blocks = (sequence.total + kBlock - 1) / kBlock, tiles = (sequence.count + positions - 1) / positions;
-  const int64_t skipped = kind.first_of(sequence.total - sequence.count + 1) / kBlock;  // nobody reads them
-  Panel& of_all = panel;  // of this thread, read by the others
+  const int64_t skipped = kind.first_of(sequence.total - sequence.count + 1) / kBlock;  // no query reads them
+  Panel& of_all = panel;  // of this thread; the others read it
   of_all.make_room(sequence.total, shape.head_dim);
   for (int64_t head = 0; head < shape.kv_heads; ++head) {
     const Past<Stored> past(sequence, shape, layer, head);
     share(blocks - skipped, threads,
           [&](int64_t block) { kernel.fill(of_all, past, shape.head_dim, skipped + block); });
-    share(tiles, threads, [&](int64_t tile) {  // those that read most come first
+    share(tiles, threads, [&](int64_t tile) {  // the tiles that read most come first
       const int64_t first = (tiles - 1 - tile) * positions, last = std::min(sequence.count, first + positions);
       kernel.attend(of_all, sequence, shape, kind, head, queries, first, last, scratch);
     });

@@ -1,10 +1,10 @@
 // The attention of attend_slots.hpp for many new positions of a sequence: the same bits, by other loops.
 //
-// In and out as there. How: keys and values of a KV head are first brought into float32, keys of sixteen positions side by
-// side. So a vector holds the scores of sixteen positions, and what there are the lanes of one vector are sixteen vectors
-// here, added up in the same order; some 24 queries go through keys and values together, a few at a time for what fits into
-// registers, and each reads up to itself. Memory: keys and values of one head in float32, and 24 scores for each position, for
-// each thread. Cost: as there, at several times the speed; threads share the queries.
+// In and out: as there. How: the keys and values of a KV head are first converted to float32, with the keys of sixteen
+// positions interleaved. So a vector holds the scores of sixteen positions. The sixteen lanes of one vector there are
+// sixteen vectors here, added in the same order. About 24 queries share one pass over keys and values, a few at a time
+// as registers allow, and each reads up to its own position. Memory: the keys and values of one head in float32, and 24
+// scores per position for each thread. Cost: as there, at several times the speed; threads share the queries.
 #pragma once
 
 #include <cstdint>

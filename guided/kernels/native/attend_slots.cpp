@@ -9,15 +9,16 @@
 namespace guided {
 namespace {
 
-constexpr int64_t kAhead = 16, kLine = 64;  // rows that are fetched ahead; bytes of a cache line
+constexpr int64_t kAhead = 16, kLine = 64;  // prefetch distance in rows; bytes of a cache line
 
-// `Queries` heads of `16 * Chunks` numbers, which read the same row of keys or values; numbers are where `lane_of` says.
+// `Queries` query heads of `16 * Chunks` numbers that read the same rows of keys or values. Numbers are in the order of
+// `lane_of`.
 template <typename Stored, int Chunks, int Queries, bool Unrolled>
 struct Heads16 {
   static constexpr int64_t kSize = 16 * Chunks;
 
-  // Calls work(chunk). What is not unrolled compiles in a fraction of the time, and is as fast where there are too few
-  // registers for all chunks.
+  // Calls work(chunk) for each chunk. Without unrolling, the code compiles in a fraction of the time, and is as fast if
+  // there are too few registers for all chunks.
   template <typename Work>
   static GUIDED_INLINE void each_chunk(const Work& work) {
     if constexpr (Unrolled) {
@@ -110,7 +111,7 @@ struct Scratch {
   }
 };
 
-// `Queries` heads of one position, from `query` to `out`; Chunks 0: heads of any size, one at a time.
+// Computes `Queries` heads of one position. Chunks 0: heads of any size, one at a time.
 template <typename Number, typename Stored, int Chunks, bool Unrolled, int Queries, typename Key, typename Value>
 GUIDED_INLINE void read_past(const Number* query, Number* out, int64_t size, int64_t seen, const Kind& kind,
                              const Key& key, const Value& value, Scratch& scratch) {
@@ -132,7 +133,7 @@ GUIDED_INLINE void read_past(const Number* query, Number* out, int64_t size, int
       write(sums[g * size + lane_of<Stored, Chunks>(d)] / totals[g], out[g * size + d]);
 }
 
-// What is left of a sequence without its first positions.
+// The sequence without its first positions.
 GUIDED_INLINE Sequence without_first(Sequence sequence, int64_t positions) {
   if (sequence.slots == nullptr)
     sequence.start += positions;
@@ -175,7 +176,7 @@ GUIDED_INLINE void attend(const Sequence& sequence, const Heads& shape, const Ki
   }
 }
 
-// Code of its own for each instruction set.
+// One version for each instruction set.
 template <typename Number>
 using Attend = void (*)(const Sequence&, const Heads&, const Kind&, int64_t, int64_t, const Queries<Number>&, Scratch&);
 
@@ -206,7 +207,7 @@ thread_local Scratch scratch;
 
 }  // namespace
 
-// A function of its own, so that both forms of attention have the same exponentials.
+// A separate function, so that both forms of attention compute the same exponentials.
 GUIDED_FOR_EACH_CPU float softmax(float* scores, int64_t count, float softcap) {
   if (softcap > 0)
     for (int64_t at = 0; at < count; ++at) scores[at] = softcap * hyperbolic_tangent(scores[at] / softcap);
@@ -231,7 +232,7 @@ GUIDED_FOR_EACH_CPU float softmax(float* scores, int64_t count, float softcap) {
 template <typename Stored, typename Number>
 void attend_slots(const Sequence& sequence, const Heads& shape, const Kind& kind, int64_t layer, int64_t head,
                   const Queries<Number>& queries) {
-  // Head sizes that are common, and any.
+  // For the common head sizes, and for any other.
   static const Attend<Number> kernels[] = {choose<Number, Stored, 4>(), choose<Number, Stored, 8>(),
                                            choose<Number, Stored, 16>(), choose<Number, Stored, 0>()};
   const int64_t size = shape.head_dim;

@@ -1,16 +1,16 @@
-// Causal attention of a few new positions, on a CPU, over keys and values that lie in slots.
+// Causal attention of a few new positions, on a CPU, over keys and values in the slots of a cache.
 //
-// In: queries (n, heads, head_dim) of one sequence's newest positions; a layer's keys and values (slots, kv_heads,
-// head_dim) and the slots of the sequence in order; fewer KV heads than query heads are shared in groups. Out: what the
-// queries read, in their shape. Query i of n reads the first total - n + i + 1 positions, or the last of them that fit into
-// a window. Numbers are float32 or bfloat16;
-// everything is added up in float32, in an order that depends on nothing but the query's position: a score in sixteen lanes,
-// each over every sixteenth number of a head; exponentials in sixteen lanes over the positions; values one after the other.
-// How: scores, their greatest, exponentials, the sum of values; one KV head at a time, so that its group shares each row of
-// keys and values. It is bound by reading these once; what torch's kernels do beside that for a single query (tiling,
-// threads) takes several times longer than the work. Keys and values may be packed (rows.hpp): their numbers are multiplied
-// as they are read, once by a score or a weight. Cost: 4 n total heads head_dim operations. For long prompts there is
-// attend_prompt.hpp, which gives the same bits.
+// In: queries (n, heads, head_dim) of the newest positions of one sequence; a layer's keys and values (slots, kv_heads,
+// head_dim), and the slots of the sequence in order. If there are fewer KV heads than query heads, groups of query
+// heads share one. Out: the attention output, in the shape of the queries. Query i of n reads the first total - n + i +
+// 1 positions, or only the last of these that fit into a window. Numbers are float32 or bfloat16. Everything is
+// accumulated in float32, in an order that depends only on the query's position: a score in sixteen lanes, each over
+// every sixteenth number of a head; exponentials in sixteen lanes over the positions; values one after another. How:
+// scores, their maximum, exponentials, the weighted sum of values; one KV head at a time, so that its group shares each
+// row of keys and values. Reading these once limits the speed. For a single query, torch's kernels spend several times
+// longer on tiling and threads than on the work. Keys and values may be packed (rows.hpp): the scale of a row is then
+// applied once, to its score or its weight. Cost: 4 n total heads head_dim operations. For long prompts,
+// attend_prompt.hpp gives the same bits faster.
 #pragma once
 
 #include <cstdint>
@@ -24,9 +24,9 @@ struct Sequence {
   const void* keys;  // of layer 0
   const void* values;
   int64_t layer_stride;  // elements between two layers
-  const int64_t* slots;  // null: they follow one another from `start`
+  const int64_t* slots;  // null: consecutive slots from `start`
   int64_t start;
-  int64_t total;  // positions, new ones included
+  int64_t total;  // positions, including the new ones
   int64_t first;  // row of the first new position among the queries
   int64_t count;  // new positions
 };
@@ -37,13 +37,13 @@ struct Heads {
   int64_t head_dim;
 };
 
-// What a layer makes of the products of queries and keys, and which of them there are.
+// How a layer turns the products of queries and keys into scores, and which positions a query reads.
 struct Kind {
-  float scale;     // what they are multiplied by
-  float softcap;   // c: they become c tanh(score / c); 0: they stay
+  float scale;     // the factor of the products
+  float softcap;   // c: scores become c tanh(score / c); 0: no cap
   int64_t window;  // the most positions that a query reads, itself included
 
-  int64_t first_of(int64_t seen) const { return seen > window ? seen - window : 0; }  // position that is read
+  int64_t first_of(int64_t seen) const { return seen > window ? seen - window : 0; }  // the first position that is read
 };
 
 // Rows of queries are `stride` elements apart; the output is contiguous.
@@ -54,7 +54,8 @@ struct Queries {
   Number* out;
 };
 
-// One KV head. Keys and values are of the type Stored: as the queries, or int8_t: packed rows of head_dim + 4 bytes.
+// Computes one KV head. Stored is the type of keys and values: float, bfloat16, or int8_t for packed rows of head_dim +
+// 4 bytes.
 template <typename Stored, typename Number>
 void attend_slots(const Sequence& sequence, const Heads& shape, const Kind& kind, int64_t layer, int64_t head,
                   const Queries<Number>& queries);

@@ -1,4 +1,4 @@
-// The border to Python for choose_row.hpp: rows as tuples, bitmasks and ids as numpy arrays.
+// Python bindings of choose_row.hpp: rows are tuples; bitmasks and ids are numpy arrays.
 #include "bind_choose.hpp"
 
 #include <nanobind/ndarray.h>
@@ -29,7 +29,7 @@ using ChangesRow = std::tuple<std::optional<Bits>, std::vector<int32_t>, std::ve
 using Row = std::tuple<uintptr_t, int64_t, int64_t, std::optional<Bits>, std::optional<Bits>, std::optional<Bits>,
                        float, std::optional<ChangesRow>, double, int64_t, double, double, double, int64_t, bool>;
 using ChosenRow = std::tuple<int32_t, int64_t, double, double, std::optional<double>, double,
-                             std::vector<std::tuple<int32_t, double>>>;
+                             std::vector<std::tuple<int32_t, double>>, double, int64_t>;
 
 const uint32_t* bits_of(const std::optional<Bits>& given, int64_t size) {
   if (!given) return nullptr;
@@ -98,7 +98,9 @@ ChosenRow result_of(const Chosen& chosen) {
           chosen.removed,
           chosen.by_budget,
           chosen.logprob,
-          std::move(top)};
+          std::move(top),
+          chosen.by_model,
+          chosen.preferred};
 }
 
 std::vector<ChosenRow> choose_rows(const std::vector<Row>& rows, int64_t threads) {
@@ -119,7 +121,7 @@ std::vector<ChosenRow> choose_rows(const std::vector<Row>& rows, int64_t threads
 
 constexpr auto kSignature =
     "def choose_rows(rows: collections.abc.Sequence[tuple[typing.Any, ...]], threads: int) -> "
-    "list[tuple[int, int, float, float, float | None, float, list[tuple[int, float]]]]";
+    "list[tuple[int, int, float, float, float | None, float, list[tuple[int, float]], float, int]]";
 
 constexpr auto kChooseRows = R"(Choose a token from each row of logits; see guided/kernels/choose.py.
 
@@ -135,7 +137,8 @@ Args:
 Returns:
     For each (0, or why not: 1 there is no number, 2 everything is banned; the token; the greatest logit in the
     first case; -log of the probability that the mask leaves; what the budget took of it, or None; the token's log
-    probability; the most likely tokens with theirs).
+    probability; the most likely tokens with theirs; log of the model's probability of the token, 0 without a mask;
+    the model's most likely token if the mask forbids it, else -1).
 
 Raises:
     ValueError: an array is of another size than the vocabulary, or than its ids.

@@ -1,4 +1,4 @@
-// Adds what chooses tokens to the module.
+// Adds `choose_rows` to the module.
 #pragma once
 
 #include <nanobind/nanobind.h>

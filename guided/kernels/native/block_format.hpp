@@ -1,13 +1,14 @@
-// ggml's quantised formats, and how their blocks lie in memory for the kernel (block_product.hpp).
+// ggml's quantised formats, and the layout of their blocks in memory for the kernel (block_product.hpp).
 //
-// A weight is (number - zero) * scale + rest: `number` has 2 to 8 bits, or is the place of a number in a table; 16 or 32
-// neighbours share a scale and maybe a rest. In K formats a scale is a small integer times the block's own.
+// A weight is (number - zero) * scale + rest. `number` has 2 to 8 bits, or is an index into a table of numbers. 16 or
+// 32 neighbours share a scale, and in some formats a rest. In K formats, a scale is a small integer times the scale of
+// the block.
 //
-// Layout: a tile is 16 rows of the matrix. For each block of 32 or 256 columns it holds the scales of the 16 rows side by
-// side, then the numbers, as planes of 8, 4, 2 or 1 bits. 32 columns are eight vectors of 64 bytes: vector v has columns
-// 4 v to 4 v + 3 of row 0, the same of row 1, and so on. A plane of b bits takes 64 b bytes; its line w holds, from the low
-// bits up, vectors w, w + b, w + 2 b and so on. So the bytes are as many as in the file, but for the scales of 6 bits
-// (Q3_K to Q5_K, IQ4_XS), which become 8: 2 to 4 percent more.
+// Layout: a tile is 16 rows of the matrix. For each block of 32 or 256 columns, it has the scales of the 16 rows side
+// by side, then the numbers, as planes of 8, 4, 2 or 1 bits. 32 columns are eight vectors of 64 bytes: vector v has
+// columns 4 v to 4 v + 3 of row 0, then of row 1, and so on. A plane of b bits takes 64 b bytes. Its line w has, from
+// the low bits up, vectors w, w + b, w + 2 b and so on. So tiles take as many bytes as the file, except that scales of
+// 6 bits (Q3_K to Q5_K, IQ4_XS) become 8 bits: 2 to 4 percent more.
 //
 // Source: the structs in https://github.com/ggml-org/ggml/blob/master/src/ggml-common.h.
 #pragma once
@@ -16,14 +17,14 @@
 
 namespace guided {
 
-constexpr int64_t kTileRows = 16, kColumns = 32;  // columns: those of one scale of the activations
+constexpr int64_t kTileRows = 16, kColumns = 32;  // kColumns: columns that share a scale of the activations
 
 enum class Scales : uint8_t {
-  Half,         // float16 of each row
-  HalfRest,     // float16, and the rest
-  Small,        // float16 of the block, times int8 of the group
-  SmallRest,    // the same, and another float16 of the block times uint8 of the group, which is subtracted
-  NibblesRest,  // the same in 4 bits each
+  Half,         // a float16
+  HalfRest,     // a float16, and the rest, another float16
+  Small,        // a float16 of the block times an int8 of the group
+  SmallRest,    // the same, minus another float16 of the block times a uint8 of the group
+  NibblesRest,  // the same, with 4 bits instead of 8
 };
 
 struct Format {
@@ -31,14 +32,14 @@ struct Format {
   int32_t bytes;    // of a block in the file
   int32_t group;    // columns of one scale: 16 or 32
   int32_t low;      // bits of a number's lower plane
-  int32_t high;     // and of the other; 0: there is none
-  int32_t zero;     // the number that stands for 0
+  int32_t high;     // bits of its upper plane; 0: none
+  int32_t zero;     // the number that represents 0
   Scales scales;
   bool table = false;  // numbers are looked up in kTable
 
   constexpr bool operator==(const Format&) const = default;
   constexpr int32_t groups() const { return columns / group; }
-  // Of a tile's block.
+  // Of a block of a tile.
   constexpr int32_t scale_bytes() const {
     switch (scales) {
       case Scales::Half:
@@ -73,7 +74,7 @@ constexpr Format kIQ4_XS{256, 136, 32, 4, 0, 128, Scales::Small, true};
 // The numbers of IQ4_NL and IQ4_XS, each with 128 added.
 alignas(16) constexpr uint8_t kTable[16] = {1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 241};
 
-// Calls work.template operator()<format>() for a type of ggml; false: it is none of these.
+// Calls work.template operator()<format>() for a ggml type. Returns false if it is none of these.
 template <typename Work>
 bool with_format(int32_t ggml_type, const Work& work) {
   switch (ggml_type) {

@@ -10,7 +10,7 @@
 namespace guided {
 namespace {
 
-// A block of one row, whatever its format.
+// A block of one row, independent of its format.
 struct Plain {
   uint8_t numbers[256];
   uint16_t scale = 0, rest = 0;  // float16
@@ -30,7 +30,7 @@ void nibbles(const uint8_t* from, int count, uint8_t* out) {  // the low ones, t
   }
 }
 
-// Fields: a scale, maybe a rest, maybe 32 fifth bits, 16 bytes of nibbles.
+// Fields: scale, in some formats a rest, in some 32 fifth bits, 16 bytes of nibbles (Q8_0: 32 bytes of numbers).
 template <Format F>
 void read_small(const uint8_t* block, Plain& out) {
   out.scale = half_at(block);
@@ -52,7 +52,7 @@ void read_small(const uint8_t* block, Plain& out) {
   for (int i = 0; F.high && i < 32; ++i) out.numbers[i] |= static_cast<uint8_t>((fifth >> i & 1) << 4);
 }
 
-// Two bits each: 32 bytes hold four runs of 32 numbers, the lowest bits first.
+// Numbers of two bits: 32 bytes hold four runs of 32 numbers, the lowest bits first.
 void pairs(const uint8_t* from, uint8_t* out) {
   for (int half = 0; half < 2; ++half)
     for (int run = 0; run < 4; ++run)
@@ -83,9 +83,9 @@ void read_q3_k(const uint8_t* block, Plain& out) {
   out.scale = half_at(block + 108);
 }
 
-// Fields: scale, rest, 12 bytes of scales and rests, maybe 32 of fifth bits, 128 of four low bits. Of the 12, bytes 0 to 3
-// hold the scales 0 to 3 and above these the two high bits of the scales 4 to 7; bytes 4 to 7 the same of the rests; bytes
-// 8 to 11 the four low bits of the scales 4 to 7, then of the rests.
+// Fields: scale, rest, 12 bytes of scales and rests, in Q5_K 32 bytes of fifth bits, 128 bytes of four low bits. Bytes
+// 0 to 3 of the 12 hold scales 0 to 3 and, above these, the two high bits of scales 4 to 7. Bytes 4 to 7 hold the same
+// for the rests. Bytes 8 to 11 hold the four low bits of scales 4 to 7, then of rests 4 to 7.
 template <Format F>
 void read_q45_k(const uint8_t* block, Plain& out) {
   out.scale = half_at(block);
@@ -140,8 +140,8 @@ void read_block(const uint8_t* block, Plain& out) {
     read_small<F>(block, out);
 }
 
-// One row's bits of a plane of `Bits`, 32 columns; `numbers` >> `shift` are what it holds. Four bytes at a time: no shift
-// leaves a byte.
+// Writes one row of a plane of `Bits` bits for 32 columns: the bits of `numbers` from bit `shift` on. Four bytes at a
+// time, since the masked bits never cross a byte.
 template <int Bits>
 void write_plane(const uint8_t* numbers, int shift, int row, uint8_t* plane) {
   constexpr uint32_t mask = ((1U << Bits) - 1) * 0x01010101U;
@@ -204,7 +204,7 @@ void arrange_tile(const Arrangement& a, int64_t tile) {
     }
 }
 
-// Scale and rest of a group of a row, as the kernel has them.
+// The scale and rest of a group of a row, computed as in the kernel.
 template <Format F>
 std::pair<float, float> factors_of(const uint8_t* scales, int row, int group) {
   const float scale = half_to_float(half_at(scales + 2 * row));

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kMostColumns = int64_t{1} << 31;
 
-// Calls body with a null pointer to the type of a format whose numbers stand alone; false: it is another.
+// Calls body with a null pointer to the number type of an unquantised format. Returns false for other formats.
 template <typename Body>
 bool with_plain(int32_t ggml_type, const Body& body) {
   if (ggml_type == 0)

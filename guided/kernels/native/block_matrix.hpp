@@ -1,5 +1,5 @@
-// A matrix as a GGUF file stores it, which owns its memory: parts of different formats, one below the other. Those of
-// block_format.hpp are tiles, those of F32, F16 and BF16 rows as they lie.
+// A matrix of a GGUF file. It owns its memory, and consists of parts in different formats, one below the other. The
+// formats of block_format.hpp are stored as tiles; F32, F16 and BF16 are stored as rows, unchanged.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,9 @@ class BlockMatrix {
   BlockMatrix(const BlockMatrix&) = delete;
   BlockMatrix& operator=(const BlockMatrix&) = delete;
 
-  // `raw`: `rows` rows as they lie in a file; `order`: which of them are taken, `count` of them; null: the first ones.
-  // Throws std::invalid_argument if the format is none of these or the columns are no whole blocks,
-  // std::out_of_range if there is no such row.
+  // `raw`: `rows` rows as they are in the file. `order`: the indices of the `count` rows to add; null: the first ones.
+  // Throws std::invalid_argument if the format is unknown or its blocks do not divide the columns, and
+  // std::out_of_range if a row does not exist.
   void add(int32_t ggml_type, const uint8_t* raw, int64_t rows, const int64_t* order, int64_t count, int64_t threads);
 
   int64_t rows() const { return rows_; }
@@ -27,7 +27,7 @@ class BlockMatrix {
   // x W^T + bias for x (rows, columns): (rows, rows()). See block_product.hpp and product.hpp.
   template <typename Number>
   void multiply(const Number* x, const Number* bias, Number* out, int64_t rows, int64_t threads) const;
-  // Rows as float32, (count, columns). Throws std::out_of_range.
+  // Writes rows as float32 (count, columns). Throws std::out_of_range.
   void values(const int64_t* rows, int64_t count, float* out) const;
 
  private:

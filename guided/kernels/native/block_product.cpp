@@ -18,13 +18,13 @@ namespace guided {
 namespace {
 
 constexpr int64_t kShare = 4;              // tiles that a thread takes at once
-constexpr int64_t kFewProducts = 1 << 17;  // below these a second thread starts too late to help
+constexpr int64_t kFewProducts = 1 << 17;  // with fewer products, a second thread starts too late to help
 constexpr float kLeast = 1e-30F;           // numbers up to this count as 0
-constexpr int64_t kFewRows = 4;            // of x, for which weights come from memory slower than they are used
+constexpr int64_t kFewRows = 4;            // rows of x up to which reading the weights takes longer than multiplying
 constexpr int64_t kAhead = 8192;           // prefetch distance, in bytes
-constexpr int64_t kCached = 256 << 10;     // bytes of x that stay near while the weights pass by
+constexpr int64_t kCached = 256 << 10;     // bytes of x that stay in the cache while the weights are read
 
-// Rows of x as whole numbers of 8 bits.
+// Rows of x, quantised to 8-bit integers.
 struct Inputs {
   std::vector<int8_t> numbers;  // (rows, ins)
   std::vector<float> scales;    // (rows, ins / 32)
@@ -40,9 +40,10 @@ struct Types {
   typedef uint8_t Byte __attribute__((vector_size(4 * Lanes)));
 };
 
-// What differs between processors: four products in each lane, added to `sum`; `numbers` are unsigned, those of x signed.
-// `Wide`: numbers may have 8 bits. kSigned: numbers are signed, since Format::zero is subtracted. V: which of the vectors of
-// 32 columns. `load_bytes`: signed ones, by an instruction: GCC 12 widens a vector of bytes one by one.
+// The operations that differ between processors. `add` adds four products in each lane to `sum`; `numbers` are
+// unsigned, the numbers of x signed. `Wide`: numbers may have 8 bits. kSigned: numbers are signed, since Format::zero
+// is subtracted. V: the index of the vector in 32 columns. `load_bytes` reads signed bytes by an instruction, since GCC
+// 12 widens a vector of bytes one by one.
 struct PlainInstructions {
   static constexpr int kLanes = 4;
   static constexpr bool kSigned = false;
@@ -84,7 +85,7 @@ struct Avx2 {
     std::memcpy(&four, x, sizeof four);
     const T::Word both = T::Word{} + four;
     const Shorts ones = Shorts{} + 1;
-    // Two products of 7 bits and 8 fit into 16 bits; the eighth bit alone does, too.
+    // The sum of two products of a 7-bit and an 8-bit number fits into 16 bits. So does the eighth bit by itself.
     const T::Word low = Wide ? numbers & 0x7F7F7F7F : numbers;
     T::Int products;
     asm("vpmaddubsw %2, %1, %0" : "=x"(products) : "x"(low), "x"(both));
@@ -119,7 +120,7 @@ struct AvxVnni : Avx2 {
     uint32_t four;
     std::memcpy(&four, x, sizeof four);
     const T::Word both = T::Word{} + four;
-    T::Int in_register = sum;  // whose address is not taken
+    T::Int in_register = sum;  // its address is not taken
     asm("%{vex%} vpdpbusd %2, %1, %0" : "+x"(in_register) : "x"(numbers), "x"(both));
     sum = in_register;
   }
@@ -158,7 +159,7 @@ struct Neon : PlainInstructions {
   static constexpr bool kSigned = true;
   template <bool Wide, int V>
   static GUIDED_INLINE void add(const T::Word& numbers, const int8_t* x, T::Int& sum) {
-    T::Word sixteen;  // for four vectors: the compiler loads them once
+    T::Word sixteen;  // shared by four vectors: the compiler loads them once
     std::memcpy(&sixteen, x - 4 * (V % 4), sizeof sixteen);
     T::Int in_register = sum;
     asm("sdot %0.4s, %1.16b, %2.4b[%3]" : "+w"(in_register) : "w"(numbers), "w"(sixteen), "i"(V % 4));
@@ -183,7 +184,7 @@ struct Neon : PlainInstructions {
 };
 #endif
 
-// Vector v of the numbers of 32 columns, for the outputs from `part` on.
+// Unpacks vector V of the numbers of 32 columns. `planes` points to the first output.
 template <typename Is, Format F, int V>
 GUIDED_INLINE void take_numbers(const uint8_t* planes, typename Is::T::Word& out) {
   using Word = typename Is::T::Word;
@@ -206,7 +207,7 @@ GUIDED_INLINE void take_numbers(const uint8_t* planes, typename Is::T::Word& out
     out = (Word)((typename Is::T::Byte)out - static_cast<uint8_t>(F.zero));
 }
 
-// What a group's sums are multiplied by, and the rest.
+// The scale of a group, by which its sums are multiplied, and its rest.
 template <typename Is, Format F>
 struct Factors {
   using T = typename Is::T;
@@ -239,7 +240,7 @@ struct Factors {
   }
 };
 
-// Where some rows of x are.
+// Some quantised rows of x.
 struct Rows {
   const int8_t* numbers;
   const float* scales;
@@ -247,7 +248,7 @@ struct Rows {
   int64_t ins;
 };
 
-// Vectors `First` up to `Last` of 32 columns, times those of `Count` rows.
+// Multiplies vectors `First` to `Last` - 1 of 32 columns by the numbers of `Count` rows of x.
 template <typename Is, Format F, int Count, int First, int Last>
 GUIDED_INLINE void add_vectors(const uint8_t* planes, const int8_t* x, int64_t stride, typename Is::T::Int* sums) {
   if constexpr (First < Last) {
@@ -260,7 +261,7 @@ GUIDED_INLINE void add_vectors(const uint8_t* planes, const int8_t* x, int64_t s
   }
 }
 
-// One group: `Half` 0 or 1 of 32 columns, if it has 16 of them.
+// Adds one group. `Half`: which half of the 32 columns it is, if it has 16 columns.
 template <typename Is, Format F, int Count, int Half>
 GUIDED_INLINE void add_group(const uint8_t* planes, const Factors<Is, F>& factors, int group, const Rows& x,
                              int64_t column, typename Is::T::Float* totals) {
@@ -287,8 +288,8 @@ GUIDED_INLINE void add_group(const uint8_t* planes, const Factors<Is, F>& factor
   }
 }
 
-// Asks for the bytes kAhead after a part of a block. The processor itself asks for what comes next, but not past the end
-// of a page: without this, Q5_K and Q6_K read memory at 60 to 70 percent of its speed (AMD EPYC 9005).
+// Prefetches the bytes kAhead after a part of a block. The hardware prefetcher stops at the end of a page: without
+// this, Q5_K and Q6_K reach only 60 to 70 percent of the memory bandwidth (AMD EPYC 9005).
 template <Format F>
 GUIDED_INLINE void prefetch(const uint8_t* tile, int part) {
   constexpr int kBytes = F.tile_bytes() / (F.columns / 32);
@@ -296,7 +297,7 @@ GUIDED_INLINE void prefetch(const uint8_t* tile, int part) {
   for (int line = 0; line < kBytes; line += 64) __builtin_prefetch(tile + kAhead + part * kBytes + line);
 }
 
-// `Count` rows of x times the outputs from `part` on, as many as a vector has lanes, of a tile.
+// Multiplies `Count` rows of x by the outputs of a tile from `part` on, as many as a vector has lanes.
 template <typename Is, Format F, int Count>
 GUIDED_INLINE void multiply_tile(const uint8_t* tile, int64_t part, const Rows& x, typename Is::T::Float* totals) {
   for (int m = 0; m < Count; ++m) totals[m] = typename Is::T::Float{};
@@ -363,7 +364,7 @@ GUIDED_TILE(tile_neon, GUIDED_NEON, Neon, 8)
 
 enum class Level { Plain, Avx2, AvxVnni, Avx512, Neon };
 
-// GUIDED_CPU=avxvnni, =avx2 or =plain: less than the processor has, for tests.
+// GUIDED_CPU=avxvnni, =avx2 or =plain selects less than the processor supports, for tests.
 Level choose_level() {
   const char* set = std::getenv("GUIDED_CPU");
   const std::string_view most = set == nullptr ? "" : set;
@@ -378,7 +379,7 @@ Level choose_level() {
 #endif
   return Level::Avx2;
 #elif defined(GUIDED_NEON) && defined(__linux__)
-  constexpr unsigned long kDotProducts = 1 << 20;  // HWCAP_ASIMDDP, which old C libraries do not name
+  constexpr unsigned long kDotProducts = 1 << 20;  // HWCAP_ASIMDDP, which old C libraries do not define
   return getauxval(AT_HWCAP) & kDotProducts ? Level::Neon : Level::Plain;
 #elif defined(GUIDED_NEON)
   return Level::Neon;
@@ -404,8 +405,8 @@ void multiply_one(const uint8_t* tile, const Inputs& in, int64_t ins, int64_t ro
   tile_plain<F>(tile, in, ins, rows, to);
 }
 
-// The greatest of 32 neighbours becomes 127; the others are rounded to the nearest, ties to even. What is not finite makes
-// the scale NaN, and so all outputs of the row; what is next to nothing becomes 0.
+// The greatest magnitude of 32 neighbours becomes 127; the others are rounded to nearest, ties to even. If one is not
+// finite, the scale becomes NaN, and so do all outputs of the row. If none exceeds kLeast, all become 0.
 template <typename Number>
 GUIDED_FOR_EACH_CPU void quantise(const Number* x, int64_t size, int8_t* numbers, float* scales, int32_t* sums) {
   for (int64_t k = 0; k < size; k += kColumns) {
@@ -446,7 +447,7 @@ void multiply_blocks(const BlockProduct& p, const Number* x, const Number* bias,
     in.scales.resize(static_cast<size_t>(size / 32));
     in.sums.resize(static_cast<size_t>(size / 16));
     quantise(x + row * p.ins, size, in.numbers.data(), in.scales.data(), in.sums.data());
-    const Inputs& inputs = in;  // the caller's, on every thread
+    const Inputs& inputs = in;  // the caller's inputs, on every thread
     int64_t first = 0;
     for (const BlockPart& part : *p.parts) {
       with_format(part.ggml_type, [&]<Format F>() {

@@ -1,14 +1,16 @@
-// Rows times a transposed matrix of ggml's blocks, on a CPU: each row has the same bits whatever rows are beside it.
+// Multiplies rows by a transposed matrix of ggml's blocks, on a CPU. The bits of a row do not depend on the other rows.
 //
-// In: x (rows, ins) of float32 or bfloat16; weights in tiles (block_format.hpp), maybe several parts of different formats
-// one below the other. Out: x W^T + bias, (rows, outs). How: 32 neighbours of x become whole numbers of 8 bits with one
-// scale, the greatest of them 127. A lane of a vector is an output. Over a group of columns it adds up products of whole
-// numbers, which is exact in any order, and then, in float32 and in the order of the groups, this sum times both scales,
-// and the rest times the sum of x. So bits depend neither on other rows nor on threads, and among processors only on
-// whether they fuse multiplication and addition. A few rows share what is unpacked in registers.
+// In: x (rows, ins) in float32 or bfloat16; weights in tiles (block_format.hpp), possibly several parts in different
+// formats, one below the other. Out: x W^T + bias, (rows, outs). How: 32 neighbours of x become 8-bit integers with one
+// scale; the greatest becomes 127. A lane of a vector is an output. Over a group of columns, it adds products of
+// integers, which is exact in any order. Then, in float32 and in the order of the groups, it adds this sum times both
+// scales, and the rest times the sum of x. So the bits depend neither on other rows nor on threads. Between processors,
+// they depend only on whether multiplication and addition are fused. A few rows share the unpacked weights in
+// registers.
 //
-// Cost: rows * outs * ins products, four in each lane by one instruction where there is one for it; the weights are read
-// once for some hundred rows. What it does not do: x is rounded to 8 bits, so it is no product for training.
+// Cost: rows * outs * ins products, four per lane and instruction if the processor has one for this. The weights are
+// read once for a few hundred rows. What it does not do: x is rounded to 8 bits, so the product is unsuitable for
+// training.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +22,7 @@ namespace guided {
 
 struct BlockPart {
   int32_t ggml_type;
-  const uint8_t* tiles;  // of formats that block_format.hpp does not have: rows as they lie
+  const uint8_t* tiles;  // rows, unchanged, if block_format.hpp does not have the format
   int64_t outs;
 };
 
@@ -29,7 +31,7 @@ struct BlockProduct {
   int64_t rows, outs, ins;
 };
 
-// The outputs of those parts that are tiles.
+// Computes the outputs of the parts that are tiles.
 template <typename Number>
 void multiply_blocks(const BlockProduct& product, const Number* x, const Number* bias, Number* out, int64_t threads);
 

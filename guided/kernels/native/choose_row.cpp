@@ -6,11 +6,11 @@
 namespace guided {
 namespace {
 
-constexpr int64_t kFirstLook = 256;                            // most likely tokens, of which top-p rarely needs more
+constexpr int64_t kFirstLook = 256;                            // the most likely tokens; top-p rarely needs more
 constexpr float kColdest = std::numeric_limits<float>::min();  // a lower temperature's inverse could be infinite
-constexpr float kLowest = -87.0F;                              // e ** x below this is 0
+constexpr float kLowest = -87.0F;                              // below this, e ** x counts as 0
 
-// Memory of a thread, kept for its next row.
+// Buffers of a thread, kept for its next row.
 struct Workspace {
   std::vector<float> row;
   std::vector<uint32_t> bits;
@@ -31,7 +31,7 @@ void clear(std::vector<uint32_t>& bits, const std::vector<int32_t>& ids) {
   for (const int32_t id : ids) bits[static_cast<size_t>(id / 32)] &= ~(1U << (id % 32));
 }
 
-// What the mask leaves of the probability, and what of that the budget and its ramp take.
+// Computes the probability that the mask leaves, and how much of it the budget and its ramp remove.
 void count_removed(const Choice& choice, const Logits& logits, Chosen& out) {
   const int64_t behind = choice.width - choice.size;
   const uint32_t* specified = choice.unbudgeted == nullptr ? choice.allowed : choice.unbudgeted;
@@ -50,7 +50,7 @@ bool is_empty(const Logits& logits) {
   return best.is_number && best.logit == kNothing;
 }
 
-// Removes from the bits what the request bans.
+// Removes the tokens that the request bans from the bits.
 Refusal ban(const Changes& changes, Logits& logits, std::vector<uint32_t>& bits) {
   if (changes.permitted == nullptr && changes.banned.empty() && changes.ends.empty()) return Refusal::kNone;
   const auto words = static_cast<size_t>(words_of(logits.size));
@@ -84,8 +84,8 @@ double sum_of(const std::vector<Entry>& weights, size_t count) {
   return sum;
 }
 
-// How many of the first `size` weights, taken from the greatest on, it takes to reach a sum, or to exceed it. They come to
-// stand first, and the last of them behind the others. Only the neighbours of that place are sorted: O(size).
+// The number of greatest weights, among the first `size`, that are needed to reach a sum, or to exceed it. They are
+// moved to the front, the smallest of them last. Only the neighbours of this position are sorted: O(size).
 size_t count_to(std::vector<Entry>& weights, size_t size, double target, bool exceed) {
   const auto is_there = [&](double sum) { return exceed ? sum > target : sum >= target; };
   const auto at = [&](size_t i) { return weights.begin() + static_cast<std::ptrdiff_t>(i); };
@@ -109,7 +109,7 @@ size_t count_to(std::vector<Entry>& weights, size_t size, double target, bool ex
   return end;
 }
 
-// A token at the temperature, after min-p, top-k and top-p.
+// Draws a token at the temperature, after min-p, top-k and top-p.
 int64_t draw(const Choice& choice, const Logits& logits, const Best& best, Workspace& own) {
   const float scale = 1 / std::max(static_cast<float>(choice.temperature), kColdest);
   const Weighting weighting{best.logit, scale, std::max(kLowest, std::log(static_cast<float>(choice.min_p)))};
@@ -129,8 +129,18 @@ int64_t draw(const Choice& choice, const Logits& logits, const Best& best, Works
   }
   const size_t kept = cut ? count_to(weights, weights.size(), choice.top_p * (few ? sum : all), false) : weights.size();
   size_t last = count_to(weights, kept, choice.uniform * sum_of(weights, kept), true) - 1;
-  while (last > 0 && weights[last].number == 0) --last;  // the sum was missed by its last bits
+  while (last > 0 && weights[last].number == 0) --last;  // rounding kept the sum below its target
   return weights[last].id;
+}
+
+// The model's probability of the token, and the token that the model prefers. If the token alone is more likely than
+// everything that the mask removed, no removed token is the most likely one, and the row need not be read again.
+void compare(const Choice& choice, std::vector<uint32_t>& everything, Chosen& out) {
+  out.by_model = static_cast<double>(choice.logits[out.token]) - out.mass;
+  if (std::exp(out.by_model) > -1.001 * std::expm1(-out.removed) + 1e-9) return;
+  everything.assign(static_cast<size_t>(words_of(choice.size)), ~0U);
+  const Best best = best_logit({choice.logits, choice.size, everything.data()});
+  if (!is_set(choice.allowed, best.id)) out.preferred = best.id;
 }
 
 void score(const Choice& choice, const Logits& logits, double mass, Chosen& out) {
@@ -177,6 +187,7 @@ Chosen choose_row(const Choice& choice) {
     return out;
   }
   out.token = choice.temperature == 0 ? best.id : draw(choice, logits, best, own);
+  if (masked) compare(choice, everything, out);
   if (raw)
     score(choice, model, masked ? out.mass : log_masses(model, choice.width - choice.size).all, out);
   else if (choice.scores >= 0)

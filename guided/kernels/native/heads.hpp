@@ -1,4 +1,5 @@
-// How rows of keys and values are read, and what both forms of attention (attend_slots.hpp) have in common.
+// How rows of keys and values are read, and other code that both forms of attention share (attend_slots.hpp,
+// attend_prompt.hpp).
 #pragma once
 
 #include <bit>
@@ -11,7 +12,8 @@
 
 namespace guided {
 
-// Sixteen numbers of a row. Of bytes, those at one place of each of sixteen words: two shifts, and no shuffle.
+// Loads sixteen numbers of a row. In a row of bytes, these have the same position in sixteen 32-bit words: two shifts
+// extract them, without a shuffle.
 template <typename Stored>
 GUIDED_INLINE void load_chunk(const Stored* row, int chunk, Vector& out) {
   if constexpr (std::is_same_v<Stored, int8_t>) {
@@ -23,14 +25,14 @@ GUIDED_INLINE void load_chunk(const Stored* row, int chunk, Vector& out) {
   }
 }
 
-// Where number d of some heads is, once they are read by chunks.
+// The position of number d of some heads after `load_chunk` has read them.
 template <typename Stored, int Chunks>
 GUIDED_INLINE int64_t lane_of(int64_t d) {
   static_assert(std::endian::native == std::endian::little);
   return Chunks > 0 && std::is_same_v<Stored, int8_t> ? d / 64 * 64 + d % 4 * 16 + d % 64 / 4 : d;
 }
 
-// Sixteen numbers of a head of any size, as they lie, zeros behind its end.
+// Loads sixteen numbers of a head of any size in order, with zeros after its end.
 template <typename Stored>
 GUIDED_INLINE void load_some(const Stored* row, int64_t chunk, int64_t size, Vector& out) {
   const int64_t left = size - 16 * chunk;
@@ -48,7 +50,7 @@ GUIDED_INLINE void load_some(const Stored* row, int64_t chunk, int64_t size, Vec
 
 GUIDED_INLINE int64_t chunks_of(int64_t size) { return (size + 15) / 16; }
 
-// What a row of numbers is multiplied by, and how many elements behind the numbers say so.
+// kTail: how many elements after a row of numbers hold its scale. scale_of: this scale, or 1.
 template <typename Stored>
 constexpr int64_t kTail = std::is_same_v<Stored, int8_t> ? sizeof(float) : 0;
 
@@ -59,7 +61,7 @@ GUIDED_INLINE float scale_of(const Stored* row, int64_t size) {
   return scale;
 }
 
-// Where a sequence's keys and values of one KV head are.
+// The keys and values of a sequence for one KV head.
 template <typename Stored>
 struct Past {
   const Stored *keys, *values;
@@ -77,11 +79,11 @@ struct Past {
   }
 };
 
-struct alignas(64) Line {  // of memory
+struct alignas(64) Line {  // a cache line
   float numbers[16];
 };
 
-// The scores are capped (`Kind`), the greatest is subtracted, and they become exponentials; returns their sum.
+// Caps the scores (`Kind`), subtracts their maximum, and replaces them by exponentials. Returns the sum of these.
 float softmax(float* scores, int64_t count, float softcap);
 
 }  // namespace guided

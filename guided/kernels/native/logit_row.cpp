@@ -10,12 +10,12 @@
 namespace guided {
 namespace {
 
-constexpr float kNear = 16.0F;              // logits so near share their exponentials
-constexpr uint32_t kInfinity = 0x7F800000;  // greater ones are NaN
+constexpr float kNear = 16.0F;              // allowed logits so near the maximum share its exponentials
+constexpr uint32_t kInfinity = 0x7F800000;  // the bits of infinity; greater ones are NaN
 constexpr int64_t kGroups = kBlock / kLanes;
 constexpr Integers kBitOfLane = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768};
 
-// Sixteen logits are a group. Those behind the last one are -inf, and no bit allows them.
+// A group is sixteen logits. The last group is padded with -inf, which no bit allows.
 GUIDED_INLINE int64_t groups_of(const Logits& logits) { return (logits.size + kLanes - 1) / kLanes; }
 
 GUIDED_INLINE uint32_t bits_at(const Logits& logits, int64_t group) {
@@ -36,13 +36,13 @@ GUIDED_INLINE void read_group(const Logits& logits, int64_t group, Vector& out) 
   }
 }
 
-// What is not allowed becomes `other`.
+// Replaces logits that are not allowed by `other`.
 GUIDED_INLINE void keep_allowed(const Vector& x, uint32_t bits, float other, Vector& out) {
   const Integers set = (kBitOfLane & static_cast<int32_t>(bits)) != 0;
   out = set ? x : Vector{} + other;
 }
 
-// Only the first `count` entries stay, and the last of them stands last.
+// Keeps the `count` greatest entries, the smallest of them last.
 void keep_first(std::vector<Entry>& entries, size_t count) {
   std::nth_element(entries.begin(), entries.begin() + static_cast<std::ptrdiff_t>(count) - 1, entries.end(),
                    is_greater);
@@ -51,7 +51,7 @@ void keep_first(std::vector<Entry>& entries, size_t count) {
 
 GUIDED_INLINE void raise(Vector& top, const Vector& x) { top = x > top ? x : top; }
 
-// All lanes in one.
+// The OR of all lanes.
 GUIDED_INLINE uint32_t bits_of(const Integers& v) {
   uint64_t pairs[kLanes / 2], out = 0;
   std::memcpy(pairs, &v, sizeof v);
@@ -83,7 +83,7 @@ struct Mass {
   double log() const { return top == kNothing ? kNothing : top + std::log(sum); }
 };
 
-// The sum of the exponentials of what is allowed in some groups, relative to the greatest of them.
+// The sum of the exponentials of the allowed logits in some groups, relative to their maximum `top`.
 GUIDED_INLINE double sum_of_allowed(const Logits& logits, int64_t first, int64_t last, float top) {
   Vector sums{};
   for (int64_t i = first; i < last; ++i) {
@@ -98,7 +98,8 @@ GUIDED_INLINE double sum_of_allowed(const Logits& logits, int64_t first, int64_t
   return static_cast<double>(sum_of(sums));
 }
 
-// The masses of some groups. Where what is allowed lies far below the rest it has exponentials of its own.
+// Adds the masses of some groups. If the allowed logits are far below the others, their exponentials are computed
+// separately.
 GUIDED_INLINE void add_block(const Logits& logits, int64_t first, int64_t last, Mass& all, Mass& kept) {
   Vector tops = Vector{} + kNothing, kept_tops = tops;
   for (int64_t i = first; i < last; ++i) {
@@ -109,7 +110,11 @@ GUIDED_INLINE void add_block(const Logits& logits, int64_t first, int64_t last, 
     raise(kept_tops, mine);
   }
   const float top = greatest_of(tops), kept_top = greatest_of(kept_tops);
-  if (top == kNothing) return;
+  if (top == kNothing) {  // no numbers above -inf; a NaN makes the mass NaN
+    for (int64_t i = first * kLanes; i < std::min(logits.size, last * kLanes); ++i)
+      if (std::isnan(logits.row[i])) all.add(0.0F, std::nan(""));
+    return;
+  }
   Vector sums{}, kept_sums{};
   for (int64_t i = first; i < last; ++i) {
     Vector x, power, mine;
@@ -185,7 +190,7 @@ GUIDED_FOR_EACH_CPU Best best_logit(const Logits& logits) {
 
 GUIDED_FOR_EACH_CPU void greatest_logits(const Logits& logits, int64_t count, std::vector<Entry>& out) {
   const auto most = static_cast<size_t>(std::min(count, logits.size)), room = 2 * most + kLanes;
-  float least = kNothing;  // only greater ones are looked at
+  float least = kNothing;  // only greater logits are collected
   out.clear();
   if (most == 0) return;
   const int64_t groups = groups_of(logits);
@@ -228,8 +233,8 @@ GUIDED_FOR_EACH_CPU double weigh(const Logits& logits, const Weighting& weightin
   return total;
 }
 
-// Within a block the weights are added in another order than by `weigh`: if their sum stays below the target by some last
-// bits, the last token that has a weight is meant.
+// Within a block, the weights are added in another order than in `weigh`. If rounding keeps their sum below the target,
+// the result is the last token that has a weight.
 GUIDED_FOR_EACH_CPU int64_t find_weight(const Logits& logits, const Weighting& weighting,
                                         const std::vector<double>& blocks, double target) {
   double before = 0;

@@ -1,8 +1,9 @@
-// Passes over a row of logits, under a bitmask: how much probability is left, the greatest ones, weights at a temperature.
+// Passes over a row of logits under a bitmask: the probability mass of the allowed tokens, the greatest allowed logits,
+// and sampling weights at a temperature.
 //
-// In: float32 logits (size,), and a bitmask with bit `id % 32` of word `id // 32` for each of them, 1 = allowed; bits behind
-// the last logit are ignored. Logits are only read. Each pass reads them once, sixteen at a time. What is -inf is never
-// found, whatever its bit. Additions are in a fixed order.
+// In: float32 logits (size,), and a bitmask in which bit `id % 32` of word `id // 32` is 1 if the token is allowed;
+// bits after the last logit are ignored. Logits are only read. Each pass reads them from memory once, sixteen at a
+// time. A logit of -inf is never chosen, even if its bit is set. Additions are in a fixed order.
 #pragma once
 
 #include <cstdint>
@@ -20,17 +21,17 @@ struct Logits {
 };
 
 struct LogMasses {
-  double all;   // log of the sum of exponentials of all logits; -inf: there are none, NaN: one of them is NaN
-  double kept;  // the same of those that are allowed
+  double all;   // log of the sum of exponentials of all logits; -inf: there are none; NaN: one of them is NaN
+  double kept;  // the same for the allowed logits
 };
 
-// `behind`: so many logits more, which no bit speaks of, count for `all`.
+// `behind`: the number of logits after the row that have no bit in the mask; they count for `all` only.
 LogMasses log_masses(const Logits& logits, int64_t behind);
 
 struct Best {
-  int64_t id;      // the first of the greatest
+  int64_t id;      // the lowest id with the greatest allowed logit
   float logit;     // -inf: nothing is allowed
-  bool is_number;  // none that is allowed is NaN
+  bool is_number;  // whether no allowed logit is NaN
 };
 Best best_logit(const Logits& logits);
 
@@ -42,11 +43,11 @@ inline bool is_greater(const Entry& a, const Entry& b) {
   return a.number > b.number || (a.number == b.number && a.id < b.id);
 }
 
-// The `count` greatest, in any order; fewer where there are not so many. The lower id is the greater one among equals.
-// Cost: one pass, and two comparisons for each that is among the `count` greatest so far.
+// The `count` greatest allowed logits, in any order, or all if there are fewer. Among equal logits, the lower id ranks
+// higher. Cost: one pass, and about two comparisons for each logit that is among the `count` greatest when it is read.
 void greatest_logits(const Logits& logits, int64_t count, std::vector<Entry>& out);
 
-// How tokens are weighted for a draw: e ** ((logit - highest) * scale), where this exponent is at least `lowest`, else 0.
+// The weights of tokens in a draw: e ** ((logit - highest) * scale), or 0 if this exponent is below `lowest`.
 struct Weighting {
   float highest;
   float scale;   // 1 / temperature
@@ -54,11 +55,11 @@ struct Weighting {
 };
 float weight_of(float logit, const Weighting& weighting);
 
-// The sum of weights, in each of the blocks of kBlock logits and in all.
+// Returns the sum of all weights, and writes the sum of each block of kBlock logits to `blocks`.
 constexpr int64_t kBlock = 2048;
 double weigh(const Logits& logits, const Weighting& weighting, std::vector<double>& blocks);
 
-// The first id up to which the weights sum to more than `target`; `blocks` are those of `weigh`. -1: there are no weights.
+// The first id at which the cumulative weight exceeds `target`; -1: all weights are 0. `blocks`: from `weigh`.
 int64_t find_weight(const Logits& logits, const Weighting& weighting, const std::vector<double>& blocks, double target);
 
 }  // namespace guided

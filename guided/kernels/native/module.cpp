@@ -1,5 +1,5 @@
-// The border to Python: addresses and sizes, for tensors that the caller keeps alive. That they are what they are said to be
-// is seen to in Python (kernels/__init__.py, attention/slots.py), as this module knows nothing of tensors.
+// Python bindings: they take addresses and sizes of tensors that the caller keeps alive. This module knows nothing
+// about tensors, so Python checks their types and shapes (kernels/__init__.py, attention/slots.py).
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/tuple.h>
@@ -25,10 +25,10 @@ namespace nb = nanobind;
 namespace guided {
 namespace {
 
-constexpr int64_t kFew = 8;                  // new positions that are read where they lie
-constexpr int64_t kFewProducts = 1 << 18;    // below these a second thread starts too late to help
-constexpr int64_t kFewBlocked = 1 << 22;     // the same of prompts
-constexpr int64_t kMany = int64_t{1} << 31;  // heads, numbers of a head, rows: the product of two of them is a number
+constexpr int64_t kFew = 8;                  // with at most this many new positions, attend_slots is used
+constexpr int64_t kFewProducts = 1 << 18;    // with fewer products, a second thread starts too late to help
+constexpr int64_t kFewBlocked = 1 << 22;     // the same for prompts
+constexpr int64_t kMany = int64_t{1} << 31;  // limit of heads, head size and rows: a product of two fits into int64
 
 // A batch of sequences, bound once for a forward pass and run for each layer.
 class Batch {
@@ -85,7 +85,7 @@ class Batch {
            static_cast<double>(shape_.heads * shape_.head_dim);
   }
 
-  // A copy, so that these stay the slots that were looked at.
+  // A copy, so that the slots cannot change after the check.
   const int64_t* keep(const int64_t* chosen, int64_t count, int64_t slots) {
     const auto& own = slots_.emplace_back(chosen, chosen + count);
     if (std::any_of(own.begin(), own.end(), [&](int64_t slot) { return slot < 0 || slot >= slots; }))
@@ -112,7 +112,7 @@ class Batch {
   std::vector<Sequence> few_, many_;
   std::vector<std::vector<int64_t>> slots_;
   int64_t layers_ = std::numeric_limits<int64_t>::max(), queries_ = 0;
-  double products_ = 0;  // of those with few new positions
+  double products_ = 0;  // of the sequences in few_
 };
 
 template <typename Number>
@@ -202,7 +202,7 @@ void pack_rows(bool half, uintptr_t x, int64_t stride, uintptr_t out, int64_t ro
 
 namespace {
 
-// Every function has a docstring here; `make stubs` writes guided/kernels/_kernels.pyi from them.
+// Every function has its docstring here; `make stubs` writes guided/kernels/_kernels.pyi from them.
 constexpr auto kModule = R"(Kernels for rows on a CPU: they take addresses and sizes, and check neither.
 
 The caller (guided/kernels/__init__.py, guided/attention/slots.py) checks shapes and types and keeps the memory alive.

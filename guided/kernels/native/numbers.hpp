@@ -1,12 +1,12 @@
-// Numbers as tensors have them, what is computed with them, and code for each instruction set.
+// The number types of tensors, functions of numbers, and macros that compile code for each instruction set.
 #pragma once
 
 #include <bit>
 #include <cstdint>
 #include <cstring>
 
-// A function so marked is compiled for each level of x86-64 and chosen when the module is loaded. What it calls must be
-// inlined into it: GUIDED_INLINE.
+// GUIDED_FOR_EACH_CPU marks a function that is compiled for each level of x86-64; one version is chosen when the module
+// is loaded. The functions that it calls must be inlined into it: GUIDED_INLINE.
 #if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__)
 #define GUIDED_X86_CLONES
 #define GUIDED_V3 __attribute__((target("arch=x86-64-v3")))
@@ -15,7 +15,8 @@
 #else
 #define GUIDED_FOR_EACH_CPU
 #endif
-// A function with dot products of 8 bits: every Arm processor of a Mac has them, others are asked at run time.
+// GUIDED_NEON marks a function with dot products of 8 bits. All Arm processors of Macs have them; others are checked at
+// run time.
 #if defined(__ARM_FEATURE_DOTPROD)
 #define GUIDED_NEON
 #elif defined(__aarch64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__)
@@ -36,7 +37,7 @@ struct float16 {
   uint16_t bits;
 };
 
-constexpr int kLanes = 16;  // partial sums: one vector register, and a fixed order of additions
+constexpr int kLanes = 16;  // the partial sums of a row, in a fixed order of additions: a register of AVX-512
 
 GUIDED_INLINE float read(float number) { return number; }
 GUIDED_INLINE float read(bfloat16 number) { return std::bit_cast<float>(static_cast<uint32_t>(number.bits) << 16); }
@@ -48,8 +49,8 @@ GUIDED_INLINE void write(float number, bfloat16& out) {
   out.bits = static_cast<uint16_t>((number != number ? bits | 0x400000 : rounded) >> 16);
 }
 
-// float16, by its bits. Zeros and numbers below the normal ones come out right by the product, for the exponent is only
-// shifted; infinity and NaN are what is left.
+// Converts a float16, given by its bits. Multiplication by 2 ** 112 corrects the exponent, also of zeros and subnormal
+// numbers. Infinity and NaN are handled separately.
 GUIDED_INLINE float half_to_float(uint16_t half) {
   const uint32_t bits = static_cast<uint32_t>(half & 0x7FFF) << 13, sign = static_cast<uint32_t>(half & 0x8000) << 16;
   const uint32_t magnitude =
@@ -59,8 +60,8 @@ GUIDED_INLINE float half_to_float(uint16_t half) {
 
 GUIDED_INLINE float read(float16 number) { return half_to_float(number.bits); }
 
-// e ** x for x <= 0, to some 1e-7: 2 ** whole * e ** rest, the polynomial of Cephes' expf. NaN stays NaN. Of a number, or
-// of several in a vector, whose bits are `Bits`.
+// e ** x for x <= 0, with an error of about 1e-7: 2 ** whole * e ** rest, by the polynomial of Cephes' expf. NaN stays
+// NaN. `Number` is a number or a vector of numbers, and `Bits` the integer type of the same size.
 template <typename Bits, typename Number>
 GUIDED_INLINE void exponential_to(const Number& power, Number& out) {
   const Number lowest = Number{} - 87.0F, x = power < lowest ? lowest : power;
@@ -86,7 +87,7 @@ GUIDED_INLINE float exponential(float x) {
   return out;
 }
 
-// tanh to some 2e-7 of itself: a quotient of polynomials, as Eigen has it. NaN stays NaN.
+// tanh with a relative error of about 2e-7: a quotient of polynomials, from Eigen. NaN stays NaN.
 GUIDED_INLINE float hyperbolic_tangent(float x) {
   x = x < -7.90531110763549805F ? -7.90531110763549805F : x;
   x = x > 7.90531110763549805F ? 7.90531110763549805F : x;

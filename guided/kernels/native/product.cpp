@@ -11,17 +11,18 @@
 namespace guided {
 namespace {
 
-constexpr int64_t kCached = 192 << 10;   // bytes of x that stay near while the weights pass by
+constexpr int64_t kCached = 192 << 10;   // bytes of x that stay in the cache while the weights are read
 constexpr int64_t kShare = 64;           // outputs that a thread takes at once
-constexpr int64_t kFewProducts = 65536;  // below these a second thread starts too late to help
+constexpr int64_t kFewProducts = 65536;  // multiplications; below, a second thread starts too late to help
 
-// With few rows a product waits for memory. The processor itself asks for what comes next, but not past the end of a page.
+// With few rows, a product waits for memory. The hardware prefetcher stops at the end of a page.
 constexpr int kFewRows = 2;
 constexpr int64_t kAhead = 8 << 10;  // bytes
-// Memory is read fastest in its order, one output after the other; but in longer rows sums wait for one another.
+// Up to this length, a single row of x is multiplied by one row of weights after another, since memory is read fastest
+// in order. In longer rows, each addition would wait for the one before it, so several outputs are computed together.
 constexpr int64_t kShort = 8 << 10;  // bytes of a row of weights
 
-// How a lane takes in numbers: one after the other.
+// A lane takes one number at a time.
 struct Singles {
   static constexpr int64_t kStep = kLanes;
   using Operand = Vector;
@@ -33,7 +34,7 @@ struct Singles {
 };
 
 #if defined(GUIDED_X86_CLONES)
-// The same; float16 by instructions.
+// The same, with instructions for float16.
 struct SinglesV3 : Singles {
   using Singles::take;
   static GUIDED_INLINE void take(const float16* from, Operand& out) {
@@ -52,20 +53,20 @@ struct SinglesV4 : Singles {
     out = in_register;
   }
 };
-// Two neighbours at a time, by an instruction.
+// A lane takes two neighbours at a time, by one instruction.
 struct Pairs {
   static constexpr int64_t kStep = 2 * kLanes;
   using Operand = Words;
   static GUIDED_INLINE void take(const bfloat16* from, Operand& out) { std::memcpy(&out, from, sizeof out); }
   static GUIDED_INLINE void add(const Operand& a, const Operand& b, Vector& sum) {
-    Vector in_register = sum;  // whose address is not taken
+    Vector in_register = sum;  // a copy whose address is not taken stays in a register
     asm("vdpbf16ps %2, %1, %0" : "+v"(in_register) : "v"(a), "v"(b));
     sum = in_register;
   }
 };
 #endif
 
-// A product whose x may be of another type than its output.
+// A product whose x may have another type than its output.
 template <typename X, typename Weight, typename Number>
 struct Operands {
   const X* x;
@@ -98,13 +99,14 @@ GUIDED_INLINE void tile(const Operands<X, Weight, Number>& p, int64_t row, int64
   for (int64_t k = 0; k < whole; k += Lanes::kStep) {
     if constexpr (Rows <= kFewRows) {
       const int64_t ahead = k + kAhead / (Outs * int64_t{sizeof(Weight)});
-      const Weight* far = w + (ahead < p.ins ? ahead : ahead + (Outs - 1) * p.ins);  // else in the next outputs
+      // Past the ends of these rows of weights, the rows of the next outputs begin.
+      const Weight* far = w + (ahead < p.ins ? ahead : ahead + (Outs - 1) * p.ins);
 #pragma GCC unroll 8
       for (int n = 0; n < Outs; ++n) __builtin_prefetch(far + n * p.ins);
     }
     step(x + k, p.ins, w + k, p.ins);
   }
-  if (whole < p.ins) {  // the rest, and zeros
+  if (whole < p.ins) {  // the rest, padded with zeros
     X a[Rows][Lanes::kStep] = {};
     Weight b[Outs][Lanes::kStep] = {};
     const auto left = static_cast<size_t>(p.ins - whole);
@@ -152,7 +154,7 @@ GUIDED_INLINE void part(const Operands<X, Weight, Number>& p, Range outs) {
   }
 }
 
-// As many accumulators as there are registers for, on each kind of processor.
+// A variant for each kind of processor. A tile has as many accumulators as there are registers for.
 template <typename X, typename Weight, typename Number>
 using Part = void (*)(const Operands<X, Weight, Number>&, Range);
 

@@ -1,12 +1,13 @@
-// Rows times a transposed matrix, on a CPU: each row has the same bits whatever rows are beside it.
+// Multiplies rows by a transposed matrix, on a CPU. The bits of a row do not depend on the other rows.
 //
-// In: x (rows, ins), weights (outs, ins) as they lie, and maybe a bias (outs): all of float32 or bfloat16, or weights of
-// bfloat16 or float16 with the rest in float32. Out: x W^T + bias, (rows, outs), added up in float32 and rounded once. How: a number of the result is sixteen partial sums, one for each lane
-// of a vector, each over its own inputs in their order; then these are added in a fixed order. Rows and outputs are taken a
-// few at a time, so that what is loaded is used several times, which changes the order of no sum. Nor do threads, which
-// share the outputs. With AVX512_BF16 a lane takes two neighbours of bfloat16 at a time: other bits than on other processors.
-// Float32 times bfloat16 is bfloat16 times bfloat16 on such processors, x being rounded first; float16 is widened exactly.
-// Cost: rows * outs * ins multiplications, and the weights are read once for some hundred rows.
+// In: x (rows, ins), weights (outs, ins), and optionally a bias (outs). All are float32 or all bfloat16; or the weights
+// are bfloat16 or float16 and the rest float32. Out: x W^T + bias, (rows, outs), accumulated in float32 and rounded
+// once. How: each result is sixteen partial sums, one for each lane of a vector. A lane adds its own inputs in order;
+// then the lanes are added in a fixed order. A few rows and outputs are computed together, so that loaded numbers are
+// used several times. This does not change the order of any sum, and neither do threads, which share the outputs. With
+// AVX512_BF16, a lane takes two neighbouring bfloat16 at a time, which gives other bits than other processors. On these
+// processors, x is rounded to bfloat16 if it is float32 and the weights are bfloat16. float16 is widened exactly. Cost:
+// rows * outs * ins multiplications; the weights are read once for a few hundred rows.
 #pragma once
 
 #include <cstdint>

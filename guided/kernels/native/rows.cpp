@@ -66,7 +66,7 @@ GUIDED_INLINE void rotate_head(Number* x, const Number* cos, const Number* sin, 
   }
 }
 
-// The greatest magnitude is looked for among bits: there infinity comes after all numbers, and NaN after infinity.
+// Magnitudes are compared as bit patterns: infinity then sorts above all numbers, and NaN above infinity.
 template <typename Number>
 GUIDED_INLINE void pack_head(const Number* x, int8_t* out, int64_t size) {
   uint32_t most = 0;
@@ -74,10 +74,10 @@ GUIDED_INLINE void pack_head(const Number* x, int8_t* out, int64_t size) {
   float scale = std::bit_cast<float>(most) / 127.0F;
   scale = scale < std::numeric_limits<float>::min() ? std::numeric_limits<float>::min() : scale;
   if (std::isfinite(scale))
-    for (int64_t i = 0; i < size; ++i)  // the sum's lowest bits are the quotient, rounded to nearest, ties to even
+    for (int64_t i = 0; i < size; ++i)  // the lowest bits of the sum are the quotient, rounded to nearest, ties to even
       out[i] = static_cast<int8_t>(std::bit_cast<uint32_t>(read(x[i]) / scale + 12582912.0F));
   else
-    std::fill(out, out + size, int8_t{0});  // what is no number times 0 is NaN
+    std::fill(out, out + size, int8_t{0});  // an infinite or NaN scale times 0 is NaN when unpacked
   std::memcpy(out + size, &scale, sizeof scale);
 }
 

@@ -1,4 +1,4 @@
-// Work shared among the threads that torch has.
+// Shares work among torch's threads.
 #pragma once
 
 #include <atomic>
@@ -7,12 +7,12 @@
 
 namespace guided {
 
-// Calls `body(data)` on so many threads at once and waits for them. They are those of the OpenMP library that torch has
-// loaded, and no others: a second set of threads would take the processors from the first, which waits for work awake.
-// Where that library is not GNU's there is one call, on this thread.
+// Calls `body(data)` on `threads` threads at once, and waits. It uses the threads of the OpenMP library that torch has
+// loaded. A second set of threads would compete with these for the processors, since they spin while they wait for
+// work. If the library is not GNU's, there is one call, on this thread.
 void run_team(void (*body)(void*), void* data, int64_t threads);
 
-// work(i) for each i below `count`, on up to `threads` threads, in any order. What one of them throws is thrown here.
+// Calls work(i) for each i below `count`, on up to `threads` threads, in any order. The first exception is thrown here.
 template <typename Work>
 void share(int64_t count, int64_t threads, const Work& work) {
   if (threads <= 1 || count <= 1) {

@@ -1,4 +1,4 @@
-// Sixteen numbers at once; the compiler splits them where registers are smaller.
+// Vectors of sixteen numbers. The compiler splits them if registers are smaller.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace guided {
 
-// Passed by reference: by value their place would differ between instruction sets.
+// Passed by reference, because instruction sets differ in how they pass them by value.
 using Vector = float __attribute__((vector_size(64)));
 using Words = uint32_t __attribute__((vector_size(64)));
 using Halves = uint16_t __attribute__((vector_size(32)));
@@ -28,7 +28,7 @@ GUIDED_INLINE void load(const float16* from, Vector& out) {
   std::memcpy(&out, numbers, sizeof out);
 }
 
-// The sum of sixteen lanes: of those 8 apart first, then 4, 2 and 1.
+// The sum of sixteen lanes: adds lanes that are 8 apart first, then 4, 2 and 1.
 GUIDED_INLINE float sum_of(const Vector& v) {
   using Half = float __attribute__((vector_size(32)));
   using Quarter = float __attribute__((vector_size(16)));
@@ -41,7 +41,7 @@ GUIDED_INLINE float sum_of(const Vector& v) {
   return (quarter[0] + quarter[2]) + (quarter[1] + quarter[3]);
 }
 
-// The same of four vectors; their lanes are brought together as they are added.
+// The same for four vectors, whose lanes are gathered as they are added.
 GUIDED_INLINE void sums_of(const Vector* v, float* out) {
   const Vector halves[2] = {
       __builtin_shufflevector(v[0], v[1], 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23) +

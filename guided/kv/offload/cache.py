@@ -1,18 +1,18 @@
 """Keys and values in CPU memory, for contexts that exceed the memory of the compute device.
 
 Every sequence has blocks on the CPU (manager.py). A forward pass copies them to the device one after the other, through
-a ring of N slots (ring.py), and attends to each while the next ones are being copied. This module decides which
-segments there are, and in which order (`segments`). attention/segments.py attends to them and merges the results.
+a ring of N slots (ring.py), and attends to each while the next ones are being copied. This module determines the
+segments and their order (`segments`). attention/segments.py attends to them and merges the results.
 
 A step with fewer tokens than a block, all within one block, is a decoding step: the growing block stays in slot 0 from
 step to step, and is copied to the CPU when it is full. A step with at least a block of tokens, or with tokens on both
-sides of a block border, reads a prompt: block i of the sequence is written to slot i mod N, and copied to the CPU after
-it was attended to, layer by layer. Loads for the next layer begin before this layer has ended.
+sides of a block border, is a prefill step: block i of the sequence is written to slot i mod N, and copied to the CPU
+after attention to it, layer by layer. Loads for the next layer begin before this layer has ended.
 
-Device memory: N blocks, independent of the number of sequences and their lengths. Cost of a step: each sequence's past
-crosses the bus once. Sequences share the ring, one after the other within a layer. If several sequences decode at the
-same time, slot 0 changes its owner, so each sequence also stores its new positions and loads its last block, in each
-layer and step. Prefixes are not reused; forks share blocks.
+Device memory: N blocks, independent of the number and lengths of sequences. Cost of a step: each sequence's past
+crosses the bus once. Sequences use the ring one after the other within a layer. If several sequences decode at the same
+time, slot 0 changes its owner, so each sequence also stores its new positions and loads its last block, in each layer
+and step. Prefixes are not reused; forks share blocks.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class OffloadCache:
         return self.manager.free * self.block_size
 
     def touch(self) -> None:
-        """No effect: on CUDA, memory is pinned, and therefore committed when it is allocated."""
+        """No effect: on CUDA the CPU memory is pinned, so it is committed on allocation."""
 
     def open(self, tokens: Sequence[int], *, keep: int = 1, salt: str = "") -> Lease:
         """An empty sequence."""
@@ -79,7 +79,7 @@ class OffloadCache:
             return True
         missing = -(-(lease.length + new) // self.block_size) - len(lease.blocks)
         at, stop = divmod(lease.length, self.block_size)
-        shared = at < len(lease.blocks) and lease.blocks[at].users > 1
+        shared = at < len(lease.blocks) and lease.blocks[at].user_count > 1
         if max(missing, 0) + shared > self.manager.free:
             return False
         if shared:
@@ -100,7 +100,7 @@ class OffloadCache:
         self._keep(lease, -(-length // self.block_size))
 
     def plan(self, leases: Sequence[Lease], counts: Sequence[int]) -> SegmentedPlan:
-        """Sequence by sequence, segment by segment."""
+        """A plan that yields segments, one sequence after the other."""
         return _OffloadPlan(self, [lease for lease in leases if isinstance(lease, Table)], counts)
 
     def advance(self, lease: Lease, tokens: Sequence[int]) -> None:
@@ -123,8 +123,8 @@ class OffloadCache:
 
 @dataclass(frozen=True, slots=True)
 class _Span:
-    """New tokens of a sequence that are written to one block: tokens `first` to `last`, at position `start` of the
-    block.
+    """New tokens of a sequence that are written to one block: tokens `first` to `last` (exclusive), at position `start`
+    of the block.
     """
 
     block: Block
@@ -149,8 +149,8 @@ class _Part:
     loaded: list[Block]  # complete blocks on the CPU
     turns: list[Turn]  # how the loaded blocks pass through the ring
     resident_indices: list[int]  # the indices of the `resident` blocks in the sequence
-    loaded_indices: list[int]  # and of the `loaded` ones
-    length: int  # number of positions, including new ones
+    loaded_indices: list[int]  # the indices of the `loaded` blocks in the sequence
+    length: int  # the number of positions, including new ones
 
     @property
     def lead(self) -> int:
@@ -164,7 +164,7 @@ class _OffloadPlan:
         self._device = cache.device
         self._parts = [_part(cache, table, count) for table, count in zip(tables, counts, strict=True)]
         self._started: tuple[int, int] | None = None  # layer and sequence whose first loads have started
-        self._slots.settle()
+        self._slots.wait_unused_loads()
 
     @property
     def device(self) -> torch.device:
@@ -178,20 +178,20 @@ class _OffloadPlan:
 
     def segments(self, layer: int, index: int, k: Tensor, v: Tensor) -> Iterator[Segment]:
         """See `SegmentedPlan`."""
-        part, slots, size, everyone = self._parts[index], self._slots, self._size, slice(0, len(k))
+        part, slots, size, all_queries = self._parts[index], self._slots, self._size, slice(0, len(k))
         self._begin(layer, index)
         for span in part.spans[:1]:
             self._write(layer, part, span, k, v)
         resident_indices = iter(part.resident_indices)
         for run in part.resident:
             where = self._blocks(islice(resident_indices, len(run)))
-            yield Segment(everyone, self._stored(run, layer, len(run) * size), where)
+            yield Segment(all_queries, self._stored(run, layer, len(run) * size), where)
         for turn in part.turns[part.lead :]:
             if isinstance(turn, Load):
                 slots.load(turn.slot, layer, part.loaded[turn.item], size)
             else:
                 where = self._blocks(part.loaded_indices[item] for item in turn.items)
-                yield Segment(everyone, self._stored(turn.slots, layer, len(turn.slots) * size), where)
+                yield Segment(all_queries, self._stored(turn.slots, layer, len(turn.slots) * size), where)
         if index + 1 == len(self._parts) and layer + 1 < self._layers:
             self._begin(layer + 1, 0)
         for number, span in enumerate(part.spans):
@@ -199,12 +199,12 @@ class _OffloadPlan:
                 if not span.block.on_device:
                     slots.vacate(span.slot, layer)
                 self._write(layer, part, span, k, v)
-            own = self._stored(range(span.slot, span.slot + 1), layer, span.stop)
+            view = self._stored(range(span.slot, span.slot + 1), layer, span.stop)
             begin = part.length - part.count + span.first - span.start
             where = [range(begin, begin + span.stop)]
-            yield Segment(slice(span.first, span.last), own, where, causal=True)
+            yield Segment(slice(span.first, span.last), view, where, causal=True)
             if span.last < part.count:
-                yield Segment(slice(span.last, part.count), own, where)
+                yield Segment(slice(span.last, part.count), view, where)
             if not (part.decode or span.block.on_device):
                 slots.store(span.slot, layer, span.block, range(span.start, span.stop))
 
@@ -237,7 +237,7 @@ class _OffloadPlan:
             slots.load(turn.slot, layer, part.loaded[turn.item], self._size)
 
     def _write(self, layer: int, part: _Part, span: _Span, k: Tensor, v: Tensor) -> None:
-        if span.first == span.last:  # read only; others may have written more of the block
+        if span.first == span.last:  # nothing to write; a fork may have written more of the block
             return
         new = slice(span.first, span.last)
         if part.decode and not span.block.on_device:

@@ -1,15 +1,15 @@
 """Copies between the blocks of the CPU and the slots of the device, and their required order.
 
-A copy is started, runs asynchronously, and is waited for, layer by layer. Rules for the caller:
+A copy starts, runs asynchronously, and must be waited for, layer by layer. Rules for the caller:
 
-- loaded data is read or overwritten only after `wait_slot_layer`;
-- while a slot is copied to a block, the slot is overwritten, and the block is loaded or copied to again, only after
-  `wait_offload_layer`.
+- wait with `wait_slot_layer` before you read or overwrite loaded data;
+- while a slot is copied to a block, wait with `wait_offload_layer` before you overwrite the slot, load the block, or
+  copy to the block again.
 
 There are no other rules: the engine ensures that a load overwrites a slot only after computations with it have ended.
 `CheckedCopies` checks that callers follow these rules; `CudaCopies` (cuda_copies.py) uses streams and events.
 
-Layout, on both sides: (layers, blocks, block_size, kv_heads, head_dim), so that a layer's part of a block is
+Layout, on both sides: (layers, blocks, block_size, kv_heads, head_dim), so a layer's part of a block is
 contiguous.
 """
 
@@ -34,11 +34,11 @@ class Block:
 
     number: int
     on_device: bool
-    users: int = 0
+    user_count: int = 0
 
 
 class CopyEngine(Protocol):
-    """Owns both sides. `rows` are positions in a block."""
+    """Owns the memory on both sides. `rows` are positions in a block."""
 
     def write(self, slot: int, layer: int, start: int, k: Tensor, v: Tensor) -> None:
         """Write new keys and values to a slot."""
@@ -47,13 +47,13 @@ class CopyEngine(Protocol):
         """Views of consecutive slots: (positions, kv_heads, head_dim), the first `stop` positions."""
 
     def load_to_slot_layer(self, slot: int, layer: int, block: int, stop: int) -> None:
-        """Start to copy the first `stop` positions of a block of the CPU."""
+        """Start to copy the first `stop` positions of a CPU block to a slot."""
 
     def wait_slot_layer(self, slot: int, layer: int) -> None:
         """Make later computations wait for the load."""
 
     def offload_slot_to_cpu(self, slot: int, block: int, rows: range, layer: int | None = None) -> None:
-        """Start to copy positions to a block of the CPU, in one layer or in all."""
+        """Start to copy positions of a slot to a CPU block, in one layer or in all."""
 
     def wait_offload_layer(self, slot: int, layer: int) -> None:
         """Make later computations and loads wait for the slot's copy."""
@@ -63,7 +63,7 @@ class CopyEngine(Protocol):
 
 
 class SlotStore:
-    """The tensors, and the operations on them that need no order."""
+    """The tensors, and the operations on them without checks of their order."""
 
     def __init__(self, shape: CacheShape, slots: int, blocks: int, block_size: int) -> None:
         size, pinned = (block_size, shape.kv_heads, shape.head_dim), shape.device.type == "cuda"
@@ -90,19 +90,19 @@ class SlotStore:
             old, new = (device if block.on_device else cpu for block in (source, target))
             new[:, target.number, :stop].copy_(old[:, source.number, :stop])
 
-    def load_now(self, slot: int, layer: int, block: int, stop: int) -> None:
+    def copy_to_device(self, slot: int, layer: int, block: int, stop: int) -> None:
         """Copy to the device, possibly asynchronously."""
         self.k_device[layer, slot, :stop].copy_(self.k_cpu[layer, block, :stop], non_blocking=True)
         self.v_device[layer, slot, :stop].copy_(self.v_cpu[layer, block, :stop], non_blocking=True)
 
-    def offload_now(self, slot: int, layer: int, block: int, rows: range) -> None:
+    def copy_to_cpu(self, slot: int, layer: int, block: int, rows: range) -> None:
         """Copy to the CPU, possibly asynchronously."""
         at = slice(rows.start, rows.stop)
         self.k_cpu[layer, block, at].copy_(self.k_device[layer, slot, at], non_blocking=True)
         self.v_cpu[layer, block, at].copy_(self.v_device[layer, slot, at], non_blocking=True)
 
 
-_Copies: TypeAlias = dict[tuple[int, int], tuple[int, Callable[[], None]]]  # by slot and layer: block, the pending copy
+_Copies: TypeAlias = dict[tuple[int, int], tuple[int, Callable[[], None]]]  # (slot, layer) -> block, pending copy
 
 
 class CopyOrderError(RuntimeError):
@@ -112,8 +112,8 @@ class CopyOrderError(RuntimeError):
 class CheckedCopies(SlotStore):
     """Copies for a device that is the CPU itself, for tests and for machines without another device.
 
-    A copy is executed as late as possible, when it is waited for. Its target is spoiled when it starts (filled with
-    NaN, or for packed rows with all bits set, whose float is then NaN). A violation of the rules raises
+    A copy is executed as late as possible: when the caller waits for it. When it starts, its target is filled with NaN;
+    packed integer rows get all bits set, so the scale in them reads as NaN. A violation of the rules raises
     `CopyOrderError`. `at_once` is called for each copy. If it returns True, the copy is executed when it starts: an
     accelerator may do either.
     """
@@ -127,30 +127,30 @@ class CheckedCopies(SlotStore):
         at_once: Callable[[], bool] = lambda: False,
     ) -> None:
         super().__init__(shape, slots, blocks, block_size)
-        self._spoiled = torch.nan if shape.dtype.is_floating_point else -1
+        self._poison = torch.nan if shape.dtype.is_floating_point else -1
         for tensor in (self.k_device, self.v_device, self.k_cpu, self.v_cpu):
-            tensor.fill_(self._spoiled)
+            tensor.fill_(self._poison)
         self._at_once = at_once
         self._loads: _Copies = {}
         self._offloads: _Copies = {}
 
     def write(self, slot: int, layer: int, start: int, k: Tensor, v: Tensor) -> None:
         """See `CopyEngine`."""
-        self._no_copy_of_slot(slot, layer, "written")
+        self._check_slot_is_idle(slot, layer, "written")
         super().write(slot, layer, start, k, v)
 
     def read(self, slots: range, layer: int, stop: int) -> tuple[Tensor, Tensor]:
         """See `CopyEngine`."""
         for slot in slots:
-            _refuse((slot, layer) in self._loads, f"slot {slot} is read in layer {layer} while it is loaded")
+            _raise_if((slot, layer) in self._loads, f"slot {slot} is read in layer {layer} while it is loaded")
         return super().read(slots, layer, stop)
 
     def load_to_slot_layer(self, slot: int, layer: int, block: int, stop: int) -> None:
         """See `CopyEngine`."""
-        self._no_copy_of_slot(slot, layer, "loaded")
-        self._no_copy_to_block(block, [layer], "loaded")
-        self.k_device[layer, slot] = self.v_device[layer, slot] = self._spoiled
-        self._begin(self._loads, slot, layer, block, partial(self.load_now, slot, layer, block, stop))
+        self._check_slot_is_idle(slot, layer, "loaded")
+        self._check_block_is_not_written(block, [layer], "loaded")
+        self.k_device[layer, slot] = self.v_device[layer, slot] = self._poison
+        self._begin(self._loads, slot, layer, block, partial(self.copy_to_device, slot, layer, block, stop))
 
     def wait_slot_layer(self, slot: int, layer: int) -> None:
         """See `CopyEngine`."""
@@ -159,12 +159,12 @@ class CheckedCopies(SlotStore):
     def offload_slot_to_cpu(self, slot: int, block: int, rows: range, layer: int | None = None) -> None:
         """See `CopyEngine`."""
         for each in range(self.layers) if layer is None else [layer]:
-            self._no_copy_of_slot(slot, each, "copied")
-            self._no_copy_to_block(block, [each], "copied to")
-            self._no_copy_from_block(block, [each])
-            self.k_cpu[each, block, rows.start : rows.stop] = self._spoiled
-            self.v_cpu[each, block, rows.start : rows.stop] = self._spoiled
-            self._begin(self._offloads, slot, each, block, partial(self.offload_now, slot, each, block, rows))
+            self._check_slot_is_idle(slot, each, "copied")
+            self._check_block_is_not_written(block, [each], "copied to")
+            self._check_block_is_not_read(block, [each])
+            self.k_cpu[each, block, rows.start : rows.stop] = self._poison
+            self.v_cpu[each, block, rows.start : rows.stop] = self._poison
+            self._begin(self._offloads, slot, each, block, partial(self.copy_to_cpu, slot, each, block, rows))
 
     def wait_offload_layer(self, slot: int, layer: int) -> None:
         """See `CopyEngine`."""
@@ -174,40 +174,40 @@ class CheckedCopies(SlotStore):
         """See `CopyEngine`."""
         for block in (source, target):
             if not block.on_device:
-                self._no_copy_to_block(block.number, range(self.layers), "copied")
+                self._check_block_is_not_written(block.number, range(self.layers), "copied")
         if not target.on_device:
-            self._no_copy_from_block(target.number, range(self.layers))
+            self._check_block_is_not_read(target.number, range(self.layers))
         super().copy_block(source, target, stop)
 
     # ---- the rules
     def _begin(self, copies: _Copies, slot: int, layer: int, block: int, copy: Callable[[], None]) -> None:
         if self._at_once():
             copy()
-            copy = _nothing
+            copy = _do_nothing
         copies[slot, layer] = block, copy
 
-    def _no_copy_of_slot(self, slot: int, layer: int, what: str) -> None:
+    def _check_slot_is_idle(self, slot: int, layer: int, what: str) -> None:
         for copies, how in ((self._loads, "loaded"), (self._offloads, "copied from")):
-            _refuse((slot, layer) in copies, f"slot {slot} is {what} in layer {layer} while it is {how}")
+            _raise_if((slot, layer) in copies, f"slot {slot} is {what} in layer {layer} while it is {how}")
 
-    def _no_copy_to_block(self, block: int, layers: Iterable[int], what: str) -> None:
+    def _check_block_is_not_written(self, block: int, layers: Iterable[int], what: str) -> None:
         busy = {(copy[0], layer) for (_, layer), copy in self._offloads.items()}
         for layer in layers:
-            _refuse((block, layer) in busy, f"block {block} is {what} in layer {layer} while it is copied to")
+            _raise_if((block, layer) in busy, f"block {block} is {what} in layer {layer} while it is copied to")
 
-    def _no_copy_from_block(self, block: int, layers: Iterable[int]) -> None:
+    def _check_block_is_not_read(self, block: int, layers: Iterable[int]) -> None:
         busy = {(copy[0], layer) for (_, layer), copy in self._loads.items()}
         for layer in layers:
-            _refuse((block, layer) in busy, f"block {block} is overwritten in layer {layer} while it is loaded")
+            _raise_if((block, layer) in busy, f"block {block} is overwritten in layer {layer} while it is loaded")
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     """A copy that is already complete."""
 
 
-_NOTHING = -1, _nothing
+_NOTHING = -1, _do_nothing
 
 
-def _refuse(wrong: bool, why: str) -> None:
-    if wrong:
-        raise CopyOrderError(why)
+def _raise_if(violated: bool, message: str) -> None:
+    if violated:
+        raise CopyOrderError(message)

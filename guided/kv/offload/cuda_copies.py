@@ -1,9 +1,9 @@
-"""Copies of a CUDA device: a stream for each direction beside the compute stream, pinned memory, and events.
+"""Copies for a CUDA device: a stream for each direction besides the compute stream, pinned memory, and events.
 
 There is an event for each slot and layer in each direction, so a layer waits only for its own data. Earlier calls may
 have read or written the target of a load, so the load stream waits for them.
 
-Tested with streams that are simulated on a CPU, not on a device.
+Unit tests simulate streams on a CPU; `make gpu` runs the copies on a device.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class CudaCopies(SlotStore):
         """See `CopyEngine`."""
         self._load_stream.wait_stream(torch.cuda.current_stream(self._device))
         with torch.cuda.stream(self._load_stream):
-            self.load_now(slot, layer, block, stop)
+            self.copy_to_device(slot, layer, block, stop)
         self.ring_slot_ready[slot][layer].record(self._load_stream)
 
     def wait_slot_layer(self, slot: int, layer: int) -> None:
@@ -42,7 +42,7 @@ class CudaCopies(SlotStore):
         self._offload_stream.wait_stream(torch.cuda.current_stream(self._device))
         for each in range(self.layers) if layer is None else [layer]:
             with torch.cuda.stream(self._offload_stream):
-                self.offload_now(slot, each, block, rows)
+                self.copy_to_cpu(slot, each, block, rows)
             self.ring_slot_offload_done[slot][each].record(self._offload_stream)
 
     def wait_offload_layer(self, slot: int, layer: int) -> None:
@@ -52,7 +52,7 @@ class CudaCopies(SlotStore):
         self._load_stream.wait_event(done)
 
     def copy_block(self, source: Block, target: Block, stop: int) -> None:
-        """See `CopyEngine`. Waits for everything, since it is rare and the CPU itself may read or write the block."""
+        """See `CopyEngine`. Synchronizes the device, since the CPU itself may access the block; it is rare."""
         torch.cuda.synchronize(self._device)
         super().copy_block(source, target, stop)
         torch.cuda.synchronize(self._device)

@@ -1,8 +1,8 @@
 """The blocks of each sequence, on the device and on the CPU.
 
-Blocks of the device are outside the ring, and their contents are never copied. There may be none. They are allocated
-first, so that short sequences never leave the device. The length of a sequence alone determines which blocks are
-complete; a separate list, filled while prompts are read, would miss the blocks that decoding completes.
+Device blocks, if there are any, lie outside the ring, and their contents are never moved. They are allocated first, so
+short sequences never leave the device. The length of a sequence alone determines which blocks are complete; a separate
+list, filled during prefill, would miss the blocks that decoding completes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Table(Lease):
 
 
 class HybridKVCacheManager:
-    """`device_blocks` blocks in slots after those of the ring, and `cpu_blocks` on the CPU."""
+    """`device_blocks` blocks in the slots after the ring, and `cpu_blocks` blocks on the CPU."""
 
     def __init__(
         self, slots: SlotTable, ring: RingBuffer, block_size: int, device_blocks: int, cpu_blocks: int
@@ -37,58 +37,58 @@ class HybridKVCacheManager:
 
     @property
     def free(self) -> int:
-        """Number of unused blocks."""
+        """The number of unused blocks."""
         return len(self._device) + len(self._cpu)
 
     def allocate(self) -> Block:
-        """A block of the device, or of the CPU if the device has none left."""
+        """A device block, or a CPU block if no device block is free."""
         if not self._device:
             return self.allocate_cpu_only()
         return self.use(self._device.pop())
 
     def allocate_cpu_only(self) -> Block:
-        """A block of the CPU."""
+        """A CPU block."""
         if not self._cpu:
             raise MemoryError("no block is free")
         return self.use(self._cpu.pop())
 
     def use(self, block: Block) -> Block:
         """Add a user."""
-        block.users += 1
+        block.user_count += 1
         return block
 
     def release(self, block: Block) -> None:
         """Remove a user; free the block if there are no others."""
-        block.users -= 1
-        if block.users == 0:
+        block.user_count -= 1
+        if block.user_count == 0:
             self._slots.forget(block)
             (self._device if block.on_device else self._cpu).append(block)
 
     def own(self, block: Block, stop: int) -> Block:
-        """A copy of the first positions of a block, for one of its users."""
+        """Replace a shared block, for one of its users, with a copy of its first `stop` positions."""
         new = self.allocate()
         self._slots.copy(block, new, stop)
         self.release(block)
         return new
 
     def get_all_cpu_blocks(self, table: Table) -> list[int]:
-        """Numbers of the blocks of a sequence that are on the CPU, in order."""
+        """The numbers of a sequence's CPU blocks, in order."""
         return [block.number for block in table.blocks if not block.on_device]
 
     def get_prefilled_blocks(self, table: Table) -> list[Block]:
-        """Complete blocks, in order. Later positions read these as a whole."""
+        """The complete blocks, in order. Later positions read them as a whole."""
         return table.blocks[: table.length // self.block_size]
 
     def get_prefilled_cpu_blocks(self, table: Table) -> list[int]:
-        """The numbers of the complete blocks on the CPU, which must be loaded for any new position."""
+        """The numbers of the complete CPU blocks, which must be loaded for any new position."""
         return [block.number for block in self.get_prefilled_blocks(table) if not block.on_device]
 
     def get_write_slot_for_chunked_offload(self, table: Table) -> int:
-        """The slot for single new tokens: the decode slot, or the block itself if it stays on the device."""
+        """The slot for a decoding step's tokens: the decode slot, or the block itself if it stays on the device."""
         block = table.blocks[table.length // self.block_size]
         return block.number if block.on_device else self._ring.decode_slot
 
     def may_offload(self, table: Table) -> None:
-        """Start to store the last written block, if it is full."""
+        """Start to copy the last written block to the CPU, if it is full."""
         if table.length and table.length % self.block_size == 0:
             self._slots.flush(table.blocks[table.length // self.block_size - 1])

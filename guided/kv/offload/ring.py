@@ -1,12 +1,12 @@
-"""The use of each slot of the ring, and the order in which blocks pass through it. Numbers only: nothing is copied
-here.
+"""The schedule of the ring: which slot is used for what, and in which order blocks pass through it. It computes only
+slot numbers; copies are elsewhere.
 
-A slot holds one block of positions on the device, in all layers; each layer's part is used separately. While a prompt
-is read, slots take turns: chunk i is written to slot i mod N, and the blocks before it are loaded into the N - 1
-others. A slot is reloaded as soon as it was attended to, so up to N - 1 loads run at once. While single tokens are
-written, slot 0 holds the growing block. The others load the blocks before it in two halves: one call of the kernel
-attends to one half, while the other is being loaded. A half is (N - 1) // 2 slots, but at least one. With N = 2, both
-halves are the same slot, so blocks are loaded, waited for and attended to one by one.
+A slot holds one block of positions on the device, in all layers; each layer's part is used separately. In prefill, the
+slots take turns: chunk i is written to slot i mod N, and the blocks before it are loaded into the N - 1 others. A slot
+is reloaded right after attention to it, so up to N - 1 loads run at once. In decoding, slot 0 holds the growing block.
+The other slots load the blocks before it in two halves: one kernel call attends to one half while the other half is
+being loaded. A half is (N - 1) // 2 slots, but at least one. With N = 2, both halves are the same slot, so blocks are
+loaded, waited for and attended to one by one.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ class RingBuffer:
 
     def __init__(self, slots: int) -> None:
         if slots < 2:
-            raise ValueError(f"a ring of {slots} slots: one to write and one to load are needed")
+            raise ValueError(f"a ring of {slots} slots is too small: it needs one to write and one to load")
         self.slots = slots
 
     @property
     def prefill_depth(self) -> int:
-        """The number of concurrent loads while a prompt is read."""
+        """The number of concurrent loads in prefill."""
         return self.slots - 1
 
     @property
     def decode_depth(self) -> int:
-        """The number of slots of a half."""
+        """The number of slots in a half."""
         return max(1, (self.slots - 1) // 2)
 
     def get_write_slot_for_prefill(self, chunk: int) -> int:
@@ -62,11 +62,11 @@ class RingBuffer:
         return [slot for slot in range(self.slots) if slot != write_slot]
 
     def get_load_slots_for_decode(self) -> list[int]:
-        """All slots except that of the growing block."""
+        """All slots except the one of the growing block."""
         return list(range(1, self.slots))
 
     def prefill(self, items: int, write_slot: int) -> list[Turn]:
-        """The turns in which `items` pass through the ring while another slot is written."""
+        """The turns in which `items` blocks pass through the ring while another slot is written."""
         slots = self.get_load_slots_for_prefill(write_slot)
         depth = len(slots)
         turns: list[Turn] = [Load(slot, item) for item, slot in zip(range(items), slots, strict=False)]
@@ -78,14 +78,14 @@ class RingBuffer:
         return turns
 
     def decode(self, items: int) -> list[Turn]:
-        """The turns in which `items` pass through the two halves."""
+        """The turns in which `items` blocks pass through the two halves."""
         half = self.decode_depth
         halves = [range(1, 1 + half), range(1 + half, 1 + 2 * half)] if self.slots > 2 else [range(1, 2)] * 2
-        turns, waiting = list[Turn](), list[Turn]()
+        turns, pending = list[Turn](), list[Turn]()
         for number, first in enumerate(range(0, items, half)):
             group = range(first, min(first + half, items))
             slots = halves[number % 2][: len(group)]
             loads = [Load(slot, item) for slot, item in zip(slots, group, strict=True)]
-            turns += [*loads, *waiting] if halves[0] != halves[1] else [*waiting, *loads]
-            waiting = [Attend(slots, group)]
-        return turns + waiting
+            turns += [*loads, *pending] if halves[0] != halves[1] else [*pending, *loads]
+            pending = [Attend(slots, group)]
+        return turns + pending

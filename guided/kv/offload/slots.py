@@ -1,8 +1,8 @@
-"""The contents of each slot of the ring in each layer, and the pending copies; issues exactly the waits that are
+"""Tracks the contents of each ring slot in each layer and the pending copies, and issues exactly the waits that are
 needed.
 
 In: requests to load, write, read or store. Out: calls of a `CopyEngine`, with the waits that its rules require between
-them, each as late as possible. Cost: O(1) for a call, and at most one wait for each copy.
+them, each as late as possible. Cost: O(1) per call, and at most one wait per copy.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["SlotTable"]
 
 @dataclass(eq=False, slots=True)
 class _HeldBlock:
-    """The block whose first `stop` positions are in the decode slot in a layer. The CPU lacks those in `unsaved`."""
+    """The block whose first `stop` positions are in the decode slot in a layer. `unsaved` is not on the CPU yet."""
 
     block: Block
     stop: int
@@ -27,10 +27,10 @@ class _HeldBlock:
 
 
 class SlotTable:
-    """The slots of `RingBuffer`, followed by those of blocks that stay on the device, which need no tracking."""
+    """The slots of the ring, followed by the slots of blocks that stay on the device, which need no tracking."""
 
-    def __init__(self, copies: CopyEngine, layers: int) -> None:
-        self.copies = copies
+    def __init__(self, engine: CopyEngine, layers: int) -> None:
+        self.engine = engine
         self._held_blocks: list[_HeldBlock | None] = [None] * layers
         self._loading = set[tuple[int, int]]()  # (slot, layer): not waited for yet
         self._offloads_by_slot: dict[tuple[int, int], int] = {}  # (slot, layer): the block that the slot is copied to
@@ -38,26 +38,26 @@ class SlotTable:
 
     # ---- slots
     def load(self, slot: int, layer: int, block: Block, stop: int) -> None:
-        """Start to load the first positions of a block, replacing the slot's contents."""
+        """Start loading the first positions of a block into the slot, replacing its contents."""
         self.vacate(slot, layer)
         self._wait_block_written(block.number, layer)
-        self.copies.load_to_slot_layer(slot, layer, block.number, stop)
+        self.engine.load_to_slot_layer(slot, layer, block.number, stop)
         self._loading.add((slot, layer))
 
     def read(self, slots: range, layer: int, stop: int) -> tuple[Tensor, Tensor]:
         """The contents of the slots, after loading."""
         for slot in slots:
             self._wait_loaded(slot, layer)
-        return self.copies.read(slots, layer, stop)
+        return self.engine.read(slots, layer, stop)
 
     def write(self, slot: int, layer: int, start: int, k: Tensor, v: Tensor) -> None:
         """Write new positions to a slot, after pending copies."""
         self._wait_loaded(slot, layer)
         self._wait_slot_copied(slot, layer)
-        self.copies.write(slot, layer, start, k, v)
+        self.engine.write(slot, layer, start, k, v)
 
     def vacate(self, slot: int, layer: int) -> None:
-        """Prepare a slot for other contents; store data that only this slot has."""
+        """Prepare a slot for other contents. Data that only this slot has is stored on the CPU."""
         if slot == RingBuffer.decode_slot:
             self._store_held(layer)
             self._held_blocks[layer] = None
@@ -65,17 +65,17 @@ class SlotTable:
         self._wait_slot_copied(slot, layer)
 
     def store(self, slot: int, layer: int, block: Block, rows: range) -> None:
-        """Start to copy positions of a slot to their block."""
+        """Start copying positions of a slot to their block."""
         self._wait_loaded(slot, layer)
         self._wait_slot_copied(slot, layer)
         self._wait_block_written(block.number, layer)
-        self.copies.offload_slot_to_cpu(slot, block.number, rows, layer)
+        self.engine.offload_slot_to_cpu(slot, block.number, rows, layer)
         self._offloads_by_slot[slot, layer] = block.number
         self._offloads_by_block[block.number, layer] = slot
 
     # ---- the decode slot
     def hold(self, layer: int, block: Block, stop: int) -> None:
-        """Ensure that the decode slot holds a block, whose first `stop` positions are stored."""
+        """Ensure that the decode slot holds the first `stop` positions of a block."""
         held = self._held_blocks[layer]
         if held is not None and held.block is block and held.stop >= stop:  # a fork may have fewer positions of it
             return
@@ -95,7 +95,7 @@ class SlotTable:
         held.stop = start + len(k)
 
     def flush(self, block: Block) -> None:
-        """Start to store the part of a block that only the decode slot has, in all layers."""
+        """Start storing the part of a block that only the decode slot has, in all layers."""
         for layer, held in enumerate(self._held_blocks):
             if held is not None and held.block is block:
                 self._store_held(layer)
@@ -107,15 +107,15 @@ class SlotTable:
     # ---- whole blocks
     def copy(self, source: Block, target: Block, stop: int) -> None:
         """Copy the first positions of a block."""
-        self.settle()
+        self.wait_unused_loads()
         self.flush(source)
         for block in (source, target):
             if not block.on_device:
                 for layer in range(len(self._held_blocks)):
                     self._wait_block_written(block.number, layer)
-        self.copies.copy_block(source, target, stop)
+        self.engine.copy_block(source, target, stop)
 
-    def settle(self) -> None:
+    def wait_unused_loads(self) -> None:
         """Wait for loads that a failed forward pass started but did not use."""
         for slot, layer in list(self._loading):
             self._wait_loaded(slot, layer)
@@ -124,12 +124,12 @@ class SlotTable:
     def _wait_loaded(self, slot: int, layer: int) -> None:
         if (slot, layer) in self._loading:
             self._loading.discard((slot, layer))
-            self.copies.wait_slot_layer(slot, layer)
+            self.engine.wait_slot_layer(slot, layer)
 
     def _wait_slot_copied(self, slot: int, layer: int) -> None:
         if (block := self._offloads_by_slot.pop((slot, layer), None)) is not None:
             del self._offloads_by_block[block, layer]
-            self.copies.wait_offload_layer(slot, layer)
+            self.engine.wait_offload_layer(slot, layer)
 
     def _wait_block_written(self, block: int, layer: int) -> None:
         if (slot := self._offloads_by_block.get((block, layer))) is not None:

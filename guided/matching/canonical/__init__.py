@@ -1,4 +1,4 @@
-"""Canonical tokens: masks that admit only what the tokenizer itself would write."""
+"""Canonical tokens: masks that allow only the tokens that the tokenizer itself would produce."""
 
 from guided.matching.canonical.matcher import CanonicalMatcher
 from guided.matching.canonical.spelling import spelling_of

@@ -1,10 +1,10 @@
 """The characters that a token completes, contains and begins.
 
-    b"\\xa9t\\xc3"    `head` b"\\xa9" ends a character, "t" is one, `tail` b"\\xc3" begins one
+    b"\\xa9t\\xc3"    `head` b"\\xa9" ends a character, `text` is "t", `tail` b"\\xc3" begins one
 
-In: the bytes of tokens, and classes of characters (splitter.py). Out: `Spelled` for each token that can be part of a
-UTF-8 text. Tokens whose characters have the same classes share one node of a tree, so that the word borders are
-computed once for all of them.
+In: the bytes of tokens, and classes of characters (splitter.py). Out: `TokenCharacters` for each token that can be part
+of a UTF-8 text. Tokens whose characters have the same classes share one node of a tree, so word borders are computed
+once for all of them.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ import numpy.typing as npt
 
 from guided.ir.ranges import ALL_CHARS, Ranges, intersect
 
-__all__ = ["ClassTree", "Spelled", "beginnings", "composing", "spelled"]
+__all__ = ["ClassTree", "TokenCharacters", "characters_starting_with", "composing_characters", "token_characters"]
 
 _LENGTHS: Final = ((0xC0, 0xE0, 2), (0xE0, 0xF0, 3), (0xF0, 0xF8, 4))  # (first lead byte, one past the last, bytes)
-_CLASSES: Final = 1 << 20
+_CLASSES: Final = 1 << 20  # more than there are classes: a key is state * _CLASSES + class
 Ints = npt.NDArray[np.int64]
 _SPANS: Final = {2: (0x80, 0x7FF), 3: (0x800, 0xFFFF), 4: (0x10000, 0x10FFFF)}
 
 
-class Spelled(NamedTuple):
-    """A token: the end of a character, whole characters, the beginning of one."""
+class TokenCharacters(NamedTuple):
+    """The parts of a token: the end of a character, whole characters, the beginning of a character."""
 
     head: bytes
     text: str
     tail: bytes
 
 
-def spelled(data: bytes) -> Spelled | None:
+def token_characters(data: bytes) -> TokenCharacters | None:
     """A token's characters, or None if no UTF-8 text contains these bytes."""
     begin = 0
     while begin < len(data) and data[begin] & 0xC0 == 0x80:
@@ -50,12 +50,12 @@ def spelled(data: bytes) -> Spelled | None:
     except UnicodeDecodeError:
         return None
     tail = data[end:]
-    if begin > 3 or (tail and not beginnings(tail)):
+    if begin > 3 or (tail and not characters_starting_with(tail)):
         return None
-    return Spelled(data[:begin], text, tail)
+    return TokenCharacters(data[:begin], text, tail)
 
 
-def beginnings(data: bytes) -> Ranges:
+def characters_starting_with(data: bytes) -> Ranges:
     """The multi-byte characters that begin with these bytes; empty if there are none."""
     length = next((n for low, high, n in _LENGTHS if low <= data[0] < high), 0)
     if not length or len(data) >= length or any(byte & 0xC0 != 0x80 for byte in data[1:]):
@@ -69,8 +69,8 @@ def beginnings(data: bytes) -> Ranges:
 
 
 @cache
-def composing() -> frozenset[str]:
-    """The characters that normalization may compose with, or reorder among, earlier characters."""
+def composing_characters() -> frozenset[str]:
+    """The characters that normalization may compose with earlier characters, or reorder among them."""
     jamo = {chr(code) for code in (*range(0x1161, 0x1176), *range(0x11A8, 0x11C3))}
     everything = map(chr, range(0x110000))
     found = {char for char in everything if combining(char)}
@@ -90,7 +90,7 @@ class ClassTree:
 
     def __init__(self, texts: Iterable[str], class_of: Callable[[int], int]) -> None:
         children: dict[tuple[int, int], int] = {}
-        levels: list[list[tuple[int, int, int]]] = []  # (number, parent's number, class), numbers as they come
+        levels: list[list[tuple[int, int, int]]] = []  # (number, parent's number, class), numbered as created
         self.nodes: dict[str, int] = {}
         count = 1
         for text in texts:
@@ -117,8 +117,8 @@ class ClassTree:
         self.count = count
 
     def walk(self, start: int, first: Callable[[int, int], int], then: Callable[[int, int], int]) -> Ints:
-        """The states after each node, int64 (count,): by `first` for the first character, by `then` for the others.
-        0 is the dead state. Both functions are called once for each state and class."""
+        """The state after each node, int64 (count,): `first` steps over the first character, `then` over the others.
+        State 0 is dead. Both functions are called once for each level, state and class."""
         out = np.zeros(self.count, np.int64)
         out[0] = start
         step = first

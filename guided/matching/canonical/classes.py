@@ -1,4 +1,7 @@
-"""Partitions characters into classes that no given set distinguishes. In: sets of characters. Out: their classes."""
+"""Partitions the characters into classes: the given sets do not distinguish the characters of one class.
+
+In: sets of characters. Out: `CharacterClasses`.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ class CharacterClasses:
     """See the module docstring.
 
     Attributes:
-        count: number of classes, which are numbered from 0.
+        count: the number of classes; they are numbered from 0.
     """
 
     def __init__(self, sets: Iterable[Ranges]) -> None:
@@ -23,7 +26,7 @@ class CharacterClasses:
         numbers: dict[tuple[bool, ...], int] = {}
         self._lows, self._numbers = borders, list[int]()
         for low in borders:
-            signature = tuple(_holds(ranges, low) for ranges in sets)
+            signature = tuple(_contains(ranges, low) for ranges in sets)
             self._numbers.append(numbers.setdefault(signature, len(numbers)))
         self.count = len(numbers)
         self._of_set = {
@@ -32,18 +35,18 @@ class CharacterClasses:
         }
 
     def bits(self, ranges: Ranges) -> int:
-        """The classes of one of the sets, as bits."""
+        """The classes that one of the given sets consists of, as bits."""
         return self._of_set[ranges] if ranges else 0
 
-    def of(self, code: int) -> int:
+    def class_of(self, code: int) -> int:
         """The class of a character."""
         return self._numbers[bisect_right(self._lows, code) - 1]
 
-    def among(self, low: int, high: int) -> frozenset[int]:
+    def classes_in_range(self, low: int, high: int) -> frozenset[int]:
         """The classes of the characters from `low` to `high`."""
         return frozenset(self._numbers[bisect_right(self._lows, low) - 1 : bisect_right(self._lows, high)])
 
 
-def _holds(ranges: Ranges, point: int) -> bool:
+def _contains(ranges: Ranges, point: int) -> bool:
     at = bisect_right(ranges, (point, 0x110000))
     return at > 0 and point <= ranges[at - 1][1]

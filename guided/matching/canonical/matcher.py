@@ -1,17 +1,17 @@
-"""A matcher whose masks admit only tokens that the tokenizer itself would write.
+"""A matcher whose masks allow only tokens that the tokenizer itself would produce.
 
 In: a matcher, and the spelling rules of its vocabulary's tokenizer (spelling.py). Out: a `ForkingMatcher`: each mask is
 the intersection of the inner mask and the spelling's. Guarantees:
 - as long as `non_canonical` is 0, the tokens so far begin the encoding of some text, and at the end of the output they
   are the encoding of its text
-- those of the inner matcher: a token that the mask allows is accepted, and with `max_tokens` the output is complete in
-  time. If the intersection is empty, the inner mask applies, and the chosen token is counted.
+- the guarantees of the inner matcher still hold: a token that the mask allows is accepted, and with `max_tokens` the
+  output is complete in time. If the intersection is empty, the inner mask applies, and the chosen token is counted.
 
-The specification may allow a token after which every continuation has another spelling: after `"`, if only `,` may
-follow and the tokenizer writes `",`. So if few tokens are left (`FEW`), a search of `MOST_STEPS` steps drops those
-after which no spelling leads to an end or to a state with many tokens. If many are left, the search covers only the
-tokens with a punctuation mark after which the specification allows few, such as a quote that ends a string. Results of
-the search are cached by state of the inner matcher.
+The specification may allow a token after which no continuation is canonical: for example `"`, if only `,` may follow
+and the tokenizer produces `",`. So if at most `FEW` tokens are left, a search of at most `MOST_STEPS` steps drops those
+after which no canonical spelling leads to an end or to a state with many tokens. If more are left, the search covers
+only the tokens with a punctuation mark after which the specification allows few, such as a quote that ends a string.
+Results of the search are cached by state of the inner matcher.
 
 Tokens that bypass the mask, such as those of tool results, are accepted if the inner matcher accepts them.
 """
@@ -50,14 +50,14 @@ class CanonicalMatcher:
     def __init__(self, inner: ForkingMatcher, spelling: Spelling) -> None:
         self.inner, self._spelling = inner, spelling
         self._states: list[State] = [spelling.begin]
-        self._few: dict[Hashable, bool] = {}  # inner state -> whether few tokens are allowed
+        self._few: dict[Hashable, bool] = {}  # inner state -> whether it allows few tokens
         self._searches: dict[tuple[State, Hashable], tuple[bool, int]] = {}  # -> result, steps
-        self._strays: list[int] = [0]  # how many tokens so far the tokenizer would not have written
+        self._stray_counts: list[int] = [0]  # by state: the value of `non_canonical`
 
     @property
     def non_canonical(self) -> int:
-        """How many tokens the tokenizer would not have written, because the masks allowed no others."""
-        return self._strays[-1]
+        """How many tokens so far the tokenizer would not have produced. The masks allowed no others."""
+        return self._stray_counts[-1]
 
     @property
     def budget_bound(self) -> bool:
@@ -65,40 +65,40 @@ class CanonicalMatcher:
         return self.inner.budget_bound
 
     def fill_next_token_bitmask(self, bitmask: Row, row: int = 0, *, max_tokens: int | None = None) -> bool:
-        """The inner mask without the tokens that the tokenizer would not write, unless that leaves none."""
+        """The inner mask without the tokens that the tokenizer would not produce, unless that leaves none."""
         if not self.inner.fill_next_token_bitmask(bitmask, row, max_tokens=max_tokens):
             bitmask[row] = -1
         if self.inner.is_terminated():
             return True
         words = bitmask[row]
-        left = words & self._spelling.row(self._states[-1])
-        if left.any():
-            words[:] = left
+        remaining = words & self._spelling.row(self._states[-1])
+        if remaining.any():
+            words[:] = remaining
             self._look_ahead(words, max_tokens)
         return True
 
     def _look_ahead(self, words: Row, max_tokens: int | None) -> None:
         """Drop the tokens after which no canonical spelling is possible, unless that drops all."""
-        left = max_tokens if self.inner.budget_bound else None
+        budget = max_tokens if self.inner.budget_bound else None
         kept = words.copy()
         if _count(words) <= FEW:
-            self._drop(kept, _ids(words), left)
+            self._drop(kept, _ids(words), budget)
         else:
             marks = _ids(words & self._spelling.marks)
-            leading_out = [token for token in marks if self._leads_to_few(token, left)]
+            leading_out = [token for token in marks if self._leads_to_few(token, budget)]
             if leading_out:
-                self._drop(kept, _ids(words & self._spelling.with_any(leading_out)), left)
+                self._drop(kept, _ids(words & self._spelling.with_any(leading_out)), budget)
         if kept.any():
             words[:] = kept
 
-    def _drop(self, row: Row, tokens: Sequence[int], left: int | None) -> None:
+    def _drop(self, row: Row, tokens: Sequence[int], budget: int | None) -> None:
         """Remove from `row` those of `tokens` after which no canonical spelling is possible."""
         fuel = [MOST_STEPS]
         for token in tokens:
-            if not self._goes_on(self._states[-1], token, left, fuel):
+            if not self._can_continue(self._states[-1], token, budget, fuel):
                 row[token // 32] &= ~np.uint32(1 << token % 32).view(np.int32)
 
-    def _leads_to_few(self, token: int, left: int | None) -> bool:
+    def _leads_to_few(self, token: int, budget: int | None) -> bool:
         """Whether the inner matcher allows few tokens after a token."""
         if not self.inner.accept_token(token):
             return False
@@ -106,65 +106,65 @@ class CanonicalMatcher:
             if self.inner.is_terminated():
                 return False
             inner = _state_of(self.inner)
-            if left is not None or inner is None:
-                return self._leaves_few(None if left is None else left - 1)
+            if budget is not None or inner is None:
+                return self._has_few_tokens(None if budget is None else budget - 1)
             if inner not in self._few:
-                self._few[inner] = self._leaves_few(None)
+                self._few[inner] = self._has_few_tokens(None)
             return self._few[inner]
         finally:
             self.inner.rollback(1)
 
-    def _goes_on(self, state: State, token: int, left: int | None, fuel: list[int]) -> bool:
+    def _can_continue(self, state: State, token: int, budget: int | None, fuel: list[int]) -> bool:
         """Whether a spelling leads from this token to an end or to a state with many tokens; True if undecided after
         `fuel` steps. The state of the inner matcher does not change."""
         after = self._spelling.after(state, token)
         if not after.branches or not self.inner.accept_token(token):
             return False
         try:
-            return self.inner.is_terminated() or self._search_cached(after, left, fuel)
+            return self.inner.is_terminated() or self._search_cached(after, budget, fuel)
         finally:
             self.inner.rollback(1)
 
-    def _search_cached(self, state: State, left: int | None, fuel: list[int]) -> bool:
-        """The same for the inner matcher's current state. A cached result costs as many steps as the search did;
-        otherwise a mask would depend on earlier searches."""
+    def _search_cached(self, state: State, budget: int | None, fuel: list[int]) -> bool:
+        """As `_can_continue`, from the inner matcher's current state. A cached result uses up as many steps as its
+        search did; otherwise a mask would depend on earlier searches."""
         inner = _state_of(self.inner)
-        if left is not None or inner is None:
-            return self._searched(state, None if left is None else left - 1, fuel)
+        if budget is not None or inner is None:
+            return self._search(state, None if budget is None else budget - 1, fuel)
         key, before = (state, inner), fuel[0]
         if key in self._searches:
             found, steps = self._searches[key]
             fuel[0] -= steps
             return found or fuel[0] < 0
-        found = self._searched(state, None, fuel)
+        found = self._search(state, None, fuel)
         if fuel[0] >= 0:
             self._searches[key] = found, before - fuel[0]
         return found
 
-    def _searched(self, state: State, left: int | None, fuel: list[int]) -> bool:
+    def _search(self, state: State, budget: int | None, fuel: list[int]) -> bool:
         fuel[0] -= 1
         if fuel[0] < 0:
             return True
-        mask = self._inner_mask(left)
+        mask = self._inner_mask(budget)
         if mask is None:
             return True
         row = self._spelling.row(state)
         allowed = [token for token in mask if is_allowed(row, token)]
         allowed.sort(key=lambda token: self._spelling.length(token) or inf, reverse=True)  # end tokens first
-        return any(self._goes_on(state, token, left, fuel) for token in allowed)
+        return any(self._can_continue(state, token, budget, fuel) for token in allowed)
 
-    def _leaves_few(self, left: int | None) -> bool:
-        return len(self._inner_mask(left) or ()) > 0
+    def _has_few_tokens(self, budget: int | None) -> bool:
+        return len(self._inner_mask(budget) or ()) > 0
 
-    def _inner_mask(self, left: int | None) -> list[int] | None:
+    def _inner_mask(self, budget: int | None) -> list[int] | None:
         """The tokens that the inner matcher allows, or None if there are many."""
         mask = np.zeros((1, len(self._spelling.marks)), np.int32)
-        if not self.inner.fill_next_token_bitmask(mask, max_tokens=left) or _count(mask[0]) > FEW:
+        if not self.inner.fill_next_token_bitmask(mask, max_tokens=budget) or _count(mask[0]) > FEW:
             return None
         return _ids(mask[0])
 
     def accept_token(self, token: int, /) -> bool:
-        """Move on by a token that the inner matcher accepts."""
+        """Accept a token. Returns False, and changes nothing, if the inner matcher refuses it."""
         if self.inner.is_terminated():
             after, stray = self._states[-1], 0
         else:
@@ -172,11 +172,11 @@ class CanonicalMatcher:
             after = self._spelling.after(before, token)
             stray = not after.branches
             if stray:
-                after = self._spelling.any_way(before, token)
+                after = self._spelling.after_any_borders(before, token)
         if not self.inner.accept_token(token):
             return False
         self._states.append(after)
-        self._strays.append(self._strays[-1] + stray)
+        self._stray_counts.append(self._stray_counts[-1] + stray)
         return True
 
     def rollback(self, n: int, /) -> None:
@@ -185,17 +185,17 @@ class CanonicalMatcher:
             raise ValueError(f"cannot take back {n} of {len(self._states) - 1} tokens")
         self.inner.rollback(n)
         if n:
-            del self._states[-n:], self._strays[-n:]
+            del self._states[-n:], self._stray_counts[-n:]
 
     def fork(self) -> CanonicalMatcher:
-        """A copy in the same state, which moves independently."""
-        twin = CanonicalMatcher(self.inner.fork(), self._spelling)
-        twin._states, twin._strays = list(self._states), list(self._strays)
-        twin._few, twin._searches = self._few, self._searches
-        return twin
+        """An independent copy in the same state."""
+        copy = CanonicalMatcher(self.inner.fork(), self._spelling)
+        copy._states, copy._stray_counts = list(self._states), list(self._stray_counts)
+        copy._few, copy._searches = self._few, self._searches
+        return copy
 
     def forced_tokens(self) -> list[int]:
-        """The inner matcher's forced tokens, as far as the tokenizer would write them here."""
+        """The inner matcher's forced tokens, up to the first that the tokenizer would not produce here."""
         state, out = self._states[-1], list[int]()
         for token in self.inner.forced_tokens()[:_MOST_FORCED]:
             state = self._spelling.after(state, token)
@@ -205,7 +205,7 @@ class CanonicalMatcher:
         return out
 
     def is_accepting(self) -> bool:
-        """Whether the output may end here. If the tokenizer would not end it, the mask has no end token."""
+        """Whether the inner matcher allows an end here. The mask has no end token if the tokens are not canonical."""
         return self.inner.is_accepting()
 
     def is_terminated(self) -> bool:
@@ -213,7 +213,7 @@ class CanonicalMatcher:
         return self.inner.is_terminated()
 
     def min_tokens_to_finish(self) -> int:
-        """As the inner matcher: a budget counts any spelling, and canonical spelling yields to it."""
+        """The inner matcher's number, for any spelling: if the budget is tight, the mask allows other spellings."""
         return self.inner.min_tokens_to_finish()
 
 
@@ -222,13 +222,13 @@ def _state_of(matcher: object) -> Hashable:
     if isinstance(matcher, HealingMatcher):
         inner = _state_of(matcher.inner)
         return None if inner is None else (matcher.written, inner)
-    if isinstance(matcher, GrammarMatcher):  # the core numbers states anew when it has dropped them
+    if isinstance(matcher, GrammarMatcher):  # the core renumbers its states after it has dropped them
         return matcher.state, matcher.grammar.native.rebuilds
     return None
 
 
 def _ids(row: Row) -> list[int]:
-    """The tokens of a row in which few words are not zero."""
+    """The tokens of a row, fast if most words are zero."""
     return [32 * at + bit for at in np.flatnonzero(row).tolist() for bit in range(32) if int(row[at]) >> bit & 1]
 
 

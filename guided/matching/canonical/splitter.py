@@ -1,10 +1,10 @@
-r"""Where the words of a text may end when only its beginning is known.
+r"""Finds the word borders of a text of which only the beginning is known.
 
 In: the patterns of a pre-tokenizer. Out: `Splitter`, an automaton that *guesses* for each character whether a word
 begins with it. It keeps a state only if some continuation proves its guesses right.
 
     \s+(?!\S)|\s+|\p{L}+      after two spaces, with no border between them:
-                              a third space, or the end: right. A letter: the border was before the second space.
+                              then a third space or the end: correct. A letter: the border was before the second space.
 
 How: Pike's simulation keeps the threads of a pattern in order of preference. When a thread matches, the threads behind
 it are dropped, and the match counts unless a preferred thread matches later. So if a border is guessed at a match, the
@@ -13,12 +13,12 @@ the next character, or the end of the text, is known. The text between two match
 must not match at any character. Several patterns are applied in sequence. A border of an earlier pattern is the end of
 the text for a later one.
 
-Characters are read as classes that no set of the patterns distinguishes. States are made when they are reached. The
-patterns in use have some hundreds; `MOST` bounds them.
+Characters are read as classes, which the sets of the patterns do not distinguish further. States are created when they
+are reached. The patterns in use have a few hundred; `MOST` bounds them.
 
 Source: Cox, "Regular expression matching: the virtual machine approach" (2009), for the simulation.
-What it does not do: lookbehinds, back-references, word boundaries, patterns that match the empty text. Characters that
-are newer than the Unicode tables of a package (tokenizers and tiktoken: 16.0) are letters here and not there.
+Not supported: lookbehinds, back-references, word boundaries, patterns that match the empty text. Letters that are newer
+than the Unicode tables of the packages tokenizers and tiktoken (16.0) are letters here, but not in these packages.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ from guided.vocabulary.byte_pairs import HINT, Split
 __all__ = ["END", "Splitter"]
 
 END: Final = -1
-"""The end of the text, where a character's class is expected."""
+"""Stands for the end of the text, in place of a character's class."""
 MOST: Final = 100_000
 
-Places: TypeAlias = tuple[int, ...]
+Positions: TypeAlias = tuple[int, ...]
 """Positions of a program, the preferred one first."""
-_BETWEEN: Final = (-1,)  # instead of places: in a piece between two matches
+_BETWEEN: Final = (-1,)  # instead of positions: in a piece between two matches
 
 
 class _Stage(NamedTuple):
-    """The state of one pattern: its threads in a match, and those that must not match any more."""
+    """The state of one pattern: the threads of the current match, and the threads that must not match any more."""
 
-    places: Places
-    forbidden: Places
+    positions: Positions
+    forbidden: Positions
 
 
 _State: TypeAlias = tuple[_Stage, ...]
@@ -66,7 +66,7 @@ def _unsupported(reason: str, pattern: str) -> UnsupportedError:
 
 
 class _Reader(EcmaReader):
-    r"""Patterns of pre-tokenizers: those of ECMA-262, with possessive quantifiers and Unicode's \s and \d."""
+    r"""Reads patterns of pre-tokenizers: ECMA-262 with possessive quantifiers and Unicode's \s and \d."""
 
     def __init__(self, split: Split) -> None:
         super().__init__(split.pattern, Budget(Limits()), ordered=True)
@@ -79,7 +79,7 @@ class _Reader(EcmaReader):
 
     def _category(self, letter: str, *, any_case: bool, negated: bool) -> Ranges:
         if letter in "wW":
-            raise _unsupported("has \\w, which engines read in more ways than one", self.text)
+            raise _unsupported("has \\w, which regular expression engines interpret differently", self.text)
         ranges = property_set("White_Space" if letter in "sS" else "Nd")
         return complement(ranges) if letter.isupper() else ranges
 
@@ -89,10 +89,10 @@ class _Reader(EcmaReader):
         return super()._member(negated)
 
     def quantify(self, low: int, high: int | None, start: int, *, lazy: bool, possessive: bool = False) -> None:
-        again = self.text[start] == "{" and not self.rust  # Oniguruma reads x{1,3}+ as (?:x{1,3})+
+        repeats_whole = self.text[start] == "{" and not self.rust  # Oniguruma reads x{1,3}+ as (?:x{1,3})+
         if lazy or not self.take("+"):
             super().quantify(low, high, start, lazy=lazy)
-        elif again:
+        elif repeats_whole:
             super().quantify(low, high, start, lazy=False)
             super().quantify(1, None, start, lazy=False)
         else:
@@ -106,19 +106,19 @@ class _Reader(EcmaReader):
 
 
 def _possessive(item: Tree, low: int, high: int | None, span: tuple[int, int]) -> Tree:
-    """A possessive repetition of `item`, one character: it ends early only where no `item` follows."""
-    gone = look(item, ahead=True, negative=True, span=span)
+    """A possessive repetition of `item`, one character: it ends early only if no `item` follows."""
+    none_follows = look(item, ahead=True, negative=True, span=span)
     first = [item] * low
     if high is None:
-        return cat([*first, times(item, 0, None, lazy=False, span=span, ordered=True), gone])
+        return cat([*first, times(item, 0, None, lazy=False, span=span, ordered=True), none_follows])
     rest: Tree = EPSILON
     for _ in range(high - low):
-        rest = either([cat([item, rest]), gone], ordered=True)
+        rest = either([cat([item, rest]), none_follows], ordered=True)
     return cat([*first, rest])
 
 
 class _Program(Program):
-    """A pattern as positions; the first one is `start`. A position's condition is on the next character, or the end."""
+    """A pattern as positions, beginning at `start`. A position's condition is on the next character, or the end."""
 
     def __init__(self, split: Split) -> None:
         super().__init__()
@@ -135,19 +135,19 @@ class _Program(Program):
             raise LimitExceeded("nodes", len(self.steps), MOST)
         return super().add(step)
 
-    def special(self, tree: Tree, then: int) -> int:
+    def compile_other(self, tree: Tree, then: int) -> int:
         match tree:
-            case Alt(items):  # of single characters, in no order
+            case Alt(items):  # alternatives of single characters: their order does not matter
                 return self.add(Step(ways=tuple(self.compile(item, then) for item in items)))
             case Repeat(item, low, high):
                 return self.times(item, low, high, False, then)
             case Look(Chars(ranges), ahead=True, negative=negative):
-                return self.add(Step(ways=(then,), beside=ranges, negative=negative))
+                return self.add(Step(ways=(then,), neighbour=ranges, negative=negative))
         raise _unsupported("has a lookaround that is not a lookahead at one character", self.split.pattern)
 
     def check_round(self, item: Tree) -> None:
         if may_be_empty(item):
-            raise _unsupported("repeats what may be empty", self.split.pattern)
+            raise _unsupported("repeats a part that may be empty", self.split.pattern)
 
 
 class _Pattern:
@@ -156,22 +156,22 @@ class _Pattern:
     def __init__(self, program: _Program, classes: CharacterClasses) -> None:
         self.program, self.start = program, (program.start,)
         self._reads = [None if s.ranges is None else classes.bits(s.ranges) for s in program.steps]
-        self._ahead = [None if s.beside is None else classes.bits(s.beside) for s in program.steps]
-        self._transitions: dict[tuple[Places, int], tuple[Places, bool]] = {}
+        self._ahead = [None if s.neighbour is None else classes.bits(s.neighbour) for s in program.steps]
+        self._transitions: dict[tuple[Positions, int], tuple[Positions, bool]] = {}
         if any(self.after(self.start, one)[1] for one in (END, *range(classes.count))):
             raise _unsupported("matches the empty text", program.split.pattern)
 
-    def after(self, places: Places, following: int) -> tuple[Places, bool]:
-        """The places after the next character (END: none), and whether there is a match before it."""
-        key = places, following
+    def after(self, positions: Positions, char_class: int) -> tuple[Positions, bool]:
+        """The positions after the next character (END: none), and whether there is a match before it."""
+        key = positions, char_class
         if key not in self._transitions:
-            self._transitions[key] = self._after(places, following)
+            self._transitions[key] = self._after(positions, char_class)
         return self._transitions[key]
 
-    def _after(self, places: Places, following: int) -> tuple[Places, bool]:
+    def _after(self, positions: Positions, char_class: int) -> tuple[Positions, bool]:
         out: dict[int, None] = {}
         seen: set[int] = set()
-        stack = list(reversed(places))
+        stack = list(reversed(positions))
         while stack:
             at = stack.pop()
             if at in seen:
@@ -179,71 +179,71 @@ class _Pattern:
             seen.add(at)
             step, reads, ahead = self.program.steps[at], self._reads[at], self._ahead[at]
             if reads is not None:
-                if following >= 0 and reads >> following & 1:
+                if char_class >= 0 and reads >> char_class & 1:
                     out[step.ways[0]] = None
             elif not step.ways:
                 return tuple(out), True
-            elif ahead is None or (following >= 0 and bool(ahead >> following & 1)) != step.negative:
+            elif ahead is None or (char_class >= 0 and bool(ahead >> char_class & 1)) != step.negative:
                 stack.extend(reversed(step.ways))
         return tuple(out), False
 
-    def starts(self, following: int) -> Iterator[_Stage]:
-        """How a piece may begin with a character: as a match, or as text between two matches."""
-        places, _ = self.after(self.start, following)
-        if places:
-            yield _Stage(places, ())
-        yield _Stage(_BETWEEN, tuple(sorted(places)))
+    def starts(self, char_class: int) -> Iterator[_Stage]:
+        """The stages after the first character of a piece, which begins a match or lies between two matches."""
+        positions, _ = self.after(self.start, char_class)
+        if positions:
+            yield _Stage(positions, ())
+        yield _Stage(_BETWEEN, tuple(sorted(positions)))
 
-    def moved(self, stage: _Stage, following: int) -> _Stage | None:
-        """The stage after a character within a piece; None: the guesses were wrong."""
-        forbidden = self._still(stage.forbidden, following)
+    def continue_piece(self, stage: _Stage, char_class: int) -> _Stage | None:
+        """The stage after a further character of a piece, or None if a guess was wrong."""
+        forbidden = self._advance_forbidden(stage.forbidden, char_class)
         if forbidden is None:
             return None
-        if stage.places == _BETWEEN:
-            begun, _ = self.after(self.start, following)
+        if stage.positions == _BETWEEN:
+            begun, _ = self.after(self.start, char_class)
             return _Stage(_BETWEEN, tuple(sorted({*forbidden, *begun})))
-        places, _ = self.after(stage.places, following)
-        return _Stage(places, forbidden) if places else None
+        positions, _ = self.after(stage.positions, char_class)
+        return _Stage(positions, forbidden) if positions else None
 
-    def cut(self, stage: _Stage, following: int) -> Iterator[_Stage]:
-        """The stages after a border and then the character."""
-        forbidden = self._still(stage.forbidden, following)
+    def cross_border(self, stage: _Stage, char_class: int) -> Iterator[_Stage]:
+        """The stages after a border and then a character."""
+        forbidden = self._advance_forbidden(stage.forbidden, char_class)
         if forbidden is None:
             return
-        preferred: Places = ()
-        between = stage.places == _BETWEEN
+        preferred: Positions = ()
+        between = stage.positions == _BETWEEN
         if not between:
-            preferred, matched = self.after(stage.places, following)
+            preferred, matched = self.after(stage.positions, char_class)
             if not matched:
                 return
-        for new in self.starts(following):
-            if not (between and new.places == _BETWEEN):
-                yield _Stage(new.places, tuple(sorted({*forbidden, *preferred, *new.forbidden})))
+        for new in self.starts(char_class):
+            if not (between and new.positions == _BETWEEN):
+                yield _Stage(new.positions, tuple(sorted({*forbidden, *preferred, *new.forbidden})))
 
-    def _still(self, forbidden: Places, following: int) -> Places | None:
-        """The forbidden places after a character, or None if one of them has matched."""
+    def _advance_forbidden(self, forbidden: Positions, char_class: int) -> Positions | None:
+        """The forbidden positions after a character, or None if one of them has matched."""
         if not forbidden:
             return ()
-        places, matched = self.after(forbidden, following)
-        return None if matched else tuple(sorted(places))
+        positions, matched = self.after(forbidden, char_class)
+        return None if matched else tuple(sorted(positions))
 
     def may_end(self, stage: _Stage) -> bool:
         """Whether the text may end here."""
         if stage.forbidden and self.after(stage.forbidden, END)[1]:
             return False
-        return stage.places == _BETWEEN or self.after(stage.places, END)[1]
+        return stage.positions == _BETWEEN or self.after(stage.positions, END)[1]
 
 
 class Splitter:
-    """The automaton; see the module docstring. States are numbers, 0 is the beginning of a text.
+    """The automaton; see the module docstring. States are numbers; 0 is the beginning of a text.
 
     Attributes:
-        classes: of the characters.
+        classes: the classes of characters.
     """
 
     def __init__(self, splits: Sequence[Split]) -> None:
         programs = [_Program(split) for split in splits]
-        self.classes = CharacterClasses(r for p in programs for s in p.steps for r in (s.ranges, s.beside) if r)
+        self.classes = CharacterClasses(r for p in programs for s in p.steps for r in (s.ranges, s.neighbour) if r)
         self._patterns = [_Pattern(program, self.classes) for program in programs]
         self._states: list[_State | None] = [None]
         self._numbers: dict[_State, int] = {}
@@ -251,21 +251,21 @@ class Splitter:
         self._moves: dict[tuple[int, int], int | None] = {}
         self._cuts: dict[tuple[int, int], tuple[int, ...]] = {}
         for split, pattern in zip(splits, self._patterns, strict=True):
-            if split.whole and any(self._between(pattern)):
-                raise _unsupported("leaves text out, which is dropped", split.pattern)
+            if split.must_cover and any(self._starts_between(pattern)):
+                raise _unsupported("does not cover the whole text, and the tokenizer drops the rest", split.pattern)
 
-    def moved(self, state: int, following: int) -> int | None:
-        """The state after a character of a class that continues the word, or None if it cannot."""
-        key = state, following
+    def continue_word(self, state: int, char_class: int) -> int | None:
+        """The state after a character of a class that continues the word, or None if none can."""
+        key = state, char_class
         if key not in self._moves:
-            self._moves[key] = next(iter(self._checked([self._moved(state, following)])), None)
+            self._moves[key] = next(iter(self._checked([self._continue_word(state, char_class)])), None)
         return self._moves[key]
 
-    def cut(self, state: int, following: int) -> tuple[int, ...]:
-        """The states after a character of a class with which a word begins."""
-        key = state, following
+    def begin_word(self, state: int, char_class: int) -> tuple[int, ...]:
+        """The states after a character of a class that begins a word."""
+        key = state, char_class
         if key not in self._cuts:
-            self._cuts[key] = tuple(dict.fromkeys(self._checked(self._split_at_border(state, following))))
+            self._cuts[key] = tuple(dict.fromkeys(self._checked(self._split_at_border(state, char_class))))
         return self._cuts[key]
 
     def may_end(self, state: int) -> bool:
@@ -275,7 +275,7 @@ class Splitter:
 
     def may_cut(self, state: int) -> bool:
         """Whether the word may end here."""
-        return self.may_end(state) or any(self.cut(state, one) for one in range(self.classes.count))
+        return self.may_end(state) or any(self.begin_word(state, one) for one in range(self.classes.count))
 
     def _checked(self, states: Iterable[_State | None]) -> Iterator[int]:
         """The numbers of the states from which an end can be reached."""
@@ -295,44 +295,44 @@ class Splitter:
         if number in self._alive:
             return self._alive[number]
         seen, queue = {number: None}, [number]
-        for at in queue:  # grows while it is read
+        for at in queue:  # grows during the loop
             if self._alive.get(at) or self.may_end(at):
                 self._alive[number] = True
                 return True
-            for following in range(self.classes.count):
-                for state in (self._moved(at, following), *self._split_at_border(at, following)):
+            for char_class in range(self.classes.count):
+                for state in (self._continue_word(at, char_class), *self._split_at_border(at, char_class)):
                     if state is not None and (new := self._number(state)) not in seen and self._alive.get(new, True):
                         seen[new] = None
                         queue.append(new)
         self._alive.update(dict.fromkeys(seen, False))
         return False
 
-    def _moved(self, number: int, following: int) -> _State | None:
+    def _continue_word(self, number: int, char_class: int) -> _State | None:
         stages = self._states[number]
         if stages is None:
             return None
-        after = [p.moved(s, following) for p, s in zip(self._patterns, stages, strict=True)]
+        after = [p.continue_piece(s, char_class) for p, s in zip(self._patterns, stages, strict=True)]
         return None if None in after else tuple(after)  # type: ignore[arg-type]
 
-    def _split_at_border(self, number: int, following: int) -> Iterator[_State]:
-        """For each pattern that may be the first with a border here: earlier patterns continue, later ones end."""
+    def _split_at_border(self, number: int, char_class: int) -> Iterator[_State]:
+        """The states after a border, for each pattern that may be the first to have one. Earlier patterns continue."""
         stages = self._states[number]
         if stages is None:
-            yield from product(*(p.starts(following) for p in self._patterns))
+            yield from product(*(p.starts(char_class) for p in self._patterns))
             return
         for at, pattern in enumerate(self._patterns):
-            after = [p.moved(s, following) for p, s in zip(self._patterns[:at], stages[:at], strict=True)]
+            after = [p.continue_piece(s, char_class) for p, s in zip(self._patterns[:at], stages[:at], strict=True)]
             later = zip(self._patterns[at + 1 :], stages[at + 1 :], strict=True)
             if None in after or not all(p.may_end(s) for p, s in later):
                 continue
-            begun = [p.starts(following) for p in self._patterns[at + 1 :]]
-            for new in product(pattern.cut(stages[at], following), *begun):
+            begun = [p.starts(char_class) for p in self._patterns[at + 1 :]]
+            for new in product(pattern.cross_border(stages[at], char_class), *begun):
                 yield (*after, *new)  # type: ignore[arg-type]
 
-    def _between(self, pattern: _Pattern) -> Iterator[bool]:
+    def _starts_between(self, pattern: _Pattern) -> Iterator[bool]:
         """For each class, whether a piece between two matches may begin with it."""
         alone = Splitter.__new__(Splitter)
         alone.classes, alone._patterns, alone._states = self.classes, [pattern], [None]
         alone._numbers, alone._alive, alone._moves, alone._cuts = {}, {}, {}, {}
         for one in range(self.classes.count):
-            yield any(alone._states[to][0].places == _BETWEEN for to in alone.cut(0, one))  # type: ignore[index]
+            yield any(alone._states[to][0].positions == _BETWEEN for to in alone.begin_word(0, one))  # type: ignore[index]

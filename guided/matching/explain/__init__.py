@@ -1,1 +1,1 @@
-"""Why a text or a token is allowed or not, in the words of the specification."""
+"""Explains why a text or a token is allowed or not, in terms of the specification."""

@@ -1,13 +1,13 @@
-"""A shortest text that two grammars have in common. In: two grammars without a lexer. Out: a text, or nothing.
+"""Finds a shortest text that two grammars have in common. In: two grammars without a lexer. Out: a text, or None.
 
 How: both are compiled over bytes, and pairs of their states are searched, breadth first, as for the intersection of two
 finite automata (Hopcroft and Ullman 1979, section 3.2). A grammar that is not regular has infinitely many states, so
-the search gives up after a number of pairs, without a result. The problem is undecidable in general.
+the search gives up after a number of steps, without a result. The problem is undecidable in general.
 
-The examples are readable: the search tries letters first.
+The search tries lowercase letters first, so examples are readable.
 
-Cost: two steps of the core for each byte of each pair. The number of compiled grammars, their total rules, and the work
-for each are bounded. The search ends when a meter around it is exhausted.
+Cost: two steps of the core for each byte that both states of a pair allow. The number of compiled grammars, their total
+rules, and the work for each are bounded. The search also ends when the caller's meter is exhausted.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from guided.limits import Limits
 from guided.matching.regions.annotated_grammar import Automaton, State, automaton_of_rules
 from guided.meter import is_exhausted
 
-__all__ = ["Search", "ambiguous"]
+__all__ = ["Search", "find_ambiguous_alternatives"]
 
-_MOST_STEPS: Final = 200_000  # of the core, for all pairs of alternatives together
-_MOST_OF_ONE: Final = 20_000
+_MOST_STEPS: Final = 200_000  # of the core, in all searches together
+_MOST_STEPS_OF_PAIR: Final = 20_000
 _MOST_ALTERNATIVES: Final = 30
 _MOST_COMPILED: Final = 500
 _MOST_RULES: Final = 50_000  # of all compiled grammars: 500 grammars of 100 rules
-_MOST_WORK: Final = 1_000_000  # of one of them, see `Limits`
-_RANK: Final = [(not 97 <= byte <= 122, not 33 <= byte <= 126, byte) for byte in range(256)]
-"""Letters, other characters that can be shown, and the rest."""
+_MOST_WORK: Final = 1_000_000  # to compile one grammar, see `Limits`
+_BYTE_ORDER: Final = [(not 97 <= byte <= 122, not 33 <= byte <= 126, byte) for byte in range(256)]
+"""Sort key of each byte: lowercase letters first, then other printable ASCII, then the rest."""
 
 
 class Search:
@@ -47,13 +47,13 @@ class Search:
         self._remaining_steps, self._compilations, self._rules = _MOST_STEPS, 0, 0
 
     @property
-    def is_over(self) -> bool:
-        """Whether the bounds or the time are exhausted, so that the search finds nothing more."""
+    def is_done(self) -> bool:
+        """Whether the bounds or the time are exhausted, so the search finds nothing more."""
         return self._compilations >= _MOST_COMPILED or self._rules > _MOST_RULES or is_exhausted()
 
     def automaton(self, rules: Mapping[str, Node], start: str) -> Automaton | None:
-        """The automaton of a grammar over bytes; None if it has none, generates nothing, or a bound is reached."""
-        if self.is_over:
+        """The byte automaton of the rules from `start`; None if they cannot be compiled or a bound is reached."""
+        if self.is_done:
             return None
         needed = reached(rules, start)
         self._compilations += 1
@@ -63,21 +63,21 @@ class Search:
         except (GuidedError, RecursionError):
             return None
 
-    def common(self, first: Automaton, second: Automaton) -> str | None:
+    def find_common_text(self, first: Automaton, second: Automaton) -> str | None:
         """A shortest common text, or None if the search found none."""
         start = first.start, second.start
         before: dict[tuple[State, State], tuple[tuple[State, State], int] | None] = {start: None}
         todo = [start]
-        most = min(self._remaining_steps, _MOST_OF_ONE)
-        for pair in todo:  # grows while it is read
+        steps_left = min(self._remaining_steps, _MOST_STEPS_OF_PAIR)
+        for pair in todo:  # grows during the loop
             if pair[0].is_accepting and pair[1].is_accepting:
                 return _text(before, pair)
-            both = set(_bytes(pair[0])).intersection(_bytes(pair[1]))
-            most -= len(both) + 1
+            both = set(_possible_bytes(pair[0])).intersection(_possible_bytes(pair[1]))
+            steps_left -= len(both) + 1
             self._remaining_steps -= len(both) + 1
-            if most < 0 or is_exhausted():
+            if steps_left < 0 or is_exhausted():
                 return None
-            for byte in sorted(both, key=_RANK.__getitem__):
+            for byte in sorted(both, key=_BYTE_ORDER.__getitem__):
                 one, other = first.byte(pair[0], byte), second.byte(pair[1], byte)
                 if one is not None and other is not None and (one, other) not in before:
                     before[one, other] = pair, byte
@@ -85,30 +85,31 @@ class Search:
         return None
 
 
-def ambiguous(grammar: Grammar, limits: Limits | None = None) -> Iterator[LintFinding]:
-    """Alternatives of one rule that have a text in common, with an example: this text has two readings.
+def find_ambiguous_alternatives(grammar: Grammar, limits: Limits | None = None) -> Iterator[LintFinding]:
+    """Alternatives of one rule that match a common text, with this text as an example: it has two parses.
 
     The search may miss such texts, unless the alternatives are regular and small.
     """
     search = Search(limits)
     for name in reached(grammar.rules, grammar.start):
         node = grammar.rules[name]
-        if search.is_over:
+        if search.is_done:
             return
         if not isinstance(node, Alt) or name.startswith("terminal ") or len(node.items) > _MOST_ALTERNATIVES:
             continue
-        own = {f"{name}\n{number}": item for number, item in enumerate(node.items, 1)}  # no name has a line end
-        automata = [search.automaton({**grammar.rules, one: item}, one) for one, item in own.items()]
+        # The new names are unused: no rule name contains a newline.
+        alternatives = {f"{name}\n{number}": item for number, item in enumerate(node.items, 1)}
+        automata = [search.automaton({**grammar.rules, one: item}, one) for one, item in alternatives.items()]
         for (number, first), (other, second) in combinations(enumerate(automata, 1), 2):
-            example = None if first is None or second is None else search.common(first, second)
+            example = None if first is None or second is None else search.find_common_text(first, second)
             if example is not None:
-                message = f"its alternatives {number} and {other} have a text in common, so it has two readings"
-                hint = "let one of them exclude the other; what is generated is the same in any case"
+                message = f"its alternatives {number} and {other} both match the example, so this text has two parses"
+                hint = "make the alternatives disjoint; this does not change which texts can be generated"
                 yield LintFinding("ambiguous", grammar.origins.get(name, name), message, hint, example, False)
                 break
 
 
-def _bytes(state: State) -> bytes:
+def _possible_bytes(state: State) -> bytes:
     matcher: _core.Matcher = state.matcher
     return matcher._next_bytes()
 

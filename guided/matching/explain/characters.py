@@ -1,7 +1,7 @@
-"""Sets of characters in words, for messages: "a digit, a letter from a to f or 語".
+"""Describes sets of characters in words, for messages: "a digit, a letter from a to f or 語".
 
 In: code points as ranges. Out: parts, each a set with its description. The parts are disjoint, and their union is
-exactly the given set, so a message neither promises nor hides a character.
+exactly the given set, so a message neither adds nor hides a character.
 
 Named classes come first, the largest first. A class that lacks only a few characters is "a letter other than 'q'". The
 rest is listed: single characters, and ranges. A set of most characters is described by the missing ones. The end of a
@@ -17,18 +17,18 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Final, NamedTuple
 
-from guided.frontends.regex.ecma_chars import category as ecma_category
+from guided.frontends.regex.ecma_chars import class_ranges as ecma_category
 from guided.frontends.regex.ecma_chars import property_set
-from guided.frontends.regex.python_chars import category
+from guided.frontends.regex.python_chars import class_ranges
 from guided.ir.ranges import ALL_CHARS, Ranges, charset, complement, intersect
 
-__all__ = ["Part", "count", "described", "joined", "name_of", "parts_of"]
+__all__ = ["Part", "count", "describe", "join_with_or", "name_of", "parts_of"]
 
 _MOST_PARTS: Final = 6
 _MOST_MISSING: Final = 3
 _MOST_EXCEPTIONS: Final = 5
 _SHORT_RANGE: Final = 3  # characters; a longer run is shown by its ends
-_SHORT_RANGE_OF_SIGNS: Final = 8  # ASCII signs: readers do not know their order
+_SHORT_RANGE_OF_PUNCTUATION: Final = 8  # ASCII punctuation: readers do not know its order
 _NAMES: Final = {
     " ": "a space",
     "\t": "a tab",
@@ -47,7 +47,7 @@ class Part(NamedTuple):
     """Some of the characters of a set, and their description.
 
     Attributes:
-        words: with their article: "a digit", "'}'", "語".
+        words: the description, with its article: "a digit", "'}'", "語".
         characters: code points; sorted, disjoint ranges.
     """
 
@@ -55,13 +55,13 @@ class Part(NamedTuple):
     characters: Ranges
 
 
-def described(characters: Ranges) -> str:
+def describe(characters: Ranges) -> str:
     """A set of characters in words; "nothing" if it is empty."""
-    return joined([part.words for part in parts_of(characters)]) or "nothing"
+    return join_with_or([part.words for part in parts_of(characters)]) or "nothing"
 
 
-def joined(words: Sequence[str]) -> str:
-    """'a', 'b' or 'c'."""
+def join_with_or(words: Sequence[str]) -> str:
+    """Joins as in "'a', 'b' or 'c'"."""
     return " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
@@ -71,7 +71,7 @@ def count(characters: Ranges) -> int:
 
 
 def name_of(character: str) -> str:
-    """A character as a reader recognises it: in quotes if it is ASCII, by name if it is invisible."""
+    """A character for a message: in quotes if it is ASCII, by its name if it is invisible."""
     if character in _NAMES:
         return _NAMES[character]
     if character.isascii() and character.isprintable():
@@ -93,7 +93,7 @@ def parts_of(characters: Ranges) -> tuple[Part, ...]:
     if count(missing) < count(characters):
         without = _listed(missing)
         if len(without) <= _MOST_MISSING:
-            return (Part(f"any character but {joined([part.words for part in without])}", characters),)
+            return (Part(f"any character but {join_with_or([part.words for part in without])}", characters),)
     parts = _listed(characters)
     if len(parts) <= _MOST_PARTS:
         return tuple(parts)
@@ -103,28 +103,28 @@ def parts_of(characters: Ranges) -> tuple[Part, ...]:
 
 
 def _listed(characters: Ranges) -> list[Part]:
-    """Classes, then what remains of the set."""
-    parts, left = [], characters
+    """The classes in a set, then the remaining characters."""
+    parts, remaining = [], characters
     for words, members in _classes():
-        if not (common := intersect(left, members)):
+        if not (common := intersect(remaining, members)):
             continue
-        lacking = _minus(members, common)
-        if not lacking:
+        absent = _minus(members, common)
+        if not absent:
             parts.append(Part(words, members))
-        elif count(lacking) <= min(_MOST_EXCEPTIONS, count(members) // 5) and len(common) > 1:
-            names = [name_of(chr(code)) for low, high in lacking for code in range(low, high + 1)]
-            parts.append(Part(f"{words} other than {joined(names)}", common))
+        elif count(absent) <= min(_MOST_EXCEPTIONS, count(members) // 5) and len(common) > 1:
+            names = [name_of(chr(code)) for low, high in absent for code in range(low, high + 1)]
+            parts.append(Part(f"{words} other than {join_with_or(names)}", common))
         else:
             continue
-        left = _minus(left, common)
-    return parts + [part for low, high in left for part in _run(low, high)]
+        remaining = _minus(remaining, common)
+    return parts + [part for low, high in remaining for part in _describe_run(low, high)]
 
 
-def _run(low: int, high: int) -> list[Part]:
-    """Consecutive characters: one by one if they are few, else the first and the last."""
+def _describe_run(low: int, high: int) -> list[Part]:
+    """Consecutive characters: one by one if they are few, otherwise as a range."""
     first, last = chr(low), chr(high)
-    signs = (first + last).isascii() and not (first + last).isalnum()
-    if high - low < (_SHORT_RANGE_OF_SIGNS if signs else _SHORT_RANGE):
+    is_punctuation = (first + last).isascii() and not (first + last).isalnum()
+    if high - low < (_SHORT_RANGE_OF_PUNCTUATION if is_punctuation else _SHORT_RANGE):
         return [Part(name_of(chr(code)), ((code, code),)) for code in range(low, high + 1)]
     if first.isascii() and last.isascii() and (first + last).isalpha() and first.isupper() == last.isupper():
         words = f"a letter from {first} to {last}"
@@ -145,15 +145,15 @@ def _classes() -> tuple[tuple[str, Ranges], ...]:
     letters, lower, upper = charset(((0x41, 0x5A), (0x61, 0x7A))), ((0x61, 0x7A),), ((0x41, 0x5A),)
     named: dict[str, Ranges] = {
         "a character beyond ASCII": charset([(0x80, 0x10FFFF)]),
-        "a letter, digit or underscore of any script": category("w", False),
+        "a letter, digit or underscore of any script": class_ranges("w", False),
         "a letter of any script": property_set("L"),
-        "a digit of any script": category("d", False),
+        "a digit of any script": class_ranges("d", False),
         "an ASCII character": ((0, 0x7F),),
         "a printable ASCII character": ((0x20, 0x7E),),
         "a letter": letters,
         "a control character": ((0, 0x1F),),
-        "white space of any kind": category("s", False),
-        "white space as ECMAScript has it": ecma_category("s", any_case=False),
+        "white space of any kind": class_ranges("s", False),
+        "white space as ECMAScript defines it": ecma_category("s", any_case=False),
         "an uppercase letter": upper,
         "a lowercase letter": lower,
         "a hexadecimal digit": ((0x30, 0x39), (0x41, 0x46), (0x61, 0x66)),

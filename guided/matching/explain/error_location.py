@@ -1,7 +1,7 @@
-"""Where a text stops being allowed: the line with a caret, what was expected, and the parts of the specification.
+"""Finds where a text stops being allowed: the line with a caret, what was expected, the parts of the specification.
 
-In: a grammar, and bytes that are UTF-8 as a rule. Out: a `ErrorLocation`. All positions count characters; a byte that
-is not UTF-8 counts as one character.
+In: a grammar, and bytes, normally UTF-8. Out: an `ErrorLocation`. All positions count characters; a byte that is not
+UTF-8 counts as one character.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class ErrorLocation:
 
     Attributes:
         text: the whole text.
-        offset: number of characters before the error; the length of the text if it only ends too early.
-        explanation: of the text.
+        offset: the number of characters before the error; the length of the text if it only ends too early.
+        explanation: why the text is refused there.
         completion: a completion of the text before the error.
     """
 
@@ -53,16 +53,16 @@ class ErrorLocation:
         what = "ends too early" if self.offset == len(self.text) else "not allowed here"
         lines = [marked_line(self.text, (self.offset, self.offset))]
         lines.append(f"line {self.line}, column {self.column}: {what}; expected {self.expected}")
-        return "\n".join(lines) + self.asked_by
+        return "\n".join(lines) + self.details
 
     @property
-    def asked_by(self) -> str:
-        """Lines that name the parts of the specification, if they have names, and the result of the lexer."""
+    def details(self) -> str:
+        """Lines that name the parts of the specification, if they have names, and say how the lexer split the text."""
         positions = self.explanation.positions
         named = named_places(self.explanation.places, positions)
         refusing = listed_refusals(self.explanation.refusals)
         lines = [
-            f"asked for by {named}" if named else "",
+            f"required by {named}" if named else "",
             f"refused by {refusing}" if refusing else "",
             in_words(positions),
             str(self.explanation.lexing or ""),
@@ -70,7 +70,7 @@ class ErrorLocation:
         return "".join(f"\n{line}" for line in lines if line)
 
     def fields(self) -> dict[str, Any]:
-        """As data. Characters are given as ranges: pairs of the first and the last."""
+        """As data. Sets of characters are lists of ranges [first, last]."""
         return {
             "offset": self.offset,
             "line": self.line,
@@ -90,13 +90,12 @@ class ErrorLocation:
 
 
 def _lexing(explanation: Explanation) -> dict[str, Any] | None:
-    cut = explanation.lexing
-    names = ("lexeme", "may_be", "following", "refusal")
-    return None if cut is None else {name: value for name, value in cut._asdict().items() if name in names}
+    lexing, names = explanation.lexing, ("lexeme", "may_be", "following", "refusal")
+    return None if lexing is None else {name: value for name, value in lexing._asdict().items() if name in names}
 
 
 def error_location_of(grammar: CompiledGrammar, data: bytes, *, ends: bool = False) -> ErrorLocation:
-    """Where `data` stops being allowed, or its end if it is only incomplete. `ends`: it should be a whole output."""
+    """Where `data` stops being allowed, or its end if it is only incomplete. `ends`: it must be a whole output."""
     matcher = GrammarMatcher(grammar)
     explanation = explain(matcher, data, ends=ends)
     accepted = matcher.accept_string(data[: explanation.read])

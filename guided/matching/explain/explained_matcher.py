@@ -1,4 +1,4 @@
-"""The protocol of a matcher for explanations: matchers can explain, and explanations do not depend on matchers."""
+"""The matcher protocol that explanations need, so `explanation.py` does not depend on `matcher.py`."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ __all__ = ["ExplainedMatcher"]
 
 
 class ExplainedMatcher(Protocol):
-    """Methods of `GrammarMatcher`; those with an underscore are described in _core.pyi."""
+    """Methods of `GrammarMatcher`; `_core.pyi` describes those with an underscore."""
 
     grammar: CompiledGrammar
 
     def fork(self) -> ExplainedMatcher:
-        """A matcher in the same state."""
+        """A copy in the same state."""
 
     def is_terminated(self) -> bool:
         """Whether an end token was accepted."""
@@ -28,7 +28,7 @@ class ExplainedMatcher(Protocol):
         """How many of the tokens would be accepted."""
 
     def accept_string(self, text: str | bytes) -> bool:
-        """Step over text; False: it is refused."""
+        """Accept a text. False, with the state unchanged, if it is not allowed."""
 
     def _accepted(self) -> list[int | bytes]: ...
     def _characters(self, data: bytes, begun: bytes) -> list[tuple[int, int]]: ...

@@ -9,9 +9,9 @@ A token may contain a part of a character. After such a token the next one must 
 `positions.py` finds the position in the rules, `lexing.py` does so for grammars with a lexer, and `schema_places.py`
 for schemas.
 
-Cost: reading the text, and some hundred steps of the automaton for the set of characters. The shortest completion, the
-positions and the schemas pass a meter (`guided/meter.py`): at most `SECONDS` and `_WORK` steps, or less if the caller
-has a meter of its own. Results that are not found by then are missing, and `is_partial` is true.
+Cost: reading the text, and a few hundred steps of the automaton for the set of characters. A meter (`guided/meter.py`)
+bounds the shortest completion, the positions and the schemas: at most `SECONDS` and `_WORK` steps, or less if the
+caller's own meter allows less. Results that are not found by then are missing, and `is_partial` is true.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from guided.frontends.json_schema.refusing import Groups
 from guided.ir.nodes import Grammar
 from guided.ir.ranges import Ranges, charset, intersect
 from guided.matching.compiled import CompiledGrammar
-from guided.matching.explain.characters import count, joined, name_of, parts_of
+from guided.matching.explain.characters import count, join_with_or, name_of, parts_of
 from guided.matching.explain.explained_matcher import ExplainedMatcher
-from guided.matching.explain.lexing import LabelledLexer, Lexing, lexing
+from guided.matching.explain.lexing import LabelledLexer, Lexing, explain_lexing
 from guided.matching.explain.pointers import listed_refusals, named_places
-from guided.matching.explain.positions import LabelledLanguage, Position, in_words, labelled, positions
+from guided.matching.explain.positions import LabelledLanguage, Position, in_words, label_rules, positions
 from guided.matching.explain.schema_places import SchemaPlaces, SchemasHere
 from guided.meter import is_exhausted, may_succeed_later, metered
 
@@ -45,7 +45,7 @@ _SECONDS_OF_PART: Final = 2.0
 _SECONDS_OF_COMPLETION: Final = 1.0
 _WORK: Final = 400_000_000
 _LONGEST_COMPLETION: Final = 4096
-_NAMED: Final = 3  # completions of an incomplete character that are named
+_NAMED: Final = 3  # an incomplete character with at most this many completions is described by their names
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +53,9 @@ class Expected:
     """What may follow. `str` describes it in words, `in` tests a character.
 
     Attributes:
-        characters: sorted ranges of code points; inside a character, those that begin with the same bytes.
+        characters: as sorted ranges of code points; inside a character, those that begin with its first bytes.
         begun: the first bytes of an incomplete character.
-        control_tokens: names of the control tokens that the grammar allows here, such as <think>; or ids: <[5]>.
+        control_tokens: names of the control tokens that the grammar allows here, such as <think>, or ids, as <[5]>.
         end: whether the output may end.
     """
 
@@ -69,7 +69,7 @@ class Expected:
         return any(low <= code <= high for low, high in self.characters)
 
     def __str__(self) -> str:
-        return joined([*self._words(), *self.control_tokens, *(["the end"] if self.end else [])]) or "nothing"
+        return join_with_or([*self._words(), *self.control_tokens, *(["the end"] if self.end else [])]) or "nothing"
 
     def __repr__(self) -> str:
         return f"Expected({str(self)!r})"
@@ -80,7 +80,7 @@ class Expected:
         if (many := count(self.characters)) > _NAMED:
             return [f"the rest of one of {many:,} characters that begin like this"]
         names = [name_of(chr(code)) for low, high in self.characters for code in range(low, high + 1)]
-        return [f"the rest of {joined(names)}"]
+        return [f"the rest of {join_with_or(names)}"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +91,12 @@ class Explanation:
         accepted: the whole token (or text) is allowed.
         data: its bytes.
         read: how many of these bytes are allowed, up to a whole character.
-        expected: what may follow these.
+        expected: what may follow these bytes.
         places: the parts of the specification that are open there (JSON Pointers, rule names).
         refused_by: the schema keywords that refuse the next text, as JSON Pointers.
         positions: the alternatives of rules that are open there, and the last part read of each; empty for schemas, and
             if a bound was reached (see `guided/matching/explain/positions.py`).
-        lexing: of a grammar with a lexer, how it has cut the text, and which terminals may follow; else None.
+        lexing: for a grammar with a lexer: how it split the text, and which terminals may follow; otherwise None.
         completion: the shortest completion from the matcher's own state.
         reason: one sentence.
         completion_tokens: the control tokens in `completion`, which contains their names.
@@ -137,13 +137,13 @@ def explain(matcher: ExplainedMatcher, candidate: int | str | bytes | None, *, e
     if candidate is None:
         data = b""
     elif isinstance(candidate, int):
-        spelled = vocabulary.token_bytes(candidate)
-        special = candidate if spelled is None else None
-        data = spelled or b""
+        token_bytes = vocabulary.token_bytes(candidate)
+        special = candidate if token_bytes is None else None
+        data = token_bytes or b""
         ends = candidate in vocabulary.eos_token_ids
     else:
         data = bytes_of(candidate)
-    read, expected = _place(matcher, data)
+    read, expected = _probe_text(matcher, data)
     if isinstance(candidate, int):
         accepted = matcher.validate_tokens([candidate]) == 1
     else:
@@ -154,35 +154,35 @@ def explain(matcher: ExplainedMatcher, candidate: int | str | bytes | None, *, e
     is_refused = bool(character) or (ends and not refused and not expected.end)
     with metered(SECONDS, work=_WORK):
         completion, controls = shortest_completion(matcher)
-        found, cut = _positions(matcher.grammar, written, refused[:1])
-        here = _schemas(matcher.grammar, written, Continuation(character, refused, ends) if is_refused else None)
-        is_partial = here.is_partial or completion is None or is_exhausted()
-    places = _open_parts(matcher, data[:read], here)
-    where = _where(named_places(places, found), here.refusing, found, cut)
+        found, lexing = _positions(matcher.grammar, written, refused[:1])
+        schemas = _schemas(matcher.grammar, written, Continuation(character, refused, ends) if is_refused else None)
+        is_partial = schemas.is_partial or completion is None or is_exhausted()
+    places = _open_parts(matcher, data[:read], schemas)
+    where = _where(named_places(places, found), schemas.refusing, found, lexing)
     if special is not None:
         reason = _of_control_token(matcher, special, accepted, f"{expected}{where}")
     else:
         reason = _of_text(matcher, data, read, accepted, f"{expected}{where}")
-    refused_by = tuple(dict.fromkeys(pointer for group in here.refusing for pointer in group))
+    refused_by = tuple(dict.fromkeys(pointer for group in schemas.refusing for pointer in group))
     return Explanation(
-        accepted, data, read, expected, places, refused_by, found, cut, completion or b"",
-        reason + (_PARTIAL if is_partial else ""), controls, here.refusing, is_partial,
+        accepted, data, read, expected, places, refused_by, found, lexing, completion or b"",
+        reason + (_PARTIAL if is_partial else ""), controls, schemas.refusing, is_partial,
     )  # fmt: skip
 
 
 _PARTIAL: Final = " (incomplete: the explanation reached its bounds on time and work)"
 
 
-def _where(named: str, refusing: Groups, found: Sequence[Position], cut: Lexing | None) -> str:
+def _where(named: str, refusing: Groups, found: Sequence[Position], lexing: Lexing | None) -> str:
     """The position in the specification, as the end of a message."""
     refused = f"refused by {listed_refusals(refusing)}" if refusing else ""
     where = "; ".join(filter(None, [in_words(found), f"at {named}" if named else "", refused]))
     where = f" ({where})" if where else ""
-    return where + (f"; {cut}" if cut is not None and str(cut) else "")
+    return where + (f"; {lexing}" if lexing is not None and str(lexing) else "")
 
 
 def shortest_completion(matcher: ExplainedMatcher) -> tuple[bytes | None, tuple[str, ...]]:
-    """The shortest completion, and the names of the control tokens in it; None if the search takes too long."""
+    """The shortest completion (None if the search takes too long), and the names of the control tokens in it."""
     vocabulary = matcher.grammar.vocabulary
     try:
         with metered(_SECONDS_OF_COMPLETION):
@@ -195,8 +195,8 @@ def shortest_completion(matcher: ExplainedMatcher) -> tuple[bytes | None, tuple[
     return completion, tuple(dict.fromkeys(_name(vocabulary, symbol - 256) for symbol in shortest if symbol >= 256))
 
 
-def _place(matcher: ExplainedMatcher, data: bytes) -> tuple[int, Expected]:
-    """How many bytes are allowed, up to a whole character unless the data ends inside one; and what may follow them."""
+def _probe_text(matcher: ExplainedMatcher, data: bytes) -> tuple[int, Expected]:
+    """How many bytes are allowed, and what may follow. Counts whole characters, unless the data ends inside one."""
     read, possible = matcher._probe(data)
     begun = b""
     if _inside_character(possible):
@@ -212,13 +212,13 @@ def _place(matcher: ExplainedMatcher, data: bytes) -> tuple[int, Expected]:
     tokens = tuple(_name(matcher.grammar.vocabulary, token) for token in after._next_tokens())
     may_end = after.is_accepting() and not after.is_terminated()
     characters = tuple(after._characters(b"", begun))
-    if (spelled := _characters_of(matcher.grammar.vocabulary)) is not None:
-        characters = intersect(characters, spelled)
+    if (alphabet := _characters_of(matcher.grammar.vocabulary)) is not None:
+        characters = intersect(characters, alphabet)
     return read, Expected(characters, begun, tokens, may_end)
 
 
 def _characters_of(vocabulary: Vocabulary) -> Ranges | None:
-    """The characters of a vocabulary whose tokens are all whole characters; None for others, which can spell more."""
+    """The characters of a vocabulary whose tokens are all whole characters; None for others, which can spell any."""
     found = set[str]()
     for data in vocabulary.tokens:
         if data is not None:
@@ -228,18 +228,18 @@ def _characters_of(vocabulary: Vocabulary) -> Ranges | None:
     return charset((ord(character), ord(character)) for character in found)
 
 
-def _open_parts(matcher: ExplainedMatcher, after: bytes, here: SchemasHere) -> tuple[str, ...]:
-    """The parts of the specification that are open after some bytes, by the author's names.
+def _open_parts(matcher: ExplainedMatcher, after: bytes, schemas: SchemasHere) -> tuple[str, ...]:
+    """The parts of the specification that are open after the given bytes, by the author's names.
 
     Rules of schemas are replaced by the locations in the schemas.
     """
-    if here.is_all:
-        return here.pointers
+    if schemas.is_all:
+        return schemas.pointers
     if matcher.grammar.kind in ("regex", "choice", "pattern"):  # the name of their only rule is internal
         return ()
     origins = matcher.grammar.origins
     others = (origins.get(name, name) for name in matcher._open_rules(after))
-    return tuple(dict.fromkeys([*here.pointers, *(one for one in others if not _is_inside(one, here.prefixes))]))
+    return tuple(dict.fromkeys([*schemas.pointers, *(one for one in others if not _is_inside(one, schemas.prefixes))]))
 
 
 def _is_inside(place: str, prefixes: Sequence[str]) -> bool:
@@ -290,14 +290,14 @@ def _incomplete_bytes(matcher: ExplainedMatcher) -> bytes:
 @lru_cache(maxsize=2)
 def _labelled(grammar: CompiledGrammar) -> LabelledLexer | LabelledLanguage | None:
     """The grammar with labels for its positions, or None if it has none to report."""
-    if grammar.kind in ("json_schema", "type"):  # all rules are of the schema
+    if grammar.kind in ("json_schema", "type"):  # all rules belong to the schema
         return None
     try:
         with metered(_SECONDS_OF_PART):
             rules = _rules(grammar)
-            if rules.composed:  # a part with a lexer has no rules beside those of the whole
+            if rules.composed:  # a part with a lexer keeps its rules to itself
                 return None
-            return labelled(rules, grammar.kind) if rules.lexer is None else LabelledLexer(rules)
+            return label_rules(rules, grammar.kind) if rules.lexer is None else LabelledLexer(rules)
     except (GuidedError, RecursionError) as error:  # too large
         if may_succeed_later(error):
             raise
@@ -312,8 +312,8 @@ def _positions(
     except (GuidedError, RecursionError):
         return (), None
     if isinstance(language, LabelledLexer):
-        cut = lexing(language, symbols, refused)
-        return cut.positions, cut
+        lexing = explain_lexing(language, symbols, refused)
+        return lexing.positions, lexing
     return () if language is None else positions(language, symbols, grammar.vocabulary.special_tokens), None
 
 
@@ -345,16 +345,16 @@ def _of_text(matcher: ExplainedMatcher, data: bytes, read: int, accepted: bool, 
     if accepted:
         return f"allowed; next is {wanted}"
     if read == len(data):
-        return f"{_shown(data)} is allowed, but no whole token of the vocabulary goes on from there: expected {wanted}"
+        return f"{_shown(data)} is allowed, but no token of the vocabulary may follow: expected {wanted}"
     character = _first_character(data[read:])
     if len(data) == len(character.encode() if character else data[:1]):
         return f"{_named(data)} is not allowed: expected {wanted}"
     number = len(data[:read].decode(errors="replace")) + 1
-    return f"{_shown(data)} is not allowed from its character {number} on, {_named(data[read:])}: expected {wanted}"
+    return f"{_shown(data)} is not allowed from character {number} on, {_named(data[read:])}: expected {wanted}"
 
 
 def _shown(data: bytes) -> str:
-    """A text as a reader sees it, or bytes if it is not UTF-8."""
+    """A text in quotes, or bytes if it is not UTF-8."""
     return brief(data.decode() if is_text(data) else data)
 
 
@@ -384,7 +384,7 @@ def bytes_of(text: str | bytes) -> bytes:
 
 
 def is_text(data: bytes) -> bool:
-    """Whether bytes are UTF-8, from a whole character to a whole character."""
+    """Whether bytes are valid UTF-8, without incomplete characters at the ends."""
     try:
         data.decode()
     except UnicodeDecodeError:

@@ -1,9 +1,9 @@
-"""Cuts a text into lexemes, as a grammar's lexer does. In: a stream of bytes, and the terminals to try. Out: the
+"""Splits a text into lexemes, as a grammar's lexer does. In: a stream of bytes, and the terminals to try. Out: the
 terminal of each lexeme.
 
 How: `guided.ir.Lexer` defines the terminal of a lexeme. A lexeme has ended once no tried terminal can match more, so
-the last one of a text is pending. Its state is kept, so each byte is read once, except bytes after the longest match of
-a terminal that continued in vain.
+the last one of a text is pending. Its state is stored, so each byte is read once. Only bytes that a terminal reads in
+vain after the longest match are read again.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ class Pending:
     """A pending lexeme.
 
     Attributes:
-        start: its offset.
+        start: the offset at which it begins.
         read: the offset up to which it was read.
-        tried: the terminals that are tried.
-        matches: the terminals that may match more, in order.
-        winner, end: the terminal with the longest match so far, or -1, and the end of the match.
+        tried: the terminals that the lexer tries, and marks.
+        matches: the terminals that may match more, in order, and their states.
+        winner, end: the terminal with the longest match so far, or -1, and the end of that match.
     """
 
     start: int
@@ -58,15 +58,15 @@ class Lexemes:
         """Whether a finished lexeme is ignored by the rules."""
         return pending.winner in self._ignored
 
-    def may_be(self, numbers: Collection[int], taken: Collection[int]) -> bool:
-        """Whether a pending lexeme may become one of the terminals that rules can take, or be ignored."""
-        of = self._lexer.terminals
-        names = {self._ids[each.name] for number in numbers if number >= 0 for each in of[number].keywords}
-        return not self._ignored.isdisjoint(numbers) or not (names | set(numbers)).isdisjoint(taken)
+    def may_be(self, numbers: Collection[int], allowed: Collection[int]) -> bool:
+        """Whether a pending lexeme may become one of the terminals that the rules allow, or be ignored."""
+        all_terminals = self._lexer.terminals
+        names = {self._ids[each.name] for number in numbers if number >= 0 for each in all_terminals[number].keywords}
+        return not self._ignored.isdisjoint(numbers) or not (names | set(numbers)).isdisjoint(allowed)
 
-    def begun(self, start: int, taken: Collection[int]) -> Pending:
-        """A new lexeme where the rules can take these terminals and marks."""
-        tried = frozenset(taken)
+    def begin(self, start: int, allowed: Collection[int]) -> Pending:
+        """A new lexeme at a position where the rules allow these terminals and marks."""
+        tried = frozenset(allowed)
         if not self._lexer.contextual:
             tried = frozenset(range(len(self._lexer.terminals)))
         tried = self._contexts.get(tried & self._marks, tried) | self._ignored

@@ -1,7 +1,7 @@
-"""How the lexer of a grammar has cut a text, and the position in the rules.
+"""Explains how a grammar's lexer has split a text into lexemes, and the position in the rules.
 
 In: a grammar with a lexer, and the accepted output. Out: a `Lexing`: the pending lexeme, the terminals that may match
-it or begin, the positions in the rules, and why the longest match refuses a byte.
+it or begin here, the positions in the rules, and the longest match that refuses a byte.
 
     start: IF NAME      IF: "if"      NAME: /[a-z]+/      %ignore " "
     after  if x         the lexeme 'x' may be NAME; in start, after IF
@@ -20,26 +20,26 @@ from guided.automaton.reference.language import ALL_BYTES
 from guided.automaton.reference.lexer import LexedLanguage, Reading
 from guided.errors import GuidedError
 from guided.ir.nodes import Grammar
-from guided.matching.explain.characters import joined
+from guided.matching.explain.characters import join_with_or
 from guided.matching.explain.notation import Names
-from guided.matching.explain.positions import MOST_SYMBOLS, SECONDS, Position, labelled
+from guided.matching.explain.positions import MOST_SYMBOLS, SECONDS, Position, label_rules
 from guided.meter import metered
 
-__all__ = ["LabelledLexer", "Lexing", "lexing"]
+__all__ = ["LabelledLexer", "Lexing", "explain_lexing"]
 
-_MOST_GHOSTS: Final = 100
+_MOST_EXCLUDED: Final = 100
 
 
 class Lexing(NamedTuple):
-    """How a text was cut.
+    """How a text was split into lexemes.
 
     Attributes:
         lexeme: the text of the pending lexeme; empty between lexemes, and in an ignored one. If there are several ways
-            to cut, the longest.
+            to split the text, the longest.
         may_be: the terminals that it is or may become, by the author's names.
         following: the terminals that may begin here, without ignored ones.
         positions: the positions in the rules.
-        refusal: the explanation if the longest match refuses the asked text, else empty.
+        refusal: the reason if the longest match refuses the next text; otherwise empty.
     """
 
     lexeme: str = ""
@@ -49,24 +49,24 @@ class Lexing(NamedTuple):
     refusal: str = ""
 
     def __str__(self) -> str:
-        parts = [f"the lexeme {self.lexeme!r} may be {joined(list(self.may_be))}"] if self.lexeme else []
-        parts += [f"{joined(list(self.following))} may follow"] if self.following else []
+        parts = [f"the lexeme {self.lexeme!r} may be {join_with_or(list(self.may_be))}"] if self.lexeme else []
+        parts += [f"{join_with_or(list(self.following))} may follow"] if self.following else []
         return "; ".join(filter(None, [", and ".join(parts), self.refusal]))
 
 
-_Cuts = dict[Reading, tuple[int, ...]]
-"""Reading -> where its lexemes begin, the one under way, or the next one, last."""
-_Ghosts = dict[Reading, str]
-"""A reading that a longer match excluded, read on as if it had not -> what excluded it."""
+_Starts = dict[Reading, tuple[int, ...]]
+"""Reading -> the offsets at which its lexemes begin. The last offset is for the current or the next lexeme."""
+_Excluded = dict[Reading, str]
+"""A reading that a longer match excludes, and that is continued all the same -> this match, in words."""
 
 
-def lexing(lexer: LabelledLexer, symbols: Sequence[int], refused: bytes = b"") -> Lexing:
-    """See the module docstring. `symbols`: the output so far. `refused`: what to explain, up to the refused byte."""
+def explain_lexing(lexer: LabelledLexer, symbols: Sequence[int], refused: bytes = b"") -> Lexing:
+    """See the module docstring. `symbols`: the output so far. `refused`: the next text, up to the refused byte."""
     if len(symbols) > MOST_SYMBOLS or any(symbol > 255 for symbol in symbols):
         return Lexing()
     try:
         with metered(SECONDS):
-            return lexer.cut(bytes(symbols), refused)
+            return lexer.explain(bytes(symbols), refused)
     except (GuidedError, RecursionError):  # beyond the reference implementation
         return Lexing()
 
@@ -75,61 +75,63 @@ class LabelledLexer:
     """A grammar with a lexer, whose parser knows its positions.
 
     Raises:
-        LimitExceeded: it has too many parts.
+        LimitExceeded: the grammar has too many parts.
     """
 
     def __init__(self, grammar: Grammar) -> None:
         assert grammar.lexer is not None
         self.lexer, self.names = grammar.lexer, Names(grammar)
-        self.parser = labelled(grammar, "lark")
+        self.parser = label_rules(grammar, "lark")
         self.language = LexedLanguage(grammar, grammar.lexer, ALL_BYTES, self.parser)
 
-    def cut(self, text: bytes, refused: bytes) -> Lexing:
-        """How `text` was cut, and why `refused` does not follow."""
-        cuts: _Cuts = dict.fromkeys(self.language.first, (0,))
-        ghosts: _Ghosts = {}
+    def explain(self, text: bytes, refused: bytes) -> Lexing:
+        """How `text` was split, and why `refused` may not follow."""
+        readings: _Starts = dict.fromkeys(self.language.first, (0,))
+        excluded: _Excluded = {}
         for at, byte in enumerate(text):
-            ghosts = self._ghosts(cuts, ghosts, text[: at + 1])
-            cuts = self._after(cuts, byte, at + 1)
-        started = {it: begins for it, begins in cuts.items() if it.started and self._names(self._under_way(it))}
+            excluded = self._excluded_after(readings, excluded, text[: at + 1])
+            readings = self._after(readings, byte, at + 1)
+        inside = {it: begins for it, begins in readings.items() if it.started}
+        started = {it: begins for it, begins in inside.items() if self._names(self._current_terminals(it))}
         begin = min((begins[-1] for begins in started.values()), default=len(text))
         longest = [reading for reading, begins in started.items() if begins[-1] == begin]
         found: dict[Position, None] = {}
-        for reading in cuts:
+        for reading in readings:
             found |= dict.fromkeys(self.parser.positions(reading.position.parser, False))
         return Lexing(
             text[begin:].decode(errors="replace"),
-            self._names(number for reading in longest for number in self._under_way(reading)),
-            self._names(number for reading in cuts if not reading.started for number in self._under_way(reading)),
+            self._names(number for reading in longest for number in self._current_terminals(reading)),
+            self._names(number for it in readings if not it.started for number in self._current_terminals(it)),
             tuple(found),
-            self._refusal(cuts, ghosts, text, refused),
+            self._refusal(readings, excluded, text, refused),
         )
 
-    def _after(self, cuts: _Cuts, byte: int, at: int) -> _Cuts:
-        out: _Cuts = {}
-        for reading, begins in cuts.items():
+    def _after(self, readings: _Starts, byte: int, at: int) -> _Starts:
+        out: _Starts = {}
+        for reading, begins in readings.items():
             for after in self.language.read_one(reading, byte):
                 out.setdefault(after, begins if after.started else (*begins, at))
         return out
 
-    def _ghosts(self, cuts: _Cuts, ghosts: _Ghosts, text: bytes) -> _Ghosts:
+    def _excluded_after(self, readings: _Starts, excluded: _Excluded, text: bytes) -> _Excluded:
         """The excluded readings after the last byte of `text`."""
-        out: _Ghosts = {}
-        for reading, begins in cuts.items():
-            if won := self._longer_match(reading, begins, text):
+        out: _Excluded = {}
+        for reading, begins in readings.items():
+            if reason := self._longer_match(reading, begins, text):
                 for after in self.language.read_one(reading._replace(competitors=frozenset()), text[-1]):
-                    out[after._replace(competitors=frozenset())] = won
-        for ghost, won in list(ghosts.items())[:_MOST_GHOSTS]:
-            for after in self.language.read_one(ghost, text[-1]):
-                out.setdefault(after._replace(competitors=frozenset()), won)
+                    out[after._replace(competitors=frozenset())] = reason
+        for reading, reason in list(excluded.items())[:_MOST_EXCLUDED]:
+            for after in self.language.read_one(reading, text[-1]):
+                out.setdefault(after._replace(competitors=frozenset()), reason)
         return out
 
-    def _refusal(self, cuts: _Cuts, ghosts: _Ghosts, text: bytes, refused: bytes) -> str:
+    def _refusal(self, readings: _Starts, excluded: _Excluded, text: bytes, refused: bytes) -> str:
         """The longer match, in words, without which `refused` could follow; empty if there is none."""
         for at, byte in enumerate(refused, 1):
             whole = text + refused[:at]
-            ghosts, cuts = self._ghosts(cuts, ghosts, whole), self._after(cuts, byte, len(whole))
-        return next((won for won in reversed(ghosts.values())), "") if refused else ""
+            excluded = self._excluded_after(readings, excluded, whole)
+            readings = self._after(readings, byte, len(whole))
+        return next((reason for reason in reversed(excluded.values())), "") if refused else ""
 
     def _longer_match(self, reading: Reading, begins: tuple[int, ...], text: bytes) -> str:
         """The competitor that matches with the last byte of a text, in words; empty if none does."""
@@ -148,7 +150,7 @@ class LabelledLexer:
             runs = [after for run in runs for after in run.after(byte)]
         return bool(text) and any(run.may_stop for run in runs)
 
-    def _under_way(self, reading: Reading) -> list[int]:
+    def _current_terminals(self, reading: Reading) -> list[int]:
         return [*(number for number, _ in reading.matches), *(number for _, number, _ in reading.keywords)]
 
     def _names(self, numbers: Iterable[int]) -> tuple[str, ...]:

@@ -1,8 +1,8 @@
-"""Finds likely problems of valid specifications in generation. In: a compiled grammar. Out: remarks.
+"""Finds parts of valid specifications that are likely to cause bad output. In: a compiled grammar. Out: findings.
 
 Cost: terminals of a grammar with a lexer are compared in pairs, up to a bound (`guided/frontends/lark/lint.py`). Rules
-are searched for ambiguous texts, up to a bound (`ambiguity.py`). The total time is at most the seconds of the grammar's
-`Limits`.
+are searched for ambiguous texts, up to a bound (`ambiguity.py`). The total time is at most `Limits.seconds` of the
+grammar.
 """
 
 from __future__ import annotations
@@ -17,36 +17,36 @@ from guided.frontends.lark.lint import lint_lark
 from guided.frontends.library import library
 from guided.frontends.lint import lint_grammar
 from guided.matching.compiled import CompiledGrammar
-from guided.matching.explain.ambiguity import ambiguous
+from guided.matching.explain.ambiguity import find_ambiguous_alternatives
 from guided.meter import compiling
 
-__all__ = ["lint_findings_of"]
+__all__ = ["lint_specification"]
 
 
-def lint_findings_of(grammar: CompiledGrammar, kind: str, source: Any, lark: Mapping[str, Any]) -> list[LintFinding]:
-    """The remarks, the most important first.
+def lint_specification(grammar: CompiledGrammar, kind: str, source: Any, lark: Mapping[str, Any]) -> list[LintFinding]:
+    """The findings, the most important first.
 
     Args:
         grammar: compiled from the specification.
-        kind: of the specification: "schema", "regex", "lark", "gbnf", "grammar" (one of the library), or another.
-        source: the text, or the name of a grammar of the library.
-        lark: the options of a grammar of Lark (`LarkOptions`); others need none.
+        kind: "schema", "regex", "lark", "gbnf", "grammar" (a built-in grammar), or another kind of specification.
+        source: the text, or the name of a built-in grammar.
+        lark: the fields of `LarkOptions` for kind "lark"; ignored for other kinds.
 
     Raises:
-        LimitExceeded: it takes too long; see `guided.Limits`.
+        LimitExceeded: linting takes longer than `Limits.seconds`.
     """
-    remarks, limits = list[LintFinding](), grammar.limits
+    findings, limits = list[LintFinding](), grammar.limits
     with compiling(limits, work=False):
         if kind == "grammar":
             found = library()[source]
-            remarks = lint_lark(found.text, LarkOptions(**found.options), limits)
+            findings = lint_lark(found.text, LarkOptions(**found.options), limits)
             kind = "lark"
         elif kind == "lark":
-            remarks = lint_lark(source, LarkOptions(**lark), limits)
+            findings = lint_lark(source, LarkOptions(**lark), limits)
         rules = grammar.grammar
         if kind == "gbnf":
-            remarks += lint_gbnf(rules)
-        remarks += lint_grammar(rules, kind)
+            findings += lint_gbnf(rules)
+        findings += lint_grammar(rules, kind)
         if kind in ("lark", "gbnf") and rules.lexer is None:
-            remarks += ambiguous(rules)
-    return sorted(remarks, key=lambda each: not each.matters)
+            findings += find_ambiguous_alternatives(rules)
+    return sorted(findings, key=lambda each: not each.matters)

@@ -1,6 +1,6 @@
-"""What may follow a prefix, and why a text or a token may not. In: a matcher after the prefix. Out: a `NextTexts`.
+"""What may follow a prefix, and why a text or a token may not. In: a matcher after the prefix. Out: a `NextStep`.
 
-It extends an `Explanation` by locations (line and column), the tokens that the mask allows, the forced tokens, and the
+It adds to an `Explanation`: locations (line and column), the tokens that the mask allows, the forced tokens, and the
 number of tokens that complete the output.
 """
 
@@ -15,40 +15,40 @@ from guided.matching.explain.explanation import Explanation, is_text, shortest_c
 from guided.matching.least_tokens import LeastTokens, least_tokens
 from guided.matching.matcher import GrammarMatcher
 
-__all__ = ["NextTexts", "next_texts"]
+__all__ = ["NextStep", "explain_next"]
 
 
 @dataclass(frozen=True, slots=True)
-class NextTexts:
+class NextStep:
     """What may follow a prefix.
 
     Attributes:
-        explanation: of the candidate text or token, or of the state after the prefix.
+        explanation: explains the candidate text or token, or the state after the prefix if there is no candidate.
         here: the end of the prefix.
-        place: where prefix and text together stop being allowed; None if they are allowed, or for a control token.
+        error_location: where prefix and text together stop being allowed; None if allowed, or for a control token.
         allowed: the ids that the mask allows.
         forced: the tokens that must come next.
-        to_finish: the number of tokens to the end, including the end token, as budgets count; and whether it is exact.
-        vocabulary_size: number of ids.
+        to_finish: the number of tokens to the end, including the end token, as budgets count, and whether it is exact.
+        vocabulary_size: the number of ids.
     """
 
     explanation: Explanation
-    here: ErrorLocation
-    place: ErrorLocation | None
+    prefix_end: ErrorLocation
+    error_location: ErrorLocation | None
     allowed: list[int]
     forced: list[int]
     to_finish: LeastTokens
     vocabulary_size: int
 
-    def fields(self, most: int | None = None) -> dict[str, Any]:
-        """As data, with `most` of the allowed tokens (None: all of them)."""
+    def fields(self, max_tokens_shown: int | None = None) -> dict[str, Any]:
+        """As data, with at most `max_tokens_shown` allowed tokens (None: all)."""
         return {
             "accepted": self.explanation.accepted,
             "read": self.explanation.characters_read,
             "reason": self.explanation.reason,
-            "place": self.place.fields() if self.place is not None else None,
-            "after_prefix": self.here.fields(),
-            "allowed_tokens": self.allowed[:most],
+            "place": self.error_location.fields() if self.error_location is not None else None,
+            "after_prefix": self.prefix_end.fields(),
+            "allowed_tokens": self.allowed[:max_tokens_shown],
             "forced_tokens": self.forced,
             "min_tokens_to_finish": self.to_finish.count,
             "min_tokens_is_exact": self.to_finish.is_exact,
@@ -56,22 +56,22 @@ class NextTexts:
         }
 
 
-def next_texts(matcher: GrammarMatcher, prefix: bytes, candidate: int | bytes | None) -> NextTexts:
+def explain_next(matcher: GrammarMatcher, prefix: bytes, candidate: int | bytes | None) -> NextStep:
     """What may follow the accepted output of a matcher.
 
     Args:
         matcher: after the prefix.
         prefix: the text of the prefix, without control tokens.
-        candidate: a token or a text to explain; None: only what is expected.
+        candidate: a token or a text to explain; None: explain only what is expected next.
     """
     explanation, size = matcher.explain(candidate), matcher.grammar.vocabulary.size
-    died = not explanation.accepted and explanation.data != b"" and is_text(explanation.data)
+    is_refused_text = not explanation.accepted and explanation.data != b"" and is_text(explanation.data)
     bitmask = allocate_token_bitmask(1, size)
     matcher.fill_next_token_bitmask(bitmask)
-    return NextTexts(
+    return NextStep(
         explanation,
-        _place(matcher, prefix, explanation if candidate is None else matcher.explain()),
-        _place(matcher, prefix, explanation) if died else None,
+        _locate_error(matcher, prefix, explanation if candidate is None else matcher.explain()),
+        _locate_error(matcher, prefix, explanation) if is_refused_text else None,
         [token for token in allowed_tokens(bitmask) if token < size],
         matcher.forced_tokens(),
         least_tokens(matcher),
@@ -79,7 +79,7 @@ def next_texts(matcher: GrammarMatcher, prefix: bytes, candidate: int | bytes | 
     )
 
 
-def _place(matcher: GrammarMatcher, prefix: bytes, explanation: Explanation) -> ErrorLocation:
+def _locate_error(matcher: GrammarMatcher, prefix: bytes, explanation: Explanation) -> ErrorLocation:
     """Where the prefix and the candidate text together stop being allowed."""
     text, read = (prefix + explanation.data).decode(errors="replace"), explanation.data[: explanation.read]
     offset = len((prefix + read).decode(errors="replace"))

@@ -1,6 +1,6 @@
-"""Parts of a grammar as their author would write them: `"," pair`, `[a-z]+`. For messages: long ones are cut.
+"""Shows parts of a grammar as their author would write them, for messages: `"," pair`, `[a-z]+`.
 
-In: nodes of the IR. Out: a text in the notation of EBNF.
+In: nodes of the IR. Out: a text in EBNF notation; long texts are cut.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ class Names:
         self.terminals = {} if lexer is None else {each.name: _LINE.sub("", each.origin) for each in lexer.terminals}
 
     def of(self, node: Node) -> str:
-        """A part, in at most forty characters."""
+        """A part in notation, in at most forty characters."""
         return _truncate(notation(node, self, nested=False))
 
 
 def notation(node: Node, names: Names, *, nested: bool = True) -> str:
-    """The text of a node; `nested`: in brackets if it has several parts."""
+    """The text of a node; `nested`: in parentheses if it has several parts."""
     match node:
         case Text(text):
             return _quoted(text)
@@ -95,12 +95,12 @@ def notation(node: Node, names: Names, *, nested: bool = True) -> str:
 
 
 def is_helper(name: str) -> bool:
-    """Whether Lark made the rule, for a repetition or a template."""
+    """Whether Lark generated the rule, for a repetition or a template."""
     return name.removeprefix("rule ").startswith("__")
 
 
 def _repeated(name: str, node: Node, names: Names) -> str:
-    """A rule that Lark made for a repetition: one or more of its alternatives that do not begin with itself."""
+    """A rule that Lark generated for a repetition, as "x+" with its alternatives that do not begin with the rule."""
     items = node.items if isinstance(node, Alt) else (node,)
     others = [item for item in items if not (isinstance(item, Seq) and item.items[:1] == (Ref(name),))]
     if len(others) == len(items) or any(_refers_to_helper(item) for item in others):

@@ -1,4 +1,4 @@
-"""JSON Pointers and groups of them in messages. In: pointers. Out: words. At most eight are listed."""
+"""Lists JSON Pointers, and groups of them, for messages; at most eight. In: pointers. Out: text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MOST_POINTERS: Final = 8
 
 
 def named_places(places: Sequence[str], found: Sequence[Position]) -> str:
-    """Pointers into schemas, and other rules unless they have positions."""
+    """The pointers into schemas, and the names of other rules if these have no positions, for a message."""
     return listed_pointers([place for place in places if not found or "/" in place.partition(" ")[0]])
 
 

@@ -1,11 +1,11 @@
-"""The positions of a text in the rules: the alternative of a rule, and the part that was read last.
+"""Finds the positions of a text in the rules: the alternative of a rule, and the part that was read last.
 
-In: a grammar and the accepted output, bytes and control tokens. Out: the `Position`s, and for a grammar with a lexer
-how the text was cut (`lexing.py` words it).
+In: a grammar and the accepted output, bytes and control tokens. Out: the `Position`s. `lexing.py` uses this module for
+grammars with a lexer.
 
     object: "{" pair ("," pair)* "}"        after  {"a":1   in object (line 1), after pair
 
-How: the core's automaton has merged equal states and lost the positions. The reference implementation reads the rules
+How: the core's automaton merges equal states and so loses the positions. The reference implementation reads the rules
 as they were written (`automaton/reference/language.py`). A *label*, a control token that no text contains, is added
 after each part of an alternative. When the parser reaches a label, its part has been read, and the parser continues
 after it. An item that waits for a byte before any label is inside the part with the next label.
@@ -13,8 +13,8 @@ after it. An item that waits for a byte before any label is inside the part with
 Rules that the author did not name (those of a JSON Schema, whose positions are pointers) have no labels: a text inside
 such a rule is inside the part that refers to it.
 
-Cost: the reference implementation takes microseconds to milliseconds per byte. Texts longer than `MOST_SYMBOLS` have no
-positions, nor have texts for which it reaches its own limits or takes more than `SECONDS`.
+Cost: the reference implementation takes microseconds to milliseconds per byte. There are no positions for texts longer
+than `MOST_SYMBOLS`, or if the reference implementation reaches its own limits or `SECONDS`.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from guided.ir.nodes import Alt, Grammar, Node, Ref, Repeat, Seq, Special
 from guided.matching.explain.notation import Names, is_helper
 from guided.meter import metered, spend
 
-__all__ = ["MOST_SYMBOLS", "SECONDS", "LabelledLanguage", "Position", "in_words", "labelled", "positions"]
+__all__ = ["MOST_SYMBOLS", "SECONDS", "LabelledLanguage", "Position", "in_words", "label_rules", "positions"]
 
 MOST_SYMBOLS: Final = 4000
 SECONDS: Final = 2.0
 _MOST_LABELS: Final = 4000
 _MOST_LABELS_IN_TURN: Final = 200
-_BEHIND: Final = "behind "  # in white space behind the part of a label
-_LABEL: Final = "\x00label "  # no control token is called so
+_BEHIND: Final = "behind "  # prefix of a label: in white space after the label's part
+_LABEL: Final = "\x00label "  # no control token has such a name
 _WHOLES: Final = ("regex", "choice", "pattern", "expr", "structural_tag")
 _MOST_SHOWN: Final = 4
 
@@ -45,7 +45,7 @@ class Position(NamedTuple):
     """A position in an alternative.
 
     Attributes:
-        rule: the author's name, with its line if there are lines; empty for a whole specification.
+        rule: the author's name, with its line if the source has lines; empty for a whole specification.
         alternative: its number, from 1, among `alternatives`, as expanded by the grammar's loader.
         after: the part that was read last; empty at the beginning.
         inside: the part that is incomplete; empty between two parts.
@@ -61,7 +61,7 @@ class Position(NamedTuple):
         return self.words([self.alternative])
 
     def words(self, numbers: Sequence[int]) -> str:
-        """The position in words, for these alternatives."""
+        """The position in words. `numbers`: the alternatives to list."""
         where = [f"in {self.rule}"] if self.rule else []
         if self.alternatives > 1:
             some = list(map(str, numbers[:_MOST_SHOWN])) + ["others"] * (len(numbers) > _MOST_SHOWN)
@@ -75,7 +75,7 @@ class Position(NamedTuple):
 
 
 def in_words(found: Sequence[Position]) -> str:
-    """Positions for a message, with equal positions of several alternatives combined; at most four."""
+    """At most four positions for a message. Equal positions in several alternatives are combined."""
     alike: dict[Position, list[int]] = {}
     for it in found:
         alike.setdefault(it._replace(alternative=0), []).append(it.alternative)
@@ -86,9 +86,9 @@ def in_words(found: Sequence[Position]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A part that has been read: the alternative, the part, whether another follows, and the label before it.
+    """A part that has been read: the alternative, the part, whether it is the last one, and the label before it.
 
-    `behind`: the white space after that label's part has been read.
+    `behind`: the label of the part before, if the label marks the white space after that part.
     """
 
     rule: str
@@ -102,11 +102,11 @@ class Label:
 
 
 _AT_THE_BEGINNING: Final = Label("", 0, 0, "", True, True, None, "")
-"""White space at the beginning of an alternative belongs to what refers to the rule."""
+"""White space at the beginning of an alternative belongs to the rule that refers to this one."""
 
 
 def positions(language: LabelledLanguage, symbols: Sequence[int], names: Mapping[int, str]) -> tuple[Position, ...]:
-    """The positions of a text without a lexer. `symbols`: bytes, and 256 + id for control tokens. `names`: of these."""
+    """The positions of a text. `symbols`: bytes, and 256 + id for control tokens. `names`: id -> control token."""
     if len(symbols) > MOST_SYMBOLS:
         return ()
     try:
@@ -122,7 +122,7 @@ def positions(language: LabelledLanguage, symbols: Sequence[int], names: Mapping
         return ()
 
 
-def labelled(grammar: Grammar, kind: str) -> LabelledLanguage:
+def label_rules(grammar: Grammar, kind: str) -> LabelledLanguage:
     """The language of a grammar with labels after the parts of the author's rules.
 
     Raises:
@@ -162,11 +162,11 @@ class _Labels:
     def _rule(self, name: str) -> Node:
         node, rule = self.old.rules[name], self._rule_name(name) or ""
         items = node.items if isinstance(node, Alt) and node.items else (node,)
-        many = 1 if is_helper(name) else len(items)
-        return Alt(tuple(self._parts(item, rule, number, many, node) for number, item in enumerate(items, 1)))
+        count = 1 if is_helper(name) else len(items)
+        return Alt(tuple(self._parts(item, rule, number, count, node) for number, item in enumerate(items, 1)))
 
-    def _parts(self, node: Node, rule: str, number: int, many: int, owner: Node | None = None) -> Node:
-        """A sequence with a label after each part. `owner`: the rule, whose repetitions of itself have no label."""
+    def _parts(self, node: Node, rule: str, number: int, count: int, owner: Node | None = None) -> Node:
+        """A sequence with a label after each part. `owner`: the rule; references to itself have no label."""
         spend()
         parts = [part for part in (node.items if isinstance(node, Seq) else (node,)) if not self._is_mark(part)]
         out: list[Node] = []
@@ -180,12 +180,12 @@ class _Labels:
                 behind = replace(self.labels[before], behind=before) if before else _AT_THE_BEGINNING
                 out += [part.items[0], Special(self._label(behind))]
                 part = part.items[1] if len(part.items) == 2 else Seq(part.items[1:])
-            out.append(self._nested(part, rule, number, many))
+            out.append(self._nested(part, rule, number, count))
             if isinstance(part, Ref) and is_helper(part.name) and self.old.rules[part.name] is owner:
                 continue
             nullable = isinstance(part, Repeat) and part.min == 0
             last = all(map(self._is_gap, parts[at:]))
-            label = self._label(Label(rule, number, many, self.names.of(part), last, nullable, before))
+            label = self._label(Label(rule, number, count, self.names.of(part), last, nullable, before))
             out.append(Special(label))
             if at < len(parts) and self._is_gap(parts[at]):
                 out += [parts[at], Special(self._label(replace(self.labels[label], behind=label)))]
@@ -203,20 +203,20 @@ class _Labels:
         return isinstance(part, Repeat) and isinstance(part.item, Special) and part.item.token in self.marks
 
     def _is_gap(self, part: Node) -> bool:
-        """Whether a part is the ignored terminals between others in Lark's grammars."""
+        """Whether a part stands for the ignored terminals between others, in Lark grammars."""
         return self.names.has_gaps and isinstance(part, Repeat)
 
-    def _nested(self, node: Node, rule: str, number: int, many: int) -> Node:
+    def _nested(self, node: Node, rule: str, number: int, count: int) -> Node:
         """A part, with labels inside it if it refers to rules with labels."""
         match node:
             case Ref(name) if name in self.authored:
                 return Ref(_copy(name))
             case Repeat(item, low, high) if not self._is_gap(node) and self._refers(item):
-                return Repeat(self._parts(item, rule, number, many), low, high)
+                return Repeat(self._parts(item, rule, number, count), low, high)
             case Alt(items) if self._refers(node):
-                return Alt(tuple(self._parts(item, rule, number, many) for item in items))
+                return Alt(tuple(self._parts(item, rule, number, count) for item in items))
             case Seq() if self._refers(node):
-                return self._parts(node, rule, number, many)
+                return self._parts(node, rule, number, count)
         return node
 
     def _referring(self, node: Node) -> Node:
@@ -246,7 +246,7 @@ def _copy(name: str) -> str:
 
 
 class LabelledLanguage(Language):
-    """The states of a labelled grammar. Each continues after all reached labels, which are recorded."""
+    """The language of a labelled grammar. A state continues after all labels it can reach, which are recorded."""
 
     def __init__(self, grammar: Grammar, labels: Mapping[str, Label]) -> None:
         self.labels = labels
@@ -264,11 +264,11 @@ class LabelledLanguage(Language):
         return self._behind_labels(super().special(state, frozenset(names)))
 
     def _if_viable(self, state: State | None) -> State | None:
-        """The text was accepted, so there is no need to search for a completion."""
+        """Skip the search for a completion: the text was accepted."""
         return state
 
     def positions(self, state: State | None, begun: bool) -> tuple[Position, ...]:
-        """The positions of the text; `begun`: it is not empty."""
+        """The positions of the text; `begun`: the text is not empty."""
         if state is None:
             return ()
         before, labels = self.reached[state]

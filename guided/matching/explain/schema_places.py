@@ -1,12 +1,12 @@
-"""The schema locations that apply at the end of a text. In: a grammar and the accepted output. Out: JSON Pointers.
+"""Finds the schemas that apply at the end of a text. In: a grammar and the accepted output. Out: JSON Pointers.
 
-A text is the JSON of one schema, or contains such JSON, as with structural tags. The beginning of the JSON is found
-like captures: the grammar is compiled again with marks around the rules of schemas, see `annotated_grammar.py`.
+A text is the JSON of one schema, or contains such JSON, as with structural tags. The beginning of the JSON is found in
+the same way as captures: the grammar is compiled again with marks around the rules of schemas (`annotated_grammar.py`).
 `frontends/json_schema/instance_locations.py` computes the locations from the schema and the JSON so far, and
 `frontends/json_schema/refusing.py` the keywords that refuse a text.
 
-Cost: a second compilation of the grammar on first use, unless it is the JSON of one schema alone.
-Not done: parts of a grammar with a lexer, and arguments written as text, have no locations except those of their rules.
+Cost: a second compilation of the grammar on first use, unless the grammar is one JSON Schema.
+Not supported: parts of a grammar with a lexer, and arguments written as text, have only the locations of their rules.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from typing import Final
 from guided.errors import LimitExceeded, SpecError
 from guided.frontends.json_schema.continuation import Continuation
 from guided.frontends.json_schema.instance_locations import InstanceLocations, Judge
-from guided.frontends.json_schema.refusing import Groups, refusing
+from guided.frontends.json_schema.refusing import Groups, find_refusing_keywords
 from guided.ir.embedded import Embedded
 from guided.ir.nodes import Grammar, Region
 from guided.limits import Limits
 from guided.matching.compiled import CompiledGrammar, text_ids
 from guided.matching.regions.annotated_grammar import AnnotatedGrammar, Automaton, automaton_of_rules
-from guided.matching.regions.parse_paths import Past, entered
+from guided.matching.regions.parse_paths import Past, enter_marks
 from guided.meter import is_exhausted, seconds_left, spend
 
 __all__ = ["SchemaPlaces", "SchemasHere"]
 
-_PATIENCE: Final = 60.0  # seconds, while another thread explains a text of the same grammar
+_PATIENCE: Final = 60.0  # seconds to wait while another thread explains a text of the same grammar
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class SchemasHere:
 
     Attributes:
         pointers: the schemas that apply there.
-        refusing: their keywords that refuse the next text; the keywords of a group refuse it together.
+        refusing: the keywords that refuse the next text, in groups: the keywords of a group refuse it together.
         prefixes: the pointers of the whole schemas.
         is_all: whether the text has no reading outside these schemas.
         is_partial: whether the result is incomplete because a bound was reached.
@@ -53,7 +53,7 @@ class SchemasHere:
 
 
 class SchemaPlaces:
-    """Explains texts of one grammar, whose rules are `rules`.
+    """Finds the schemas for texts of one grammar, whose rules are `rules`.
 
     Raises:
         LimitExceeded: the grammar is too large.
@@ -80,16 +80,16 @@ class SchemaPlaces:
             GuidedError: limits are exceeded.
         """
         if self._is_one:
-            begun: set[tuple[int, int]] = {(0, 0)}
+            open_schemas: set[tuple[int, int]] = {(0, 0)}
             is_all = True
         elif self._annotated_grammar is not None:
-            begun, is_all = self._open_schemas(self._annotated_grammar, symbols)
+            open_schemas, is_all = self._open_schemas(self._annotated_grammar, symbols)
         else:
             return SchemasHere()
         pointers: dict[str, None] = {}
         groups: dict[tuple[str, ...], None] = {}
         is_partial = False
-        for number, start in sorted(begun):
+        for number, start in sorted(open_schemas):
             if any(symbol > 255 for symbol in symbols[start:]):  # the output has ended
                 continue
             text = bytes(symbols[start:])
@@ -97,21 +97,21 @@ class SchemaPlaces:
                 is_partial = True
                 break
             try:
-                applying = self._applying(number)
-                applying.begin()
-                pointers |= dict.fromkeys(applying.pointers(text))
-                groups |= dict.fromkeys(refusing(applying, text, refused) if refused is not None else ())
-                is_partial |= applying.is_partial
+                locations = self._locations_of(number)
+                locations.begin()
+                pointers |= dict.fromkeys(locations.pointers(text))
+                groups |= dict.fromkeys(find_refusing_keywords(locations, text, refused) if refused is not None else ())
+                is_partial |= locations.is_partial
             except LimitExceeded:
                 if not is_exhausted():
                     raise
                 is_partial = True
             finally:
                 self._lock.release()
-        prefixes = tuple(dict.fromkeys(self._schemas[number][1].prefix for number, _ in begun))
-        return SchemasHere(tuple(pointers), tuple(groups), prefixes, is_all and bool(begun), is_partial)
+        prefixes = tuple(dict.fromkeys(self._schemas[number][1].prefix for number, _ in open_schemas))
+        return SchemasHere(tuple(pointers), tuple(groups), prefixes, is_all and bool(open_schemas), is_partial)
 
-    def _applying(self, number: int) -> InstanceLocations:
+    def _locations_of(self, number: int) -> InstanceLocations:
         if number not in self._locations:
             source: Embedded = self._schemas[number][1]
             self._locations[number] = InstanceLocations(
@@ -121,23 +121,23 @@ class SchemaPlaces:
 
     @staticmethod
     def _open_schemas(marked: AnnotatedGrammar, symbols: Sequence[int]) -> tuple[set[tuple[int, int]], bool]:
-        """The open schemas after a text, with the offsets of their JSON; and whether there is no other reading."""
+        """The open schemas after a text, as (number, offset of the JSON), and whether there is no other reading."""
         with marked.lock:
             automaton = marked.automaton
-            threads = entered(marked, [(automaton.start, None)], 0)
+            threads = enter_marks(marked, [(automaton.start, None)], 0)
             for at, symbol in enumerate(symbols, 1):
                 spend(len(threads))
                 steps = [
                     (automaton.byte(state, symbol) if symbol < 256 else automaton.token(state, symbol - 256), past)
                     for state, past in threads
                 ]
-                threads = entered(marked, [(state, past) for state, past in steps if state is not None], at)
+                threads = enter_marks(marked, [(state, past) for state, past in steps if state is not None], at)
             found = {_innermost(marked, past) for _, past in threads}
         return {each for each in found if each is not None}, None not in found
 
 
 def _innermost(marked: AnnotatedGrammar, past: Past) -> tuple[int, int] | None:
-    """The number and the beginning of the innermost open region."""
+    """The number and the offset of the innermost open region."""
     ended = 0
     while past is not None:
         position, mark, past = past
@@ -154,7 +154,7 @@ def _innermost(marked: AnnotatedGrammar, past: Past) -> tuple[int, int] | None:
 def _judge(grammar: Grammar, limits: Limits) -> Judge:
     try:
         automaton: Automaton = automaton_of_rules(grammar, limits)
-    except SpecError:  # it generates nothing
+    except SpecError:  # the grammar generates nothing
         return lambda text, is_whole: False
 
     def judge(text: bytes, is_whole: bool) -> bool:

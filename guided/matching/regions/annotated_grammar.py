@@ -1,15 +1,15 @@
-"""The automaton of a grammar with marks where its regions begin and end. In: a grammar, a vocabulary. Out: states.
+"""The automaton of a grammar with marks around its regions. In: a grammar, a vocabulary. Out: states.
 
     value[capture]: /[a-z]+/         value: <begin 0> /[a-z]+/ <end 0>
 
-A mark is a control token that only the grammar contains, never a text. So the core parses texts with marks like any
-other text: each marked text leads to a state, and equal states have equal continuations. `parse_paths.py` finds the
+A mark is a control token that occurs only in the grammar, never in an output. So the core parses texts with marks like
+any other text: each marked text leads to a state, and equal states have equal continuations. `parse_paths.py` finds the
 marks of a text.
 
-For a grammar with a lexer, the rules are marked, and their letters are terminals.
+For a grammar with a lexer, the rules are marked, and the automaton reads terminals instead of bytes.
 
 Cost: the grammar is compiled a second time on the first access to its regions. A known step is a lookup. At most
-`_MOST_STATES` states are kept.
+`_MOST_STATES` states are cached.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _UNKNOWN: Final[Any] = object()
 
 
 class State:
-    """A state of an automaton, compared by identity. `steps`: byte, 256 + token, or -1 for a token's end -> state."""
+    """A state of an automaton, compared by identity. `steps`: byte, 256 + token, or -1 (end of a token) -> state."""
 
     __slots__ = ("entries", "is_accepting", "matcher", "reads", "steps", "tokens")
 
@@ -53,7 +53,7 @@ Entry: TypeAlias = tuple[State, tuple[int, ...]]
 
 
 class Automaton:
-    """The states of a compiled grammar, made when they are reached. Not thread-safe."""
+    """The states of a compiled grammar, created when they are reached. Not thread-safe."""
 
     def __init__(self, compiled: _core.Compiled) -> None:
         self._native_grammar, self._rebuilds = compiled, compiled.rebuilds
@@ -85,12 +85,12 @@ class Automaton:
         return after  # type: ignore[no-any-return]
 
     def reads(self, data: bytes) -> bool | None:
-        """Whether a text is complete; None: it is not even the beginning of one. Its states are not cached."""
+        """Whether a text is complete; None if it is not even the beginning of one. Does not cache states."""
         matcher = _core.Matcher(self.start.matcher)
         return matcher.is_accepting() if matcher._accept_part(data) else None
 
     def _state(self, matcher: _core.Matcher) -> State:
-        # States have other numbers once the core has rebuilt its table of states.
+        # After the core has rebuilt its table of states, the numbers are different.
         if self._native_grammar.rebuilds != self._rebuilds or len(self._states) > _MOST_STATES:
             self._rebuilds = self._native_grammar.rebuilds
             self._states.clear()
@@ -105,8 +105,8 @@ class AnnotatedGrammar:
 
     Attributes:
         first: the token of the first mark. Region k begins with the mark first + 2k and ends with first + 2k + 1.
-        regions: by number.
-        counts_tokens: whether token ends matter, see `MaxTokens`.
+        regions: the regions, by number.
+        counts_tokens: whether it matters where tokens end, see `MaxTokens`.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class AnnotatedGrammar:
         else:
             for token, name in vocabulary.special_tokens.items():
                 special_ids.setdefault(name, []).append(token)
-            # The tokens of the vocabulary are needed if some are counted; single bytes are enough to read a text.
+            # If tokens are counted, the vocabulary's tokens are needed; otherwise single bytes suffice to read a text.
             tokens, ends = [None] * vocabulary.size, sorted(vocabulary.eos_token_ids)
             if counts_tokens:
                 tokens[: len(vocabulary.tokens)] = vocabulary.tokens
@@ -139,12 +139,14 @@ class AnnotatedGrammar:
                 tokens += [bytes([each]) for each in range(256)]
             self.first = len(tokens)
             tokens += [None] * more
-        of_marks = _core.TokenVocabulary(tokens, ends, max(len(tokens), max(ends, default=-1) + 1), _TABLE_BYTES)
+        marked_vocabulary = _core.TokenVocabulary(
+            tokens, ends, max(len(tokens), max(ends, default=-1) + 1), _TABLE_BYTES
+        )
         rules = dict(grammar.rules)
         for number, name in enumerate(grammar.regions):
             rules[name] = self._mark_node(rules[name], number)
         compiled = compile_native(
-            Grammar(rules, grammar.start), of_marks,
+            Grammar(rules, grammar.start), marked_vocabulary,
             limits=limits, special_ids=special_ids, end_tokens=ends, text_ids=text_ids,
         )  # fmt: skip
         self.automaton = Automaton(compiled)
@@ -161,26 +163,26 @@ class AnnotatedGrammar:
         return self.regions[number], bool(is_end)
 
     def entries(self, state: State) -> tuple[Entry, ...]:
-        """The state, and the states after marks that can read something or are accepting; the best first.
+        """This state and the states after marks, if they can read something or are accepting; the preferred first.
 
         A region begins as early and ends as late as possible; ignored text begins late.
 
         Raises:
-            LimitExceeded: there are too many.
+            LimitExceeded: there are too many such states.
         """
         if state.entries is None:
             out: list[Entry] = []
-            met: set[State] = set()
+            seen: set[State] = set()
             todo: list[tuple[State, tuple[int, ...], bool]] = [(state, (), False)]
             while todo:
                 at, marks, is_done = todo.pop()
                 if is_done:
                     out.append((at, marks))
-                elif at not in met:
-                    met.add(at)
-                    if len(met) > _MOST_ENTRIES:
-                        hint = "let fewer regions begin or end at the same place"
-                        raise LimitExceeded("states", len(met), _MOST_ENTRIES, fixed=True, hint=hint)
+                elif at not in seen:
+                    seen.add(at)
+                    if len(seen) > _MOST_ENTRIES:
+                        hint = "let fewer regions begin or end at the same position"
+                        raise LimitExceeded("states", len(seen), _MOST_ENTRIES, fixed=True, hint=hint)
                     early, late, reads = self._marks(at)
                     todo += [(after, (*marks, mark), False) for mark, after in reversed(late)]
                     if reads or at.is_accepting:
@@ -190,7 +192,7 @@ class AnnotatedGrammar:
         return state.entries
 
     def _marks(self, state: State) -> tuple[list[tuple[int, State]], list[tuple[int, State]], bool]:
-        """The marks before further text, the marks after it, and whether the state reads any text."""
+        """The preferred marks, the marks that come as late as possible, and whether the state reads any text."""
         early: list[tuple[int, State]] = []
         late: list[tuple[bool, int, State]] = []
         for token in state.tokens:
@@ -230,9 +232,9 @@ def automaton_of_rules(grammar: Grammar, limits: Limits) -> Automaton:
     Raises:
         SpecError: the grammar generates nothing.
     """
-    return Automaton(compile_native(grammar, _bytes(), limits=limits, special_ids={}, end_tokens=[]))
+    return Automaton(compile_native(grammar, _byte_vocabulary(), limits=limits, special_ids={}, end_tokens=[]))
 
 
 @cache
-def _bytes() -> _core.TokenVocabulary:
+def _byte_vocabulary() -> _core.TokenVocabulary:
     return _core.TokenVocabulary([bytes([each]) for each in range(256)], [256], 257, _TABLE_BYTES)

@@ -1,18 +1,18 @@
 """Finds the regions of an output: captures, and the temperature. In: a grammar with marks (`annotated_grammar.py`), and
-an output, step by step. Out: the marks of one reading of it.
+an output, step by step. Out: the marks of one parse of it.
 
-A text may have many readings. The preferred one is found from left to right: a region begins as early and ends as late
-as possible, as long as the rest can be read. So in `name rest`, both `/[a-z]+/`, all letters except the last belong to
+A text may have many parses. The preferred one is found from left to right: a region begins as early and ends as late as
+possible, as long as the rest can be parsed. So in `name rest`, both `/[a-z]+/`, all letters except the last belong to
 the name.
 
 How: threads, as in Pike's virtual machine for regular expressions, over states of the core instead of positions in a
 program. A thread is a state, and the marks that led to it. At each byte all threads make a step. If two reach the same
-state, only the better one survives, since their continuations are the same. Threads are ordered, the best first, by the
-order of `AnnotatedGrammar.entries`. Source: Rob Pike's sam, as described in Russ Cox, "Regular Expression Matching: the
-Virtual Machine Approach" (2009).
+state, only the preferred one survives, since their continuations are the same. Threads are ordered, the preferred
+first, by the order of `AnnotatedGrammar.entries`. Source: Rob Pike's sam, as described in Russ Cox, "Regular Expression
+Matching: the Virtual Machine Approach" (2009).
 
-Cost: for each byte, a lookup for each thread; there is one thread per possible state of the text. Snapshots are kept
-for each step of the matcher, so an output is read once, while it streams and after a rollback.
+Cost: for each byte, a lookup for each thread; there is one thread per possible state of the text. The matcher stores a
+snapshot after each step, so each part of an output is read once, also while it streams and after a rollback.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from guided.ir.nodes import Region
 from guided.matching.explain.lexemes import Lexemes, Pending
 from guided.matching.regions.annotated_grammar import AnnotatedGrammar, State
 
-__all__ = ["Capture", "ParsePaths", "Past", "Snapshot", "entered"]
+__all__ = ["Capture", "ParsePaths", "Past", "Snapshot", "enter_marks"]
 
 Past: TypeAlias = tuple[int, int, "Past"] | None
-"""The marks of a thread, the last one first: where it stands, its token, and those before it."""
+"""The marks of a thread, the last one first: (its position in the text, its token, the marks before it)."""
 Thread: TypeAlias = tuple[State, Past]
 _IGNORED_BEGINS, _IGNORED_ENDS = -2, -1  # marks of ignored lexemes
 
 
 @dataclass(frozen=True, slots=True)
 class Capture:
-    """A captured text. `complete`: it has ended. The other fields are byte offsets in the output; `closed`: the end of
-    its rule, after its `ending`."""
+    """A captured text. `complete`: it has ended. `start`, `end` and `closed` are byte offsets in the output. `closed`
+    is the end of the rule, after its `ending`."""
 
     name: str
     start: int
@@ -47,27 +47,27 @@ class Capture:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The state of reading an output up to some offset."""
+    """The state of a parse after a part of the output."""
 
     threads: tuple[Thread, ...]
     pending: Pending | None = None
 
 
 class ParsePaths:
-    """Reads the steps of one output. Outputs of one grammar share its automata."""
+    """Parses the steps of one output. Outputs of one grammar share its automata."""
 
     def __init__(self, marked: AnnotatedGrammar) -> None:
         self._grammar = marked
         self._lexemes = None if marked.lexer is None else Lexemes(marked.lexer, marked.limits)
         with marked.lock:
-            threads: tuple[Thread, ...] = tuple(self._entered([(marked.automaton.start, None)], 0))
+            threads: tuple[Thread, ...] = tuple(self._enter_marks([(marked.automaton.start, None)], 0))
         self.first = Snapshot(threads, self._begin_lexemes(0, threads))
 
     def after_bytes(self, before: Snapshot, text: bytearray, start: int, end: int) -> Snapshot:
-        """After the bytes from `start` to `end` of the text.
+        """The snapshot after the bytes from `start` to `end` of the text.
 
         Raises:
-            LimitExceeded: there are too many ways to mark it.
+            LimitExceeded: there are too many ways to place marks.
         """
         if self._lexemes is not None:
             return self._after_lexemes(before, text, end, is_all=False)
@@ -75,12 +75,14 @@ class ParsePaths:
         for at in range(start, end):
             byte = text[at]
             kernel = [(after, past) for state, past in threads if (after := automaton.byte(state, byte))]
-            threads = self._entered(kernel, at + 1)
+            threads = self._enter_marks(kernel, at + 1)
         if self._grammar.counts_tokens and start < end:
             ended: dict[State, Past] = {}
             for state, past in threads:
                 last = automaton.token_end(state)
-                if last is not None and (last.is_accepting or self._goes_on(last)):  # else it waits only for a mark
+                if last is not None and (
+                    last.is_accepting or self._can_continue(last)
+                ):  # otherwise only a mark can follow
                     ended.setdefault(last, past)
             threads = tuple(ended.items())
         return Snapshot(threads)
@@ -88,8 +90,8 @@ class ParsePaths:
     def after_token(
         self, before: Snapshot, token: int, text: bytearray, start: int, end: int, *, is_control: bool
     ) -> Snapshot:
-        """After a token, which has the text from `start` to `end`, or is named by the grammar. A control token has no
-        text with other readings."""
+        """The snapshot after a token, whose text is from `start` to `end`, or which the grammar names. A control token
+        is never read as text."""
         is_text = start < end and not is_control
         read = self.after_bytes(before, text, start, end) if is_text else Snapshot(())
         if self._lexemes is not None:
@@ -99,8 +101,8 @@ class ParsePaths:
         ]
         if not named:
             return read if is_text else before
-        met = {state for state, _ in read.threads}
-        return Snapshot((*read.threads, *(each for each in self._entered(named, end) if each[0] not in met)))
+        seen = {state for state, _ in read.threads}
+        return Snapshot((*read.threads, *(each for each in self._enter_marks(named, end) if each[0] not in seen)))
 
     def complete(self, at: Snapshot, text: bytearray) -> Sequence[Capture]:
         """The captures of a complete output."""
@@ -109,24 +111,26 @@ class ParsePaths:
         best = next((past for state, past in at.threads if state.is_accepting), None)
         return self._captures(best, text)
 
-    def under_way(self, at: Snapshot, text: bytearray) -> Sequence[Capture]:
+    def partial(self, at: Snapshot, text: bytearray) -> Sequence[Capture]:
         """The captures of an unfinished output; the last ones may be incomplete."""
         threads = at.threads
         if at.pending is not None and at.pending.read > at.pending.start:
-            may = {number for number, _ in at.pending.matches} | {at.pending.winner}
+            candidates = {number for number, _ in at.pending.matches} | {at.pending.winner}
             assert self._lexemes is not None
-            threads = tuple(thread for thread in threads if self._lexemes.may_be(may, thread[0].tokens)) or threads
+            threads = (
+                tuple(thread for thread in threads if self._lexemes.may_be(candidates, thread[0].tokens)) or threads
+            )
         return self._captures(threads[0][1] if threads else None, text)
 
     def temperature(self, at: Snapshot, length: int) -> float | None:
-        """The temperature for the next token of an output of `length` bytes; None: the request's.
+        """The temperature for the next token of an output of `length` bytes; None: the request's temperature applies.
 
-        If the text may continue within an open region, it is that region's. If a region would only begin here, it is
-        that region's if nothing else can follow.
+        If the text may continue within an open region, that region decides. A region that would only begin here decides
+        if nothing else can follow.
         """
         beginning: list[float | None] = []
         for state, past in at.threads:
-            if not self._goes_on(state):
+            if not self._can_continue(state):
                 continue
             start, found = self._innermost(past)
             if found is not None and start < length:
@@ -136,18 +140,18 @@ class ParsePaths:
 
     # --- reading
 
-    def _entered(self, kernel: Sequence[Thread], position: int) -> tuple[Thread, ...]:
-        return entered(self._grammar, kernel, position)
+    def _enter_marks(self, kernel: Sequence[Thread], position: int) -> tuple[Thread, ...]:
+        return enter_marks(self._grammar, kernel, position)
 
     def _begin_lexemes(self, start: int, threads: Sequence[Thread]) -> Pending | None:
         if self._lexemes is None:
             return None
-        return self._lexemes.begun(
+        return self._lexemes.begin(
             start, {token for state, _ in threads for token in state.tokens if token < self._grammar.first}
         )
 
     def _after_lexemes(self, before: Snapshot, text: bytearray, end: int, *, is_all: bool) -> Snapshot:
-        """After the finished lexemes; `is_all`: no text follows, so the last one has ended too."""
+        """The snapshot after all finished lexemes. `is_all`: no text follows, so the last lexeme has ended too."""
         lexemes, threads, pending = self._lexemes, before.threads, before.pending
         assert lexemes is not None and pending is not None
         while pending.start < end:
@@ -155,11 +159,11 @@ class ParsePaths:
             if pending.winner < 0 or (pending.matches and not is_all):
                 break
             if lexemes.is_ignored(pending):
-                ignored = [(state, self._skipped(past, pending)) for state, past in threads]
+                ignored = [(state, self._add_ignored_marks(past, pending)) for state, past in threads]
                 threads = tuple(ignored)
             else:
                 number = lexemes.terminal(pending, text)
-                threads = self._entered(
+                threads = self._enter_marks(
                     [
                         (after, past)
                         for state, past in threads
@@ -173,10 +177,10 @@ class ParsePaths:
         return Snapshot(threads, pending)
 
     @staticmethod
-    def _skipped(past: Past, pending: Pending) -> Past:
+    def _add_ignored_marks(past: Past, pending: Pending) -> Past:
         return pending.end, _IGNORED_ENDS, (pending.start, _IGNORED_BEGINS, past)
 
-    def _goes_on(self, state: State) -> bool:
+    def _can_continue(self, state: State) -> bool:
         return state.reads or any(token < self._grammar.first for token in state.tokens)
 
     # --- marks
@@ -203,26 +207,26 @@ class ParsePaths:
             position, mark, past = past
             marks.append((position, mark))
         ignored = _Ignored()
-        opened: list[tuple[Region, int, int]] = []
+        open_regions: list[tuple[Region, int, int]] = []
         found: list[tuple[int, Capture]] = []
         for number, (position, mark) in enumerate(reversed(marks)):
             region, is_end = (_SKIPPED, mark == _IGNORED_ENDS) if mark < 0 else self._grammar.region(mark)
             if region.ignored:
                 ignored.mark(position, is_end)
             elif not is_end:
-                opened.append((region, position, number))
+                open_regions.append((region, position, number))
             else:
-                region, start, order = opened.pop()
+                region, start, order = open_regions.pop()
                 start, end = ignored.without(start, position)
-                found += [(order, each) for each in self._named(region, text, start, end)]
-        for region, position, order in opened:
+                found += [(order, each) for each in self._captures_of_region(region, text, start, end)]
+        for region, position, order in open_regions:
             start, end = ignored.without(position, len(text), is_open=True)
             if region.capture and start < end:
                 found.append((order, Capture(region.capture, start, end, end, False)))
         found.sort(key=lambda each: each[0])
         return [capture for _, capture in found]
 
-    def _named(self, region: Region, text: bytearray, start: int, end: int) -> list[Capture]:
+    def _captures_of_region(self, region: Region, text: bytearray, start: int, end: int) -> list[Capture]:
         """The captures of a region that has ended."""
         middle = end
         if region.ending is not None and region.captures:
@@ -233,8 +237,8 @@ class ParsePaths:
         return out
 
 
-def entered(marked: AnnotatedGrammar, kernel: Sequence[Thread], position: int) -> tuple[Thread, ...]:
-    """The threads after a step, with the marks at this position. The caller holds `marked.lock`."""
+def enter_marks(marked: AnnotatedGrammar, kernel: Sequence[Thread], position: int) -> tuple[Thread, ...]:
+    """Continue threads with the marks that may stand at this position. The caller holds `marked.lock`."""
     out: dict[State, Past] = {}
     for state, past in kernel:
         for entry, marks in marked.entries(state):
@@ -250,7 +254,7 @@ _SKIPPED = Region(ignored=True)
 
 
 class _Ignored:
-    """Where ignored text begins and ends."""
+    """The spans of ignored text."""
 
     def __init__(self) -> None:
         self._end_of: dict[int, int] = {}
@@ -266,7 +270,7 @@ class _Ignored:
             self._open = None
 
     def without(self, start: int, end: int, is_open: bool = False) -> tuple[int, int]:
-        """A part of the text without ignored text at its ends; `is_open`: it is at the end of the text so far."""
+        """A span without ignored text at its ends. `is_open`: the span ends at the end of the text so far."""
         if is_open and self._open is not None:
             end = max(self._open, start)
         while self._end_of.get(start, end + 1) <= end:

@@ -1,1 +1,1 @@
-"""The architectures, one file for each."""
+"""The architectures, one file each."""

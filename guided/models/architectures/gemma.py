@@ -1,4 +1,4 @@
-"""The common part of the Gemma models: names of tensors, and fields of a `DecoderConfig`."""
+"""What the Gemma models have in common: tensor names, and fields of a `DecoderConfig`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Gemma 2: norms before and after, windows in every other layer, capped scores and logits (arXiv 2408.00118).
 
 Gains are 1 + weight, embeddings are multiplied by the square root of their size, the gate is GELU in its tanh
-approximation, and a number of the config scales the scores.
+approximation, and the config sets the scale of the scores.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from guided.models.rotary import Rope
 __all__ = ["ARCHITECTURE"]
 
 
-def _config(reader: ConfigReader) -> DecoderConfig:
+def _read_config(reader: ConfigReader) -> DecoderConfig:
     for key in ("hidden_activation", "hidden_act"):  # older configs have both
         reader.one_of(key, "gelu_pytorch_tanh", "gelu_pytorch_tanh")
     c = sizes(reader, head_dim=256)
@@ -29,27 +29,25 @@ def _config(reader: ConfigReader) -> DecoderConfig:
     scale = reader.number("query_pre_attn_scalar", 256) ** -0.5
     windows = layer_windows(reader, c["layers"], lambda layer: layer % 2 == 0, window=4096)
     kinds = tuple(LayerKind(AttentionKind(window, softcap, scale), rope) for window in windows)
-    last = reader.number_or_none("final_logit_softcapping", 30.0)
-    return DecoderConfig(**c, **attention_biases(reader), **gemma(c["dim"], kinds), logit_softcap=last)
+    logit_softcap = reader.number_or_none("final_logit_softcapping", 30.0)
+    return DecoderConfig(**c, **attention_biases(reader), **gemma(c["dim"], kinds), logit_softcap=logit_softcap)
 
 
 def _describe(numbers: GgufNumbers, sizes: dict[str, Any], rope: Rope) -> dict[str, Any]:
-    """GGUF files lack the scale of scores. Like llama.cpp, this recognises the largest model by its
-    number of layers.
-    """
+    """GGUF files lack the scale of scores. Like llama.cpp, recognise the largest model by its number of layers."""
     layers, dim = sizes["layers"], sizes["dim"]
     scale = (dim / sizes["heads"] if layers == 46 else sizes["head_dim"]) ** -0.5
-    window, softcap = numbers.count("attention.sliding_window", 4096), numbers.cap("attn_logit_softcapping")
+    window, softcap = numbers.count("attention.sliding_window", 4096), numbers.number_or_none("attn_logit_softcapping")
     kinds = tuple(
         LayerKind(AttentionKind(None if layer % 2 else window, softcap, scale), rope) for layer in range(layers)
     )
-    return gemma(dim, kinds) | {"logit_softcap": numbers.cap("final_logit_softcapping")}
+    return gemma(dim, kinds) | {"logit_softcap": numbers.number_or_none("final_logit_softcapping")}
 
 
 ARCHITECTURE: Final = decoder(
     "gemma2",
     "Gemma2ForCausalLM",
-    _config,
+    _read_config,
     names=GEMMA_NAMES,
     tied=True,
     gguf=gguf_decoder(_describe),

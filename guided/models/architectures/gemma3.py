@@ -1,7 +1,7 @@
 """Gemma 3, text-only models: one layer in six reads all positions, the others a window (arXiv 2503.19786).
 
-Like Gemma 2, with norms over each head's queries and keys, no caps, and a different base of rotary positions in layers
-with a window.
+Like Gemma 2, with norms over each head's queries and keys, no caps, and another base of rotary positions in layers with
+a window.
 """
 
 from __future__ import annotations
@@ -20,44 +20,45 @@ from guided.models.rotary import Rope
 __all__ = ["ARCHITECTURE"]
 
 
-def _config(reader: ConfigReader) -> DecoderConfig:
+def _read_config(reader: ConfigReader) -> DecoderConfig:
     reader.one_of("hidden_activation", "gelu_pytorch_tanh", "gelu_pytorch_tanh")
     c = sizes(reader, head_dim=256)
     every = reader.size("sliding_window_pattern", reader.get("_sliding_window_pattern", 6))
     windows = layer_windows(reader, c["layers"], lambda layer: (layer + 1) % every != 0, window=4096)
     scale = reader.number("query_pre_attn_scalar", 256) ** -0.5
-    everywhere, near = _ropes(reader, c["head_dim"], c["context"])
+    full_rope, window_rope = _ropes(reader, c["head_dim"], c["context"])
 
     def kind(window: int | None) -> LayerKind:
-        return LayerKind(AttentionKind(window, scale=scale), everywhere if window is None else near)
+        return LayerKind(AttentionKind(window, scale=scale), full_rope if window is None else window_rope)
 
-    last = reader.number_or_none("final_logit_softcapping", None)
+    logit_softcap = reader.number_or_none("final_logit_softcapping", None)
     described = gemma(c["dim"], tuple(map(kind, windows))) | {"qk_norm": "head"}
-    return DecoderConfig(**c, **attention_biases(reader), **described, logit_softcap=last)
+    return DecoderConfig(**c, **attention_biases(reader), **described, logit_softcap=logit_softcap)
 
 
 def _describe(numbers: GgufNumbers, sizes: dict[str, Any], rope: Rope) -> dict[str, Any]:
-    """GGUF files lack the scale of scores, the layers with a window and their base: these are llama.cpp's values."""
+    """GGUF files lack the scale of scores, the layers with a window and their base: use llama.cpp's values."""
     layers, dim = sizes["layers"], sizes["dim"]
     scale = (dim / sizes["heads"] if layers == 62 else sizes["head_dim"]) ** -0.5
-    near = LayerKind(AttentionKind(numbers.count("attention.sliding_window"), scale=scale), Rope(10000.0))
-    wide = LayerKind(AttentionKind(scale=scale), rope)
-    kinds = tuple(near if (layer + 1) % 6 else wide for layer in range(layers))
-    return gemma(dim, kinds) | {"qk_norm": "head"} | {"logit_softcap": numbers.cap("final_logit_softcapping")}
+    windowed = LayerKind(AttentionKind(numbers.count("attention.sliding_window"), scale=scale), Rope(10000.0))
+    full = LayerKind(AttentionKind(scale=scale), rope)
+    kinds = tuple(windowed if (layer + 1) % 6 else full for layer in range(layers))
+    logit_softcap = numbers.number_or_none("final_logit_softcapping")
+    return gemma(dim, kinds) | {"qk_norm": "head", "logit_softcap": logit_softcap}
 
 
 def _ropes(reader: ConfigReader, head_dim: int, context: int) -> tuple[Rope, Rope]:
-    """The rotary positions of layers without and with a window. Older configs have a key for the base of each."""
+    """The rotary positions of layers without and with a window. Older configs have one key for each base."""
     base = positive(reader.get("rope_local_base_freq", 10000.0), "rope_local_base_freq", reader.where)
     parameters = reader.get("rope_parameters", {})
     if not isinstance(parameters, dict) or not {"full_attention", "sliding_attention"} & parameters.keys():
         return read_rope(reader, head_dim, context, 1e6), Rope(base)
     if reader.get("rope_scaling") or parameters.keys() - {"full_attention", "sliding_attention"}:
-        raise reader.refuse("rope_parameters", "rotary positions of more than two kinds of layers are not computed")
-    wide = positive(reader.get("rope_theta", 1e6), "rope_theta", reader.where)
+        raise reader.refuse("rope_parameters", "rotary positions of more than two kinds of layers are not supported")
+    full_base = positive(reader.get("rope_theta", 1e6), "rope_theta", reader.where)
     full, sliding = (parameters.get(key) or {} for key in ("full_attention", "sliding_attention"))
     return (
-        rope_from(reader, "rope_parameters", full, head_dim, context, wide),
+        rope_from(reader, "rope_parameters", full, head_dim, context, full_base),
         rope_from(reader, "rope_parameters", sliding, head_dim, context, base),
     )
 
@@ -65,7 +66,7 @@ def _ropes(reader: ConfigReader, head_dim: int, context: int) -> tuple[Rope, Rop
 ARCHITECTURE: Final = decoder(
     "gemma3_text",
     "Gemma3ForCausalLM",
-    _config,
+    _read_config,
     names=GEMMA_NAMES,
     tied=True,
     gguf=gguf_decoder(_describe, name="gemma3"),

@@ -1,6 +1,6 @@
 """The GPT of nanoGPT and GPT-2, the usual architecture of character-level models.
 
-Learned positions, LayerNorm, full multi-head attention, GELU, biases everywhere, and a head that is the embedding, as
+Learned positions, LayerNorm, full multi-head attention, GELU, biases everywhere, and a head tied to the embedding, as
 in "Language Models are Unsupervised Multitask Learners" (2019). Positions are a table, so `context` is a hard limit.
 Weights are plain tensors in one dtype; LayerNorm and softmax are computed in float32 internally. Inference only.
 """
@@ -27,7 +27,7 @@ Affine: TypeAlias = tuple[Tensor, Tensor]  # a weight, (out, in) or (dim,), and 
 
 @dataclass(frozen=True, slots=True)
 class GPTConfig:
-    """The numbers of a GPT. `gelu` is "tanh" (GPT-2's approximation) or "none" (exact)."""
+    """The configuration of a GPT. `gelu` is "tanh" (GPT-2's approximation) or "none" (exact)."""
 
     layers: int
     dim: int
@@ -45,7 +45,7 @@ class GPTConfig:
 
     @property
     def head_dim(self) -> int:
-        """The heads divide the hidden state evenly."""
+        """The size of a head: the heads divide the hidden state evenly."""
         return self.dim // self.heads
 
 

@@ -1,4 +1,4 @@
-"""GPT-2 in transformers' format: its config.json, and its tensors by name."""
+"""Loads GPT-2 in transformers' format: config.json, and tensors by name."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ __all__ = ["ARCHITECTURE"]
 
 
 def _read_config(reader: ConfigReader) -> GPTConfig:
-    """The numbers of the model."""
+    """The `GPTConfig` of a config.json."""
     dim, heads = reader.size("n_embd"), reader.size("n_head")
     if dim % heads:
-        raise ModelFileError(f"{reader.where}: {heads} heads do not share {dim} dimensions")
+        raise ModelFileError(f"{reader.where}: n_embd ({dim}) is not a multiple of n_head ({heads})")
     if not reader.flag("scale_attn_weights", True):
-        raise reader.refuse("scale_attn_weights", "scores that are not scaled are not computed")
+        raise reader.refuse("scale_attn_weights", "unscaled attention scores are not supported")
     gelu: Literal["tanh", "none"] = "tanh"
     if reader.one_of("activation_function", "gelu_new", "gelu_new", "gelu_pytorch_tanh", "gelu") == "gelu":
         gelu = "none"
@@ -37,10 +37,10 @@ def _read_config(reader: ConfigReader) -> GPTConfig:
 
 
 def _build(c: GPTConfig, w: Weights, tied: bool, parallel: Parallel) -> GPT:
-    """The model. GPT-2's products are x @ weight, so its matrices are transposed. Its first files omit "transformer."
-    in names.
+    """The model. GPT-2 stores matrices as (in, out), so they are transposed. The first GPT-2 checkpoints omit the
+    prefix "transformer." from tensor names.
     """
-    parallel.refuse_cuts(w.where)
+    parallel.refuse_splitting(w.where)
     prefix = "transformer." if "transformer.wte.weight" in w else ""
     w.skip(r"\.attn\.(masked_)?bias")  # the causal mask
 
@@ -61,12 +61,12 @@ def _build(c: GPTConfig, w: Weights, tied: bool, parallel: Parallel) -> GPT:
             down=affine(f"h.{i}.mlp.c_proj", c.dim, c.hidden),
         )
 
-    embedding, head = w.ends(f"{prefix}wte.weight", "lm_head.weight", c.vocab_size, c.dim, tied)
+    embedding, head = w.embedding_and_head(f"{prefix}wte.weight", "lm_head.weight", c.vocab_size, c.dim, tied)
     positions = w.put(w.take(f"{prefix}wpe.weight", c.context, c.dim))
     layers = [layer(i) for i in range(c.layers)]
-    last = norm("ln_f")
+    final_norm = norm("ln_f")
     w.finish()
-    return GPT(c, embedding, positions, layers, last, head)
+    return GPT(c, embedding, positions, layers, final_norm, head)
 
 
 ARCHITECTURE: Final = Architecture("gpt2", "GPT2LMHeadModel", _read_config, _build, tied=True)

@@ -15,7 +15,7 @@ from guided.models.rotary import Rope
 __all__ = ["ARCHITECTURE"]
 
 
-def _config(reader: ConfigReader) -> DecoderConfig:
+def _read_config(reader: ConfigReader) -> DecoderConfig:
     reader.one_of("hidden_act", "silu", "silu", "swish")
     c = sizes(reader)
     rope = read_rope(reader, c["head_dim"], c["context"])
@@ -30,13 +30,15 @@ def _config(reader: ConfigReader) -> DecoderConfig:
 
 
 def _describe(numbers: GgufNumbers, sizes: dict[str, Any], rope: Rope) -> dict[str, Any]:
-    """The multipliers. Missing ones are 1, and the scale of scores has its usual default."""
+    """The multipliers. Missing ones are 1; a missing scale of scores is 1 / sqrt(head_dim)."""
     return {
-        "kinds": (LayerKind(AttentionKind(scale=numbers.cap("attention.scale")), rope),),
-        "embedding_scale": numbers.cap("embedding_scale") or 1.0,
-        "residual_scale": numbers.cap("residual_scale") or 1.0,
-        "logit_divisor": numbers.cap("logit_scale") or 1.0,
+        "kinds": (LayerKind(AttentionKind(scale=numbers.number_or_none("attention.scale")), rope),),
+        "embedding_scale": numbers.number_or_none("embedding_scale") or 1.0,
+        "residual_scale": numbers.number_or_none("residual_scale") or 1.0,
+        "logit_divisor": numbers.number_or_none("logit_scale") or 1.0,
     }
 
 
-ARCHITECTURE: Final = decoder("granite", "GraniteForCausalLM", _config, gguf=gguf_decoder(_describe, neighbours=True))
+ARCHITECTURE: Final = decoder(
+    "granite", "GraniteForCausalLM", _read_config, gguf=gguf_decoder(_describe, adjacent_pairs=True)
+)

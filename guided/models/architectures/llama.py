@@ -15,14 +15,16 @@ from guided.models.loading.huggingface_config import attention_biases, kinds_of,
 
 __all__ = ["ARCHITECTURE", "Llama", "LlamaConfig"]
 
-Llama, LlamaConfig = Decoder, DecoderConfig  # its forward pass and config are those of all decoders
+Llama, LlamaConfig = Decoder, DecoderConfig  # all decoders share this forward pass and config
 
 
-def _config(reader: ConfigReader) -> DecoderConfig:
+def _read_config(reader: ConfigReader) -> DecoderConfig:
     reader.one_of("hidden_act", "silu", "silu", "swish")
     c = sizes(reader)
     kinds = kinds_of(read_rope(reader, c["head_dim"], c["context"]), [None])
     return DecoderConfig(**c, **attention_biases(reader), kinds=kinds)
 
 
-ARCHITECTURE: Final = decoder("llama", "LlamaForCausalLM", _config, gguf=gguf_decoder(plain(), neighbours=True))
+ARCHITECTURE: Final = decoder(
+    "llama", "LlamaForCausalLM", _read_config, gguf=gguf_decoder(plain(), adjacent_pairs=True)
+)

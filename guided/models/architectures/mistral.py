@@ -15,11 +15,11 @@ from guided.models.loading.huggingface_config import kinds_of, one_window, read_
 __all__ = ["ARCHITECTURE"]
 
 
-def _config(reader: ConfigReader) -> DecoderConfig:
+def _read_config(reader: ConfigReader) -> DecoderConfig:
     reader.one_of("hidden_act", "silu", "silu", "swish")
     c = sizes(reader)
     windows = one_window(reader, c["layers"], window=4096)
     return DecoderConfig(**c, kinds=kinds_of(read_rope(reader, c["head_dim"], c["context"]), windows))
 
 
-ARCHITECTURE: Final = decoder("mistral", "MistralForCausalLM", _config)
+ARCHITECTURE: Final = decoder("mistral", "MistralForCausalLM", _read_config)

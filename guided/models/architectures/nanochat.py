@@ -1,9 +1,9 @@
 """nanochat's GPT (https://github.com/karpathy/nanochat): a modern small GPT without gains or biases.
 
-Differences from Llama: RMSNorm has no weights and also follows the embedding. Queries and keys are normed after they
-are rotated, and rotated backwards (by minus the angle: scores depend on the sign of the distance). The MLP is ReLU
-squared. The head is a separate matrix, and the logits are soft-capped: cap * tanh(logits / cap). The definition is that
-of transformers' `NanoChat`. Weights are plain tensors in one dtype. Inference only.
+Differences from Llama: RMSNorm has no weights and is also applied to the embedding. Queries and keys are rotated
+backwards (by minus the angle: scores depend on the sign of the distance), and normed after the rotation. The MLP is
+ReLU squared. The head is a separate matrix, and the logits are soft-capped: cap * tanh(logits / cap). The definition is
+transformers' `NanoChat`. Weights are plain tensors in one dtype. Inference only.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["NanoChat", "NanoChatConfig", "NanoChatLayer"]
 
 @dataclass(frozen=True, slots=True)
 class NanoChatConfig:
-    """The numbers of a nanochat GPT. With `softcap` None, logits are not capped."""
+    """The configuration of a nanochat GPT. `softcap` None: logits are not capped."""
 
     layers: int
     dim: int
@@ -79,13 +79,13 @@ class NanoChat(Embedded):
     def forward(self, tokens: Tensor, positions: Tensor, attend: Attend) -> Tensor:
         """Hidden states after the last norm, (n, dim), of tokens (n,) at positions (n,)."""
         c = self.config
-        turning = c.heads + c.kv_heads
+        rotated_heads = c.heads + c.kv_heads
         cos, sin = self._cos[positions], self._sin[positions]  # (n, 1, head_dim)
         x = self._norm(self.embedding[tokens])
         for index, layer in enumerate(self.layers):
-            qkv = linear(self._norm(x), layer.qkv).reshape(-1, turning + c.kv_heads, c.head_dim)
-            qk = self._norm(rotate(qkv[:, :turning], cos, sin))
-            out = attend(index, qk[:, : c.heads], qk[:, c.heads :], qkv[:, turning:])
+            qkv = linear(self._norm(x), layer.qkv).reshape(-1, rotated_heads + c.kv_heads, c.head_dim)
+            qk = self._norm(rotate(qkv[:, :rotated_heads], cos, sin))
+            out = attend(index, qk[:, : c.heads], qk[:, c.heads :], qkv[:, rotated_heads:])
             x = x + linear(out.reshape(-1, c.heads * c.head_dim), layer.output)
             x = x + linear(F.relu(linear(self._norm(x), layer.up)).square(), layer.down)
         return self._norm(x)

@@ -1,4 +1,4 @@
-"""nanochat's GPT in transformers' format: its config.json, and its tensors by name."""
+"""Loads nanochat's GPT in transformers' format: config.json, and tensors by name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["ARCHITECTURE"]
 
 
 def _read_config(reader: ConfigReader) -> NanoChatConfig:
-    """The numbers of the model."""
+    """The `NanoChatConfig` of a config.json."""
     reader.one_of("hidden_act", "relu2", "relu2")
     c, softcap = sizes(reader), reader.number_or_none("final_logit_softcapping", None)
     return NanoChatConfig(**c, rope=read_rope(reader, c["head_dim"], c["context"]), softcap=softcap)
@@ -25,7 +25,7 @@ def _read_config(reader: ConfigReader) -> NanoChatConfig:
 
 def _build(c: NanoChatConfig, w: Weights, tied: bool, parallel: Parallel) -> NanoChat:
     """The model."""
-    parallel.refuse_cuts(w.where)
+    parallel.refuse_splitting(w.where)
     q_rows, kv_rows = c.heads * c.head_dim, c.kv_heads * c.head_dim
 
     def layer(i: int) -> NanoChatLayer:
@@ -40,7 +40,7 @@ def _build(c: NanoChatConfig, w: Weights, tied: bool, parallel: Parallel) -> Nan
             down=w.put(matrix("mlp.fc2", c.dim, c.hidden)),
         )
 
-    embedding, head = w.ends("model.embed_tokens.weight", "lm_head.weight", c.vocab_size, c.dim, tied)
+    embedding, head = w.embedding_and_head("model.embed_tokens.weight", "lm_head.weight", c.vocab_size, c.dim, tied)
     layers = [layer(i) for i in range(c.layers)]
     w.finish()
     return NanoChat(c, embedding, layers, head)

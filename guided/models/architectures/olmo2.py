@@ -1,6 +1,4 @@
-"""OLMo 2: norms of the outputs of attention and MLP, and over all queries and all keys of a token
-(arXiv 2501.00656).
-"""
+"""OLMo 2: norms after attention and MLP, and over all queries and all keys of a token (arXiv 2501.00656)."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ from guided.models.loading.huggingface_config import attention_biases, kinds_of,
 __all__ = ["ARCHITECTURE"]
 
 
-def _config(reader: ConfigReader) -> DecoderConfig:
+def _read_config(reader: ConfigReader) -> DecoderConfig:
     reader.one_of("hidden_act", "silu", "silu", "swish")
     c = sizes(reader, norm_eps=1e-5)
     kinds = kinds_of(read_rope(reader, c["head_dim"], c["context"]), [None])
@@ -27,7 +25,7 @@ def _config(reader: ConfigReader) -> DecoderConfig:
 ARCHITECTURE: Final = decoder(
     "olmo2",
     "Olmo2ForCausalLM",
-    _config,
+    _read_config,
     names=replace(
         HUGGINGFACE_NAMES,
         attention_norm_after="post_attention_layernorm",

@@ -1,8 +1,8 @@
 """Phi-3, Phi-3.5 and Phi-4-mini: Llama with fused matrices and partially rotated heads (arXiv 2404.14219).
 
-Positions of the type longrope use other frequencies for all tokens of a text that is longer than the model's original
-training context. Cached keys would then no longer be right. Such models are therefore limited to that context, within
-which they agree with transformers. Longer requests are refused.
+With longrope, a text longer than the model's original training context uses other frequencies for all of its tokens, so
+cached keys would become invalid. Such models are therefore limited to the original context, in which they agree with
+transformers. Longer requests are refused.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from guided.models.rotary import Rope
 __all__ = ["ARCHITECTURE"]
 
 
-def _config(reader: ConfigReader) -> DecoderConfig:
+def _read_config(reader: ConfigReader) -> DecoderConfig:
     reader.one_of("hidden_act", "silu", "silu", "swish")
     c = sizes(reader, norm_eps=1e-5)
     original = reader.get("original_max_position_embeddings")
@@ -33,33 +33,34 @@ def _rope(reader: ConfigReader, head_dim: int, context: int, original: Any) -> t
     where, key = reader.where, "rope_scaling" if reader.get("rope_scaling") else "rope_parameters"
     given = reader.get("rope_scaling") or reader.get("rope_parameters") or {}
     if not isinstance(given, dict):
-        raise ModelFileError(f"{where}: {key} is {brief(given, 100)}, an object is needed")
+        raise ModelFileError(f"{where}: {key} is {brief(given, 100)}, but must be an object")
     parameters = dict(given)
     base = positive(parameters.pop("rope_theta", reader.get("rope_theta", 10000.0)), "rope_theta", where)
     part = parameters.pop("partial_rotary_factor", reader.get("partial_rotary_factor", 1.0))
     part = positive(part, "partial_rotary_factor", where)
-    turned = int(head_dim * part)
-    if not 2 <= turned <= head_dim or turned % 2:
-        raise ModelFileError(f"{where}: partial_rotary_factor is {part}: {turned} of {head_dim} numbers are no pairs")
+    rotary_dim = int(head_dim * part)
+    if not 2 <= rotary_dim <= head_dim or rotary_dim % 2:
+        reason = f"{rotary_dim} of {head_dim} dimensions cannot form pairs"
+        raise ModelFileError(f"{where}: partial_rotary_factor is {part}: {reason}")
     if parameters.get("rope_type", parameters.get("type")) not in ("longrope", "su"):
-        rope = rope_from(reader, key, parameters, turned, context, base)
-        return Rope(rope.base, rope.factors, turned), context
+        rope = rope_from(reader, key, parameters, rotary_dim, context, base)
+        return Rope(rope.base, rope.factors, rotary_dim), context
     for name in parameters.keys() - _LONGROPE:
         raise reader.refuse(key, f"{name} is not supported for rotary positions of type longrope")
     inner = parameters.get("original_max_position_embeddings", context)
     first = size(inner if original is None else original, "original_max_position_embeddings", where)
     factors = parameters.get("short_factor")
-    if not isinstance(factors, list) or len(factors) != turned // 2:
-        raise ModelFileError(f"{where}: {key}.short_factor has not one number for each of {turned // 2} frequencies")
+    if not isinstance(factors, list) or len(factors) != rotary_dim // 2:
+        raise ModelFileError(f"{where}: {key}.short_factor must have {rotary_dim // 2} numbers, one for each frequency")
     numbers = tuple(positive(factor, f"{key}.short_factor", where) for factor in factors)
     stretch = positive(parameters.get("factor") or context / first, f"{key}.factor", where)
     gain = 1.0 if stretch <= 1 else sqrt(1 + log(stretch) / log(first))
     gain = positive(parameters.get("attention_factor") or gain, f"{key}.attention_factor", where)
-    return Rope(base, numbers, turned, gain), min(context, first)
+    return Rope(base, numbers, rotary_dim, gain), min(context, first)
 
 
 _LONGROPE: Final = {
     "attention_factor", "factor", "long_factor", "original_max_position_embeddings", "rope_type", "short_factor",
     "type",
 }  # fmt: skip
-ARCHITECTURE: Final = decoder("phi3", "Phi3ForCausalLM", _config)
+ARCHITECTURE: Final = decoder("phi3", "Phi3ForCausalLM", _read_config)

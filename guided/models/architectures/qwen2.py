@@ -13,11 +13,11 @@ from guided.models.loading.huggingface_config import kinds_of, optional_windows,
 __all__ = ["ARCHITECTURE"]
 
 
-def _config(reader: ConfigReader) -> DecoderConfig:
+def _read_config(reader: ConfigReader) -> DecoderConfig:
     reader.one_of("hidden_act", "silu", "silu", "swish")
     c = sizes(reader)
     kinds = kinds_of(read_rope(reader, c["head_dim"], c["context"]), optional_windows(reader, c["layers"]))
     return DecoderConfig(**c, kinds=kinds, qkv_bias=True)
 
 
-ARCHITECTURE: Final = decoder("qwen2", "Qwen2ForCausalLM", _config, gguf=gguf_decoder(plain(qkv_bias=True)))
+ARCHITECTURE: Final = decoder("qwen2", "Qwen2ForCausalLM", _read_config, gguf=gguf_decoder(plain(qkv_bias=True)))

@@ -13,11 +13,11 @@ from guided.models.loading.huggingface_config import attention_biases, kinds_of,
 __all__ = ["ARCHITECTURE"]
 
 
-def _config(reader: ConfigReader) -> DecoderConfig:
+def _read_config(reader: ConfigReader) -> DecoderConfig:
     reader.one_of("hidden_act", "silu", "silu", "swish")
     c = sizes(reader, head_dim=128)
     kinds = kinds_of(read_rope(reader, c["head_dim"], c["context"]), optional_windows(reader, c["layers"]))
     return DecoderConfig(**c, **attention_biases(reader), kinds=kinds, qk_norm="head")
 
 
-ARCHITECTURE: Final = decoder("qwen3", "Qwen3ForCausalLM", _config, gguf=gguf_decoder(plain(qk_norm="head")))
+ARCHITECTURE: Final = decoder("qwen3", "Qwen3ForCausalLM", _read_config, gguf=gguf_decoder(plain(qk_norm="head")))

@@ -1,6 +1,4 @@
-"""SmolLM3: Llama with layers without rotary positions (NoPE), as in "RoPE to NoPE and Back Again"
-(arXiv 2501.18795).
-"""
+"""SmolLM3: Llama with some layers without rotary positions (NoPE; "RoPE to NoPE and Back Again", arXiv 2501.18795)."""
 
 from __future__ import annotations
 
@@ -17,25 +15,25 @@ from guided.models.rotary import Rope
 __all__ = ["ARCHITECTURE"]
 
 
-def _config(reader: ConfigReader) -> DecoderConfig:
+def _read_config(reader: ConfigReader) -> DecoderConfig:
     reader.one_of("hidden_act", "silu", "silu", "swish")
     c = sizes(reader)
-    rope, turned = read_rope(reader, c["head_dim"], c["context"], 2e6), _rotating_layers(reader, c["layers"])
+    rope, rotates = read_rope(reader, c["head_dim"], c["context"], 2e6), _rotating_layers(reader, c["layers"])
     used = reader.flag("use_sliding_window", False)
-    windows = layer_windows(reader, c["layers"], lambda layer: used and not turned[layer])
+    windows = layer_windows(reader, c["layers"], lambda layer: used and not rotates[layer])
     if not used and any(windows):
         raise reader.refuse("layer_types", "layers have windows, but use_sliding_window is off")
-    each = zip(windows, turned, strict=True)
+    each = zip(windows, rotates, strict=True)
     kinds = tuple(LayerKind(AttentionKind(window), rope if turns else None) for window, turns in each)
     return DecoderConfig(**c, **attention_biases(reader), kinds=kinds)
 
 
 def _rotating_layers(reader: ConfigReader, layers: int) -> list[bool]:
-    """Which layers rotate queries and keys: those with a 1, despite the name of the key."""
+    """Which layers rotate queries and keys. Despite its name, `no_rope_layers` has a 1 for layers that do."""
     every = reader.size("no_rope_layer_interval", 4)
     given: Any = reader.get("no_rope_layers", [int((layer + 1) % every != 0) for layer in range(layers)])
     if not isinstance(given, list) or len(given) < layers or not all(number in (0, 1) for number in given):
-        raise reader.refuse("no_rope_layers", f"no_rope_layers is not a list of 0 or 1 for each of {layers} layers")
+        raise reader.refuse("no_rope_layers", f"no_rope_layers is not a list with 0 or 1 for each of {layers} layers")
     return [bool(number) for number in given[:layers]]
 
 
@@ -45,5 +43,5 @@ def _describe(numbers: GgufNumbers, sizes: dict[str, Any], rope: Rope) -> dict[s
 
 
 ARCHITECTURE: Final = decoder(
-    "smollm3", "SmolLM3ForCausalLM", _config, tied=True, gguf=gguf_decoder(_describe, neighbours=True)
+    "smollm3", "SmolLM3ForCausalLM", _read_config, tied=True, gguf=gguf_decoder(_describe, adjacent_pairs=True)
 )

@@ -1,1 +1,1 @@
-"""From files to models: configs, named tensors, adapters, and the architecture of a file."""
+"""Loads models from files: configs, named tensors, adapter configs, and the choice of the architecture."""

@@ -1,7 +1,7 @@
-"""The description of an architecture: its names, how its config is read, and how its weights are loaded.
+"""Describes an architecture: its names, and functions that read its config and load its weights.
 
-Each architecture is one file that creates one `Architecture`; registry.py lists them. `decoder` creates those of
-decoders (decoder.py), which only add a config and the names of tensors.
+Each architecture is one file that creates one `Architecture`; registry.py lists them. `decoder` creates the
+architectures of decoders (decoder.py), which only add a config and the names of tensors.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class Gguf:
     """An architecture in GGUF files.
 
     Attributes:
-        config: metadata and weights -> the model's numbers.
-        load: numbers, weights, and this process's part -> the model.
-        name: its name in GGUF files; None: as in config.json.
+        config: reads the model's configuration from metadata and weights.
+        load: creates the model from its configuration, the weights, and this process's part.
+        name: its name in GGUF files; None: the same as in config.json.
     """
 
     config: Callable[[Mapping[str, Any], Weights], Any]
@@ -41,10 +41,10 @@ class Architecture:
     """An architecture in the checkpoints of transformers, and optionally in GGUF files.
 
     Attributes:
-        model_type, class_name: its names.
-        config: config.json -> the model's numbers.
-        load: numbers, weights, whether the head is the embedding, and this process's part -> the model.
-        tied: whether the head is the embedding if config.json does not say.
+        model_type, class_name: its names in config.json.
+        config: reads the model's configuration from config.json.
+        load: creates the model from its configuration, the weights, whether the head is tied, and this process's part.
+        tied: whether the head is tied to the embedding if config.json does not say.
         gguf: the same for GGUF files; None: not supported.
     """
 
@@ -65,7 +65,7 @@ def decoder(
     tied: bool = False,
     gguf: Gguf | None = None,
 ) -> Architecture:
-    """A decoder. `names`: the names of its tensors, if they differ from Llama's."""
+    """The architecture of a decoder. `names`: its tensor names, if they differ from Llama's."""
 
     def load(config: DecoderConfig, weights: Weights, tied: bool, parallel: Parallel) -> Model:
         weights.skip(r"\.rotary_emb\.inv_freq")
@@ -74,15 +74,16 @@ def decoder(
     return Architecture(model_type, class_name, config, load, tied, gguf)
 
 
-def gguf_decoder(describe: Describe, *, name: str | None = None, neighbours: bool = False) -> Gguf:
-    """A decoder in GGUF files. `neighbours`: the files keep the two rows of a rotary pair next to each other. Their
-    gains are stored in the form in which they are multiplied.
+def gguf_decoder(describe: Describe, *, name: str | None = None, adjacent_pairs: bool = False) -> Gguf:
+    """A decoder in GGUF files. `adjacent_pairs`: the files store the two rows of a rotary pair next to each other. GGUF
+    files store the gains of norms with `norm_offset` already added.
     """
 
     def load(config: DecoderConfig, weights: Weights, parallel: Parallel) -> Model:
         tied = "output.weight" not in weights
         return load_decoder(
-            config, weights, GGUF_NAMES, tied=tied, neighbours=neighbours, gains=config.norm_offset, parallel=parallel
-        )
+            config, weights, GGUF_NAMES, tied=tied, adjacent_pairs=adjacent_pairs, gain_offset=config.norm_offset,
+            parallel=parallel,
+        )  # fmt: skip
 
     return Gguf(lambda metadata, weights: decoder_from_gguf(metadata, weights, describe), load, name)

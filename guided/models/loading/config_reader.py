@@ -1,6 +1,6 @@
-"""Reads the keys of a JSON config: each key is read, known to have no effect on the results, or refused by name.
+"""Reads a JSON config. An error names each key that is neither read nor known to have no effect on the results.
 
-An unknown key is accepted if it is null, false or empty, since configs turn features off in this way.
+An unknown key is accepted if its value is null, false or empty, since configs disable features in this way.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["ConfigReader", "positive", "size"]
 
 
 class ConfigReader:
-    """The keys of one config; remembers which were read."""
+    """The values of one config. It records which keys were read."""
 
     def __init__(self, data: Any, where: str, inert: Collection[str]) -> None:
         """`inert`: keys without effect on the results. Raises ModelFileError if the config is not an object."""
@@ -45,7 +45,7 @@ class ConfigReader:
         return size(self.get(key, default), key, self.where)
 
     def number_or_none(self, key: str, default: float | None) -> float | None:
-        """A positive number. None if the value is null."""
+        """A positive number, or None if the value is null."""
         value = self.given(key, default)
         return None if value is None else positive(value, key, self.where)
 
@@ -64,8 +64,8 @@ class ConfigReader:
         return str(value)
 
     def finish(self, why: Mapping[str, str], else_why: str, hint: str = "") -> None:
-        """Check that no remaining key might change the results. `why`: reasons by key; `else_why`: the default, with
-        `{}`.
+        """Raise for a remaining key that might change the results. `why`: reasons by key; `else_why`: the default
+        reason, with `{}` for the key.
         """
         for key, value in self.data.items():
             if key not in self._read_keys and value:
@@ -75,7 +75,7 @@ class ConfigReader:
 def positive(value: Any, key: str, where: str) -> float:
     """A positive number that is plausible as a size or a scale."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e15:
-        raise ModelFileError(f"{where}: {key} is {brief(value)}, a positive number is needed")
+        raise ModelFileError(f"{where}: {key} is {brief(value)}, but must be a positive number")
     return value
 
 
@@ -83,5 +83,5 @@ def size(value: Any, key: str, where: str) -> int:
     """A positive integer."""
     value = positive(value, key, where)
     if value != int(value):
-        raise ModelFileError(f"{where}: {key} is {brief(value)}, an integer is needed")
+        raise ModelFileError(f"{where}: {key} is {brief(value)}, but must be an integer")
     return int(value)

@@ -1,4 +1,4 @@
-"""Builds a decoder from named tensors, with the names of GGUF files or transformers' checkpoints."""
+"""Builds a decoder from named tensors, with the names of GGUF files or of transformers' checkpoints."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["GGUF_NAMES", "HUGGINGFACE_NAMES", "Names", "load_decoder", "part_of"
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """The names of the tensors, without ".weight" and ".bias"; `block` precedes the names of a layer.
+    """The names of the tensors, without ".weight" and ".bias". `block` is the prefix of a layer's names.
 
     `qkv` and `gate_up` are for files that have these as one matrix (`DecoderConfig.fused`).
     """
@@ -86,7 +86,7 @@ HUGGINGFACE_NAMES: Final = Names(
     down="mlp.down_proj",
     qkv="self_attn.qkv_proj",
     gate_up="mlp.gate_up_proj",
-    attention_norm_after="",  # Llama has none, and their names differ elsewhere
+    attention_norm_after="",  # Llama has none; other architectures set their names
     ffn_norm_after="",
 )
 
@@ -97,35 +97,35 @@ def load_decoder(
     names: Names,
     *,
     tied: bool,
-    neighbours: bool = False,
-    gains: float = 0.0,
+    adjacent_pairs: bool = False,
+    gain_offset: float = 0.0,
     parallel: Parallel = WHOLE,
 ) -> Decoder:
     """The model, or this process's part of it.
 
     Args:
-        neighbours: the file keeps the two rows of a rotary pair in Q and K next to each other.
-        gains: the offset that the file has added to the weights of norms.
+        adjacent_pairs: the file stores the two rows of a rotary pair in Q and K next to each other.
+        gain_offset: the offset that was added to the weights of norms in the file.
 
     Raises:
         ModelFileError: a tensor is missing or has the wrong shape. UnsupportedError: a tensor is unused, or the model
             cannot be split into this many parts.
     """
-    c, p, own = config, parallel, part_of(config, parallel, w.where)
+    c, p, own_config = config, parallel, part_of(config, parallel, w.where)
     mine = p.layers(c.layers, w.where)
-    norm = w.put(w.take(f"{names.norm}.weight", c.dim) - gains)
-    if p.is_first:  # load the largest matrices first, while nothing else takes memory
-        ends = (f"{names.embedding}.weight", f"{names.head}.weight")
-        embedding, head = w.ends(*ends, c.vocab_size, c.dim, tied, cut=p.head)
+    norm = w.put(w.take(f"{names.norm}.weight", c.dim) - gain_offset)
+    if p.is_first:  # load the largest matrices first, while memory is free
+        end_names = (f"{names.embedding}.weight", f"{names.head}.weight")
+        embedding, head = w.embedding_and_head(*end_names, c.vocab_size, c.dim, tied, part=p.head)
     else:
         embedding = head = norm.new_empty(0, c.dim)
         for end in (names.embedding, names.head):
             w.skip(f"{re.escape(end)}.weight")
-    layers = [_Block(c, w, names, p, neighbours, gains, i).layer() for i in mine]
+    layers = [_Block(c, w, names, p, adjacent_pairs, gain_offset, i).layer() for i in mine]
     for other in set(range(c.layers)).difference(mine):
         w.skip(f"^{re.escape(names.block.format(other))}.*")
     w.finish()
-    return Decoder(own, embedding, layers, norm, head, p)
+    return Decoder(own_config, embedding, layers, norm, head, p)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +136,8 @@ class _Block:
     weights: Weights
     names: Names
     parallel: Parallel
-    neighbours: bool
-    gains: float
+    adjacent_pairs: bool
+    gain_offset: float
     index: int
 
     def layer(self) -> Layer:
@@ -151,16 +151,16 @@ class _Block:
         norms |= {"attention_norm_after": names.attention_norm_after, "ffn_norm_after": names.ffn_norm_after}
         shapes = layer_shapes(c)
         found: dict[str, Tensor | None] = dict.fromkeys(norms)
-        for to, name in norms.items():
-            if to in shapes:
-                found[to] = w.put(self._vector(name, shapes[to][0]) - self.gains)
+        for key, name in norms.items():
+            if key in shapes:
+                found[key] = w.put(self._vector(name, shapes[key][0]) - self.gain_offset)
         return Layer(
             qkv=w.matrix(*map(p.rows, self._qkv((q, kv, kv)))),
             output=w.matrix(p.columns(w.take_rows(self._name(names.output), c.dim, q))),
             gate_up=w.matrix(*map(p.rows, self._gate_up())),
             down=w.matrix(p.columns(w.take_rows(self._name(names.down), c.dim, c.hidden))),
             qkv_bias=w.put(*map(p.entries, biases)) if biases else None,
-            output_bias=output_bias if p.tensor.rank == 0 else None,  # once in the sum over ranks
+            output_bias=output_bias if p.tensor.rank == 0 else None,  # added once in the sum over ranks
             **found,
         )
 
@@ -171,7 +171,7 @@ class _Block:
         return self.weights.take(self._name(field, kind), size)
 
     def _qkv(self, sizes: tuple[int, ...]) -> list[Rows]:
-        """Rows of Q, K and V."""
+        """The rows of Q, of K and of V."""
         c, names = self.config, self.names
         if c.fused:
             return _split_rows(self.weights.take_rows(self._name(names.qkv), sum(sizes), c.dim), sizes)
@@ -180,8 +180,8 @@ class _Block:
         return [self._half_split(q), self._half_split(k), v]
 
     def _half_split(self, rows: Rows) -> Rows:
-        """Rows of Q or K, with the rows of each rotary pair half a head apart."""
-        if not self.neighbours:
+        """The rows of Q or K, with the two rows of each rotary pair half a head apart."""
+        if not self.adjacent_pairs:
             return rows
         size = self.config.head_dim
         order = np.arange(rows_of(rows)).reshape(-1, size // 2, 2)
@@ -190,7 +190,7 @@ class _Block:
     def _qkv_bias(self, sizes: tuple[int, ...]) -> list[Tensor]:
         names = self.names
         found = [self._vector(name, n, "bias") for name, n in zip((names.q, names.k, names.v), sizes, strict=True)]
-        if not self.neighbours:
+        if not self.adjacent_pairs:
             return found
         size = self.config.head_dim
         return [one.view(-1, size // 2, 2).transpose(1, 2).reshape(-1) for one in found[:2]] + found[2:]
@@ -204,8 +204,8 @@ class _Block:
 
 def _split_rows(rows: Rows, sizes: Sequence[int]) -> list[Rows]:
     """Split a matrix into blocks of rows."""
-    ends = accumulate(sizes)
-    return [in_order(rows, np.arange(end - size, end)) for size, end in zip(sizes, ends, strict=True)]
+    embedding_and_head = accumulate(sizes)
+    return [in_order(rows, np.arange(end - size, end)) for size, end in zip(sizes, embedding_and_head, strict=True)]
 
 
 def part_of(config: DecoderConfig, parallel: Parallel, where: str) -> DecoderConfig:
@@ -216,7 +216,7 @@ def part_of(config: DecoderConfig, parallel: Parallel, where: str) -> DecoderCon
     """
     c, ranks = config, parallel.tensor.size
     if ranks > 1 and c.qk_norm == "projection":
-        reason, hint = "norms over all heads are not shared by ranks", "cut it into stages: pipeline_parallel"
+        reason, hint = "norms over all heads cannot be split across ranks", "use pipeline_parallel instead"
         raise UnsupportedError(reason, pointer=where, hint=hint)
     parallel.check({"heads": c.heads, "heads of keys and values": c.kv_heads, "hidden units": c.hidden}, where)
     mine = parallel.layers(c.layers, where)

@@ -1,7 +1,7 @@
-"""The metadata of GGUF files: the common part of all decoders.
+"""Reads the metadata of GGUF files: the common part of all decoders.
 
-Every number of the architecture is read, known to have no effect, or refused by name. Names and meanings are those of
-llama.cpp.
+A value of the architecture that is neither read nor known to have no effect raises an error, unless it is 0. Names and
+meanings follow llama.cpp.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _INERT = {"vocab_size", "tensor_data_layout", "rope.scaling.original_context_len
 
 
 class GgufNumbers:
-    """The numbers of a file's architecture, by their names without its prefix. Remembers which were read."""
+    """The values of a file's architecture, by key without the architecture's prefix. Records which keys were read."""
 
     def __init__(self, metadata: Mapping[str, Any], where: str) -> None:
         self._prefix, self.where = f"{metadata['general.architecture']}.", where
@@ -43,30 +43,30 @@ class GgufNumbers:
         """A positive integer."""
         return size(self.get(key, default), self._prefix + key, self.where)
 
-    def cap(self, key: str) -> float | None:
-        """A positive number. None if it is missing or 0."""
+    def number_or_none(self, key: str) -> float | None:
+        """A positive number, or None if it is missing or 0."""
         return None if self.get(key, 0) == 0 else self.number(key)
 
     def finish(self) -> None:
-        """Refuse unknown numbers, unless they turn something off."""
+        """Raise an error for the first value that was not read, unless it is 0 and so disables a feature."""
         for key, value in self._data.items():
             if key not in self._read_keys and not (isinstance(value, int | float) and value == 0):
                 raise UnsupportedError(f"{key} is not supported", pointer=self.where)
 
 
 Describe: TypeAlias = Callable[[GgufNumbers, dict[str, Any], Rope], dict[str, Any]]
-"""Takes the numbers, the sizes by their `DecoderConfig` names, and the rotary positions. Returns the
-remaining fields.
+"""A function of the numbers, the sizes (by their names in `DecoderConfig`) and the rotary positions. It returns the
+remaining fields of the `DecoderConfig`.
 """
 
 
 def plain(**described: Any) -> Describe:
-    """Fields that are the same for all files of the architecture, since no number in them says it."""
+    """A `Describe` with fixed fields: the files of the architecture have no numbers for them."""
     return lambda numbers, sizes, rope: described
 
 
 def decoder_from_gguf(metadata: Mapping[str, Any], weights: Weights, describe: Describe) -> DecoderConfig:
-    """The decoder that metadata and tensors describe. Raises an error if it is not supported."""
+    """The configuration that metadata and tensors describe. Raises an error if it is not supported."""
     where, n = weights.where, GgufNumbers(metadata, weights.where)
     dim, heads = n.count("embedding_length"), n.count("attention.head_count")
     head_dim = n.count("attention.key_length", max(1, dim // heads))
@@ -96,13 +96,13 @@ def _rope(n: GgufNumbers, weights: Weights, head_dim: int) -> Rope:
     where, scaling = weights.where, n.get("rope.scaling.type", "none")
     if not isinstance(scaling, str) or scaling not in ("none", "linear"):
         raise UnsupportedError(
-            f"RoPE scaling {brief(scaling)} is not supported", pointer=where, hint="none or linear is"
+            f"RoPE scaling {brief(scaling)} is not supported", pointer=where, hint="supported: none, linear"
         )
     n.get("rope.scaling.factor")  # with the type "none", it has no effect
     factors = linear_factors(n.number("rope.scaling.factor"), head_dim) if scaling == "linear" else None
     if "rope_freqs.weight" in weights:  # Llama 3.1 scales its frequencies by a table
         if factors is not None:
-            raise UnsupportedError("RoPE scaling by a factor and by rope_freqs.weight", pointer=where)
+            raise UnsupportedError("RoPE scaling by a factor and by rope_freqs.weight is not supported", pointer=where)
         factors = _factors(weights, head_dim)
     return Rope(n.number("rope.freq_base", 10000.0), factors)
 
@@ -111,5 +111,5 @@ def _factors(weights: Weights, head_dim: int) -> tuple[float, ...]:
     """The divisors of the rotary frequencies."""
     factors: list[float] = weights.take("rope_freqs.weight", head_dim // 2).tolist()
     if not all(isfinite(factor) and factor > 0 for factor in factors):
-        raise ModelFileError(f"{weights.where}: 'rope_freqs.weight' holds a number that no frequency is divided by")
+        raise ModelFileError(f"{weights.where}: 'rope_freqs.weight' contains a number that is not positive and finite")
     return tuple(factors)

@@ -1,9 +1,9 @@
 """Loads models from GGUF files.
 
-In: an open `GgufFile`. Out: the model of an architecture in registry.py; formats as in dequantise.py. Cost: one pass
-over the bytes, one tensor at a time. Everything in the file is used or refused: an unknown tensor, an unknown number of
-the architecture, or an unsupported RoPE scaling or format is an error. On a CPU, matrices may stay as they are stored
-(block_matrix.py).
+In: an open `GgufFile`. Out: the model of an architecture in registry.py; dequantise.py lists the formats. Cost: one
+pass over the bytes, one tensor at a time. Anything in the file that is not used is an error: an unknown tensor, an
+unknown number of the architecture, an unsupported RoPE scaling or format. On a CPU, matrices may stay in the format of
+the file (block_matrix.py).
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ def load_gguf(
 ) -> Model:
     """The model in the file, its weights in `dtype` on `device`; or this process's part of it.
 
-    `as_stored`: on a CPU, matrices stay as they are in the file, and `dtype` is that of the activations.
+    `as_stored`: on a CPU, matrices stay in the format of the file, and `dtype` is the dtype of activations.
 
     Raises:
-        UnsupportedError: another architecture, an unsupported format, or a tensor that this model does not use.
+        UnsupportedError: an unsupported architecture or format, or a tensor that this model does not use.
         ModelFileError: a tensor is missing or has the wrong shape.
     """
     weights = Weights(_Tensors(file), str(file.path), dtype, device, as_stored)

@@ -1,8 +1,8 @@
-"""config.json of transformers' checkpoints: the common part of all architectures.
+"""Reads config.json of transformers' checkpoints: the common part of all architectures.
 
-Every key is read, known to have no effect on the results, or refused by name: a model that differs from this
-implementation must not run. An unknown key is accepted if it is null, false or empty, since configs turn features off
-in this way. Source: transformers' configuration_*.py and modeling_rope_utils.py.
+An error names each key that is neither read nor known to have no effect on the results: a model that differs from this
+implementation must not run. An unknown key is accepted if its value is null, false or empty, since configs disable
+features in this way. Source: transformers' configuration_*.py and modeling_rope_utils.py.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ INERT: Final = {
 }  # fmt: skip
 REASONS: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "quantization_config": "quantised checkpoints are not read: take the unquantised one, or a GGUF file",
+        "quantization_config": "quantised checkpoints are not supported: use an unquantised one, or a GGUF file",
         "sliding_window": "this architecture has no sliding windows",
-        "mlp_bias": "biases in the MLP are not computed",
-        "num_experts": "mixtures of experts are not computed",
-        "num_local_experts": "mixtures of experts are not computed",
-        "add_cross_attention": "cross attention is not computed",
-        "scale_attn_by_inverse_layer_idx": "scores scaled by the layer's number are not computed",
+        "mlp_bias": "biases in the MLP are not supported",
+        "num_experts": "mixtures of experts are not supported",
+        "num_local_experts": "mixtures of experts are not supported",
+        "add_cross_attention": "cross attention is not supported",
+        "scale_attn_by_inverse_layer_idx": "scores scaled by the layer index are not supported",
     }
 )
 _ROPE_KEYS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
@@ -86,7 +86,7 @@ def attention_biases(reader: ConfigReader) -> dict[str, Any]:
 def layer_windows(
     reader: ConfigReader, layers: int, slides: Callable[[int], bool], *, window: int | None = None
 ) -> list[int | None]:
-    """The window of each layer, from `layer_types`, or if that is missing from `slides`.
+    """The window of each layer, from `layer_types` or, if that is missing, from `slides`.
 
     Args:
         window: the default for configs without `sliding_window`.
@@ -94,17 +94,17 @@ def layer_windows(
     given = reader.given("sliding_window", window)
     types = reader.get("layer_types", [_SLIDING if given is not None and slides(i) else _FULL for i in range(layers)])
     if not isinstance(types, list) or len(types) != layers or not all(kind in (_FULL, _SLIDING) for kind in types):
-        reason = f"layer_types {brief(types, 200)} are not {layers} times {_FULL} or {_SLIDING}"
+        reason = f"layer_types is {brief(types, 200)}, not {_FULL} or {_SLIDING} for each of {layers} layers"
         raise reader.refuse("layer_types", reason)
     width = size(given, "sliding_window", reader.where) if _SLIDING in types else None
     return [width if kind == _SLIDING else None for kind in types]
 
 
 def optional_windows(reader: ConfigReader, layers: int) -> list[int | None]:
-    """The windows in Qwen's configs, where `use_sliding_window` turns on the windows of the last layers."""
+    """The windows in Qwen's configs: `use_sliding_window` enables the windows of the last layers."""
     first = reader.get("max_window_layers", 28)
     if isinstance(first, bool) or not isinstance(first, int) or first < 0:
-        raise ModelFileError(f"{reader.where}: max_window_layers is {brief(first)}, an integer is needed")
+        raise ModelFileError(f"{reader.where}: max_window_layers is {brief(first)}, but must be an integer")
     used = reader.flag("use_sliding_window", False)
     windows = layer_windows(reader, layers, lambda layer: used and layer >= first, window=4096)
     if not used and any(windows):
@@ -118,7 +118,7 @@ def one_window(reader: ConfigReader, layers: int, window: int | None = None) -> 
 
 
 def kinds_of(rope: Rope, windows: Sequence[int | None]) -> tuple[LayerKind, ...]:
-    """Kinds of layers that differ only in their windows."""
+    """The kinds of layers that differ only in their windows."""
     kinds = tuple(LayerKind(AttentionKind(window), rope) for window in windows)
     return kinds[:1] if len(set(kinds)) == 1 else kinds
 
@@ -134,7 +134,7 @@ def rope_from(reader: ConfigReader, key: str, given: Any, head_dim: int, context
     """The rotary positions from the parameters at `key`. `base`: the default base."""
     where = reader.where
     if not isinstance(given, dict):
-        raise ModelFileError(f"{where}: {key} is {brief(given, 100)}, an object is needed")
+        raise ModelFileError(f"{where}: {key} is {brief(given, 100)}, but must be an object")
     parameters = dict(given)
     base = positive(parameters.pop("rope_theta", base), "rope_theta", where)
     kind = parameters.pop("rope_type", parameters.pop("type", "default"))

@@ -1,9 +1,9 @@
-"""Loads models from directories in the form of transformers' `save_pretrained`.
+"""Loads models from directories in the format of transformers' `save_pretrained`.
 
 In: a directory with config.json and model.safetensors, or model.safetensors.index.json and the files that it names.
 Out: the model of an architecture in registry.py. Cost: one pass over the bytes, one tensor at a time. Weights are F32,
-F16 or BF16. Only safetensors are read: other files may run code. Everything is used or refused, see `Weights` and
-huggingface_config.py.
+F16 or BF16. Only safetensors are read, since other files may run code. Unused tensors and unknown keys are errors, see
+`Weights` and huggingface_config.py.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ def _paths(directory: Path) -> list[Path]:
     if not index.is_file():
         return [directory / _SINGLE]
     data = read_json(index)
-    places = data.get("weight_map") if isinstance(data, dict) else None
-    if not isinstance(places, dict) or not all(isinstance(name, str) for name in places.values()):
+    file_by_tensor = data.get("weight_map") if isinstance(data, dict) else None
+    if not isinstance(file_by_tensor, dict) or not all(isinstance(name, str) for name in file_by_tensor.values()):
         raise ModelFileError(f"{index}: there is no weight_map from tensors to files")
-    for name in (names := sorted(set(places.values()))):
+    for name in (names := sorted(set(file_by_tensor.values()))):
         if Path(name).name != name or not name.endswith(".safetensors"):
             raise ModelFileError(f"{index}: {name!r} is not a safetensors file of this directory")
     return [directory / name for name in names]

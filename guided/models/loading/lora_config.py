@@ -1,9 +1,9 @@
-"""adapter_config.json of PEFT's LoRA adapters: which matrices are adapted, with which rank and scale.
+"""Reads adapter_config.json of PEFT's LoRA adapters: which matrices are adapted, with which rank and scale.
 
 In: the JSON. Out: `LoraConfig`, which looks up modules by transformers' names, such as model.layers.0.self_attn.q_proj.
-Names are matched by the rules of PEFT 0.21 (tuners_utils.check_target_module_exists, other.get_pattern_key). Its
-patterns are untrusted regular expressions: this package's own compiler reads them, with limits and in linear time.
-Every key is read, known to have no effect on the results, or refused by name.
+Names are matched by the rules of PEFT 0.21 (tuners_utils.check_target_module_exists, other.get_pattern_key). The
+patterns are untrusted regular expressions: guided's own compiler reads them, with limits and in linear time. An error
+names each key that is neither read nor known to have no effect on the results.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ _INERT: Final = {
 }  # fmt: skip
 _WHY: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "alora_invocation_tokens": "adapters that begin at a token (aLoRA) are not computed",
-        "ensure_weight_tying": "adapters that the head shares with the embedding are not computed",
-        "fan_in_fan_out": "the matrices of these models are not stored turned: this is another model's adapter",
-        "kasa_config": "singular values between the two matrices (KaSA) are not computed",
-        "layer_replication": "layers that are used twice are not computed",
-        "lora_bias": "biases of an adapter are not computed",
-        "modules_to_save": "whole modules that were trained beside the adapter are not taken over",
-        "target_parameters": "only matrices of modules are adapted",
-        "trainable_token_indices": "embeddings that were trained beside the adapter are not taken over",
-        "use_bdlora": "block-diagonal adapters (BD-LoRA) are not computed",
-        "use_dora": "magnitudes beside directions (DoRA) are not computed",
-        "use_qalora": "pooled adapters (QA-LoRA) are not computed",
+        "alora_invocation_tokens": "adapters that are activated by a token (aLoRA) are not supported",
+        "ensure_weight_tying": "adapters that the head shares with the embedding are not supported",
+        "fan_in_fan_out": "this model's matrices are not stored transposed: the adapter belongs to another model",
+        "kasa_config": "singular values between the two matrices (KaSA) are not supported",
+        "layer_replication": "replicated layers are not supported",
+        "lora_bias": "biases of an adapter are not supported",
+        "modules_to_save": "modules that were fully trained with the adapter are not supported",
+        "target_parameters": "only the matrices of modules can be adapted",
+        "trainable_token_indices": "embeddings that were trained with the adapter are not supported",
+        "use_bdlora": "block-diagonal adapters (BD-LoRA) are not supported",
+        "use_dora": "separate magnitudes and directions (DoRA) are not supported",
+        "use_qalora": "pooled adapters (QA-LoRA) are not supported",
     }
 )
-_INITS: Final = ("gaussian", "eva", "orthogonal", "mica")  # the others change the base's weights
+_INITS: Final = ("gaussian", "eva", "orthogonal", "mica")  # other initialisations change the base's weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +60,8 @@ class LoraConfig:
     """The modules that an adapter changes.
 
     Attributes:
-        where: its file.
-        targets: whether a module is adapted.
+        where: the path of the file.
+        targets: a function that tells whether a module is adapted.
     """
 
     where: str
@@ -73,7 +73,7 @@ class LoraConfig:
     _alphas: tuple[tuple[Matcher, float], ...]
 
     def rank(self, module: str) -> int:
-        """The number of rows of lora_A."""
+        """The rank: the number of rows of lora_A."""
         return next((rank for matches, rank in self._ranks if matches(module)), self._rank)
 
     def scale(self, module: str) -> float:
@@ -87,21 +87,22 @@ def read_lora_config(directory: str | os.PathLike[str]) -> LoraConfig:
     """The config in an adapter's directory.
 
     Raises:
-        ModelFileError: it is missing or invalid. UnsupportedError: it requires an unsupported feature.
+        ModelFileError: the config is missing or invalid. UnsupportedError: it requires an unsupported feature.
     """
     path = Path(directory) / CONFIG
     if not path.is_file():
-        raise ModelFileError(f"{directory}: there is no {CONFIG}: not an adapter's directory, as PEFT saves them")
+        raise ModelFileError(f"{directory}: there is no {CONFIG}: not a directory of a PEFT adapter")
     reader = ConfigReader(read_json(path), str(path), _INERT)
     kind = reader.get("peft_type")
     if kind != "LORA":
-        raise reader.refuse("peft_type", f"adapters of type {brief(kind, 100)} are not supported", f"LORA is; {MERGE}")
+        raise reader.refuse("peft_type", f"adapters of type {brief(kind, 100)} are not supported, only LORA", MERGE)
     bias = reader.get("bias", "none")
     if bias != "none":
-        raise reader.refuse("bias", f"biases that were trained beside the adapter ({brief(bias, 100)})", MERGE)
+        reason = f"biases that were trained with the adapter ({brief(bias, 100)}) are not supported"
+        raise reader.refuse("bias", reason, MERGE)
     init = reader.get("init_lora_weights", True)
     if not isinstance(init, bool) and init not in _INITS:
-        reason = f"weights that began as {brief(init, 100)} belong to a base that was changed, too"
+        reason = f"adapters initialised with {brief(init, 100)} need a modified base model"
         hint = f"save it with path_initial_model_for_weight_conversion, or {MERGE}"
         raise reader.refuse("init_lora_weights", reason, hint)
     patterns = _Patterns(reader.where)
@@ -120,12 +121,12 @@ def read_lora_config(directory: str | os.PathLike[str]) -> LoraConfig:
 
 def _real(value: Any, key: str, where: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e15:
-        raise ModelFileError(f"{where}: {key} is {brief(value, 100)}, a number is needed")
+        raise ModelFileError(f"{where}: {key} is {brief(value, 100)}, but must be a number")
     return value
 
 
 class _Patterns:
-    """Regular expressions over names of modules, with the semantics of `re`."""
+    """Regular expressions over module names, with the semantics of `re`."""
 
     def __init__(self, where: str) -> None:
         self._where = where
@@ -146,17 +147,17 @@ class _Patterns:
         return matches
 
     def end(self, pattern: str, key: str) -> Matcher:
-        """A matcher of names, or of their ends after a dot."""
+        """A matcher of whole names, and of names that end so after a dot."""
         return self.whole(rf"(?:.*\.)?(?:{pattern})", key)
 
 
 def _by_pattern(
     reader: ConfigReader, key: str, patterns: _Patterns, read: Callable[[Any, str, str], Any]
 ) -> tuple[tuple[Matcher, Any], ...]:
-    """Numbers for the modules that match a pattern. The first matching pattern counts."""
+    """The numbers for modules that match a pattern. The first matching pattern applies."""
     given = reader.get(key, {})
     if not isinstance(given, dict):
-        raise ModelFileError(f"{reader.where}: {key} is {brief(given, 100)}, an object is needed")
+        raise ModelFileError(f"{reader.where}: {key} is {brief(given, 100)}, but must be an object")
     return tuple(
         (patterns.end(pattern, key), read(value, f"{key}[{brief(pattern, 100)}]", reader.where))
         for pattern, value in given.items()
@@ -176,28 +177,27 @@ def _target_matcher(reader: ConfigReader, patterns: _Patterns) -> Matcher:
 
 
 def _name_matcher(reader: ConfigReader, key: str, given: Any, patterns: _Patterns) -> Matcher:
-    """A matcher for names or their ends, or for one pattern."""
+    """A matcher of listed names or their ends, or of one pattern."""
     if isinstance(given, str):
         return patterns.whole(given, key)
     if not isinstance(given, list) or not all(isinstance(name, str) for name in given):
-        raise ModelFileError(f"{reader.where}: {key} is {brief(given, 200)}, a list of names or a pattern is needed")
+        raise ModelFileError(f"{reader.where}: {key} is {brief(given, 200)}, but must be a list of names or a pattern")
     names = frozenset(given)
     return lambda name: any(name[at:] in names for at in range(len(name)) if at == 0 or name[at - 1] == ".")
 
 
 def _layer_matcher(reader: ConfigReader, *, by_name: bool) -> Matcher:
-    """A matcher of modules in the layers of `layers_to_transform`. Without this key, of all modules."""
-    given, places = reader.get("layers_to_transform", []), reader.get("layers_pattern", [])
+    """A matcher of modules in the layers of `layers_to_transform`; of all modules if this key is missing."""
+    given, pattern = reader.get("layers_to_transform", []), reader.get("layers_pattern", [])
     numbers = given if isinstance(given, list) else [given]
     if not all(isinstance(number, int) and not isinstance(number, bool) for number in numbers):
-        raise ModelFileError(
-            f"{reader.where}: layers_to_transform is {brief(given, 100)}, numbers of layers are needed"
-        )
+        raise ModelFileError(f"{reader.where}: layers_to_transform is {brief(given, 100)}, but must be layer numbers")
     if not numbers:
         return lambda name: True
     if not by_name:
-        raise ModelFileError(f"{reader.where}: layers_to_transform is given, but target_modules is a pattern")
-    if places and places != "layers" and not (isinstance(places, list) and "layers" in places):
-        raise reader.refuse("layers_pattern", f"layers are called 'layers' here, not {brief(places, 100)}", MERGE)
+        raise ModelFileError(f"{reader.where}: layers_to_transform cannot be used with a target_modules pattern")
+    is_layers = pattern == "layers" or (isinstance(pattern, list) and "layers" in pattern)
+    if pattern and not is_layers:
+        raise reader.refuse("layers_pattern", f"layers_pattern must be 'layers', not {brief(pattern, 100)}", MERGE)
     wanted = {f"model.layers.{number}" for number in numbers}
     return lambda name: ".".join(name.split(".")[:3]) in wanted

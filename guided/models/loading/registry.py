@@ -1,8 +1,8 @@
 """The supported architectures.
 
-A new architecture is one file, which creates an `ARCHITECTURE` (its config, its tensor names and, unless it is a
-decoder, a forward pass), and one line here. Its `model_type` is the name in config.json and, unless `Gguf.name`
-differs, in GGUF's general.architecture. Its `class_name` is the one in config.json's "architectures".
+A new architecture needs one file, which creates an `ARCHITECTURE` (its config, its tensor names and, unless it is a
+decoder, a forward pass), and one line here. `model_type` is its name in config.json and, unless there is a `Gguf.name`,
+in GGUF's general.architecture. `class_name` is its name in config.json's "architectures".
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ def for_gguf(name: object, where: str) -> Gguf:
     """
     known = {entry.gguf.name or entry.model_type: entry.gguf for entry in ARCHITECTURES if entry.gguf is not None}
     if not isinstance(name, str) or name not in known:
-        hint = f"use {' or '.join(known)}"
+        hint = f"supported: {', '.join(known)}"
         raise UnsupportedError(f"the architecture {brief(name, 100)} is not supported", pointer=where, hint=hint)
     return known[name]
 
 
 def for_huggingface(data: Any, where: str) -> tuple[Architecture, Any, bool]:
-    """The architecture of a config.json, the numbers in it, and whether the head is the embedding.
+    """The architecture of a config.json, the model's configuration, and whether the head is tied to the embedding.
 
     Raises:
         UnsupportedError: the model is not supported; the error names the key.
@@ -65,7 +65,7 @@ def for_huggingface(data: Any, where: str) -> tuple[Architecture, Any, bool]:
 
 
 def _by_name(reader: ConfigReader) -> Architecture:
-    """The architecture of a class name, otherwise of a model type. If both are present, they must agree."""
+    """The architecture by its class name or, if there is none, its model type. If both are present, they must agree."""
     kind, names = reader.get("model_type"), reader.get("architectures", [])
     supported = f"supported: {', '.join(entry.class_name for entry in ARCHITECTURES)}"
     named = [entry for entry in ARCHITECTURES if names == [entry.class_name]]

@@ -1,6 +1,6 @@
-"""Named tensors on their way from a file into a model. Each must be present, have the expected shape, and be used.
+"""Moves named tensors from a file into a model. Each must be present, have the expected shape, and be used.
 
-The matrices of a GGUF file may stay as they are stored (block_matrix.py: on a CPU).
+On a CPU, the matrices of a GGUF file may stay in the format of the file (block_matrix.py).
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from guided.models.linear import AdaptedMatrix, Embedding, Matrix
 
 __all__ = ["Rows", "TensorFile", "Weights", "check_heads", "columns", "in_order", "rows_of"]
 
-Rows: TypeAlias = Tensor | Blocks  # a matrix as in a file
+Rows: TypeAlias = Tensor | Blocks  # a matrix, possibly in the format of the file
 
 _Weight = TypeVar("_Weight")
-_MAX_TABLE = 1 << 29  # numbers in a table of rotary positions: four million positions of 128
+_MAX_TABLE = 1 << 29  # numbers in a table of rotary positions: 4 million positions, heads of size 128
 
 
 def check_heads(where: str, *, heads: int, kv_heads: int, head_dim: int, context: int) -> None:
-    """Check that the numbers of heads fit together, and that the tables of rotary positions fit into memory.
+    """Check that the head sizes are possible, and that the tables of rotary positions fit into memory.
 
     Raises:
-        ModelFileError: they do not.
+        ModelFileError: they are not, or do not.
     """
     if heads % kv_heads or head_dim % 2:
-        raise ModelFileError(f"{where}: {heads} heads and {kv_heads} KV heads of size {head_dim} do not fit")
+        raise ModelFileError(f"{where}: {heads} heads and {kv_heads} KV heads of size {head_dim} do not fit together")
     if context * head_dim > _MAX_TABLE:
         raise ModelFileError(f"{where}: a context of {context} positions for heads of size {head_dim} is too long")
 
@@ -46,20 +46,20 @@ class TensorFile(Protocol):
         """The names of all tensors."""
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """Rows first; nothing is read."""
+        """The shape, rows first. The values are not read."""
 
     def read(self, name: str) -> Tensor:
         """The values, in any floating dtype, on the CPU."""
 
     def read_blocks(self, name: str) -> Blocks | None:
-        """A matrix in the file's format. None: read its values instead."""
+        """A matrix in the file's format, or None if `read` must be used."""
 
     def forget(self, name: str) -> None:
-        """Release the file's memory of a tensor, which is now in the model."""
+        """Free the file's memory of a tensor that has been copied into the model."""
 
 
 def in_order(rows: Rows, order: npt.NDArray[np.int64]) -> Rows:
-    """Rows of a matrix, in this order."""
+    """The rows of a matrix, in this order."""
     return rows.rows(order) if isinstance(rows, Blocks) else rows[torch.from_numpy(order)]
 
 
@@ -69,7 +69,7 @@ def rows_of(rows: Rows) -> int:
 
 
 def columns(rows: Rows, first: int, last: int) -> Rows:
-    """Columns of a matrix. If they split a block of quantised numbers, the result is dequantised."""
+    """Columns of a matrix. If they cut a block of quantised values, the result is dequantised."""
     if isinstance(rows, Blocks):
         part = rows.part(first, last)
         return torch.from_numpy(rows.values())[:, first:last] if part is None else part
@@ -77,9 +77,9 @@ def columns(rows: Rows, first: int, last: int) -> Rows:
 
 
 class Weights:
-    """Takes tensors out of a file for a model in `dtype` on `device`. Remembers which were used.
+    """Takes tensors from a file for a model in `dtype` on `device`. It records which were used.
 
-    `as_stored`: matrices stay as they are in the file if possible, with activations in `dtype`.
+    `as_stored`: matrices stay in the format of the file if possible, with activations in `dtype`.
     """
 
     def __init__(
@@ -97,20 +97,20 @@ class Weights:
         self._check(name)
         shape = self._file.shape(name)
         if len(shape) != 2:
-            raise ModelFileError(f"{self.where}: {name!r} has the shape {shape}, a matrix is expected")
+            raise ModelFileError(f"{self.where}: {name!r} has the shape {shape}, but a matrix is expected")
         return shape[0]
 
     def take(self, name: str, *shape: int) -> Tensor:
         """The values of a tensor.
 
         Raises:
-            ModelFileError: it is missing or has another shape.
+            ModelFileError: it is missing or has the wrong shape.
         """
         self._use(name, shape)
         return self._file.read(name)
 
     def take_rows(self, name: str, rows: int, columns: int) -> Rows:
-        """A matrix, as it is stored if possible. Raises the errors of `take`."""
+        """A matrix, in the format of the file if `as_stored`. Raises as `take`."""
         self._use(name, (rows, columns))
         blocks = self._file.read_blocks(name) if self._as_stored else None
         return self._file.read(name) if blocks is None else blocks
@@ -126,40 +126,40 @@ class Weights:
             return self._release_source(BlockMatrix(parts, self.dtype))
         return self.put(*(torch.from_numpy(part.values()) if isinstance(part, Blocks) else part for part in parts))
 
-    def ends(
+    def embedding_and_head(
         self,
         embedding: str,
         head: str,
         rows: int,
         columns: int,
         tied: bool,
-        cut: Callable[[Rows], Rows] = lambda rows: rows,
+        part: Callable[[Rows], Rows] = lambda rows: rows,
     ) -> tuple[Embedding, Matrix]:
-        """The embedding, and this process's part (`cut`) of the output matrix. If tied, the output matrix is the
-        embedding, and a separate copy must be equal.
+        """The embedding, and this process's part of the output matrix. If tied, the output matrix is the embedding; if
+        the file has both, they must be equal. `part` selects the part of the output matrix.
         """
         stored = self.take_rows(embedding, rows, columns)
         first = self.matrix(stored)
         assert not isinstance(first, AdaptedMatrix)
         if not tied:
-            return first, self.matrix(cut(self.take_rows(head, rows, columns)))
+            return first, self.matrix(part(self.take_rows(head, rows, columns)))
         if head in self and not torch.equal(self.take(head, rows, columns), self.take(embedding, rows, columns)):
-            raise ModelFileError(f"{self.where}: {head!r} is tied to the embedding, but another matrix")
-        own = cut(stored)
-        return first, first if own is stored else self.matrix(own)
+            raise ModelFileError(f"{self.where}: {head!r} is tied to the embedding, but differs from it")
+        own_part = part(stored)
+        return first, first if own_part is stored else self.matrix(own_part)
 
     def skip(self, pattern: str) -> None:
-        """Accept unused tensors whose content the model computes. The pattern matches the end of their names."""
+        """Ignore tensors whose values the model computes itself. `pattern` matches the end of their names."""
         self._unused = {name for name in self._unused if re.search(f"(?:{pattern})$", name) is None}
 
     def finish(self, hint: str = "") -> None:
-        """Check that everything was read.
+        """Check that every tensor was used.
 
         Raises:
             UnsupportedError: some tensor was not used.
         """
         if self._unused:
-            raise UnsupportedError("this model has no place for the tensor", pointer=min(self._unused), hint=hint)
+            raise UnsupportedError("this model does not use the tensor", pointer=min(self._unused), hint=hint)
 
     def _use(self, name: str, shape: tuple[int, ...]) -> None:
         self._check(name)
@@ -169,7 +169,7 @@ class Weights:
         self._read_names.append(name)
 
     def _release_source(self, weight: _Weight) -> _Weight:
-        """Release the file's tensors of a weight that is now in the model."""
+        """Free the file's memory of the tensors in this weight."""
         for name in self._read_names:
             self._file.forget(name)
         self._read_names.clear()

@@ -1,6 +1,6 @@
 """One log line for each request: who sent it, its result, and how long it took. A request context in; JSON or text out.
 
-The line has nothing of the prompt or the answer, except for the complete request if the operator asks for it.
+The line contains no part of the prompt or the answer, unless the operator has the complete request logged.
 """
 
 from __future__ import annotations
@@ -26,29 +26,29 @@ def fields_of(context: RequestContext, results: list[Result]) -> dict[str, Any]:
     |---|---|
     | `time` | arrival, in UTC |
     | `id`, `key` | the request's id; the number of its key |
-    | `method`, `route`, `status` | of HTTP; status 0: the client had disconnected |
-    | `seconds` | until the last byte |
-    | `ttft_ms` | until the first token |
+    | `method`, `route`, `status` | HTTP method, path and status; 0: the client had disconnected |
+    | `seconds` | time to the last byte |
+    | `ttft_ms` | time to the first token |
     | `prompt_tokens`, `tokens` | tokens read and tokens written |
-    | `finish_reason` | of each output that ended |
+    | `finish_reason` | the finish reason of each output that ended |
     | `constraint` | the field that constrained the text |
-    | `error` | the error code, if the request was refused |
+    | `error` | the error code, if the request failed or was aborted |
     """
     ttft = next((stream.ttft for stream in context.streams if stream.ttft is not None), None)
     fields = {
-        "time": datetime.fromtimestamp(context.at, UTC).isoformat(timespec="milliseconds"),
+        "time": datetime.fromtimestamp(context.unix_time, UTC).isoformat(timespec="milliseconds"),
         "id": context.id,
-        "key": context.key,
+        "key": context.key_number,
         "method": context.method,
         "route": context.path[:200],
         "status": context.status,
-        "seconds": round(perf_counter() - context.begun, 6),
+        "seconds": round(perf_counter() - context.start_time, 6),
         "ttft_ms": None if ttft is None else round(1e3 * ttft, 3),
         "prompt_tokens": sum(stream.prompt_tokens for stream in context.streams),
         "tokens": sum(len(result.tokens) for result in results),
         "finish_reason": [end_of(result) for result in results],
-        "constraint": context.kind,
-        "error": context.ended,
+        "constraint": context.constraint_field,
+        "error": context.error_code,
     }
     return {name: value for name, value in fields.items() if value not in (None, [], "")}
 

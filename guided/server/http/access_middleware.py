@@ -1,17 +1,17 @@
-"""Middleware that decides which requests the application sees, and logs the outcome of each. ASGI calls in and out.
+"""Middleware that decides which requests reach the application, and logs the outcome of each. ASGI calls in and out.
 
     request -> id -> host, page (403) -> key (401) -> capacity (429, 503) -> the application -> X-Request-Id, log
 
 Every POST and every path under /v1 makes the engine work, so it needs a key (if the server has keys) and capacity.
 Other GET requests (/health, /ready, /ping, /version, /metrics, the page) and OPTIONS need neither: they show how busy
-the server is, not the content of requests or answers. /abort_request needs a key but no capacity. Keys are
-compared in constant time.
+the server is, not the content of requests or answers. /abort_request needs a key but no capacity. Keys are compared in
+constant time.
 
-A page of another site cannot make requests that need a key or capacity. Under a host name that its owner may have
-pointed at this machine, it cannot make any request (origins.py).
+A page of another site cannot make requests that need a key or capacity. If the page uses a host name that its owner may
+have pointed at this machine, it cannot make any request (origins.py).
 
-The body of a request is read only after the request is admitted. An exception that no route expects becomes a 500 with
-a general message. The log has its class and location, but not its message, which may contain user text.
+The body of a request is read only after the request is admitted. An unexpected exception becomes a 500 with a general
+message. The log contains its class and location, but not its message, which may contain user text.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from guided.server.http.errors import RequestError, body_of, status_of
 from guided.server.http.origins import check_host, check_origin
-from guided.server.http.request_context import RequestContext, new_id
+from guided.server.http.request_context import RequestContext, request_id
 from guided.server.server import Server
 
 __all__ = ["AccessMiddleware"]
@@ -37,7 +37,7 @@ _log = logging.getLogger("guided.server")
 
 
 class AccessMiddleware:
-    """See the module docstring. Middleware of the application."""
+    """See the module docstring."""
 
     def __init__(self, app: ASGIApp, server: Server) -> None:
         self._app, self._server = app, server
@@ -50,7 +50,7 @@ class AccessMiddleware:
             return
         headers = Headers(scope=scope)
         path = scope["path"].removeprefix(scope.get("root_path", ""))
-        context = RequestContext(new_id(headers.get("x-request-id")), scope["method"], path)
+        context = RequestContext(request_id(headers.get("x-request-id")), scope["method"], path)
         scope.setdefault("state", {})["context"] = context
 
         async def send_with_request_id(message: Message) -> None:
@@ -62,13 +62,13 @@ class AccessMiddleware:
         try:
             await self._admit_and_run(context, headers, scope, receive, send_with_request_id)
         except Exception as error:
-            place = traceback.extract_tb(error.__traceback__)[-1]
-            _log.error("%s at %s:%s, request %s", type(error).__name__, place.filename, place.lineno, context.id)
-            context.ended = "internal_error"
+            frame = traceback.extract_tb(error.__traceback__)[-1]
+            _log.error("%s at %s:%s, request %s", type(error).__name__, frame.filename, frame.lineno, context.id)
+            context.error_code = "internal_error"
             if not context.status:
                 await JSONResponse(body_of(error), status_of(error))(scope, receive, send_with_request_id)
         finally:
-            self._server.ended(context)
+            self._server.finish(context)
 
     async def _admit_and_run(
         self, context: RequestContext, headers: Headers, scope: Scope, receive: Receive, send: Send
@@ -81,33 +81,33 @@ class AccessMiddleware:
             if is_counted:
                 check_origin(headers, self._server.settings)
             if is_counted and self._keys:
-                context.key = self._key(headers.get("authorization", ""))
+                context.key_number = self._key_number(headers.get("authorization", ""))
             if is_counted and context.path not in _UNQUEUED_PATHS:
-                admission.enter(context.key)
+                admission.enter(context.key_number)
                 is_admitted = True
         except RequestError as error:
-            context.ended = error.code
+            context.error_code = error.code
             await self._server.refusal(error)(scope, receive, send)
             return
         try:
             await self._app(scope, receive, send)
         finally:
             if is_admitted:
-                admission.leave(context.key)
+                admission.leave(context.key_number)
 
     def _check_size(self, scope: Scope) -> None:
-        """Raise RequestError if the headers are too long. The connection refuses headers that never end."""
+        """Raise RequestError if the headers are too long. The connection itself refuses headers that never end."""
         most = self._server.settings.max_header_bytes
         size = len(scope.get("raw_path") or b"") + len(scope["query_string"])
         if size + sum(len(name) + len(value) for name, value in scope["headers"]) > most:
             raise RequestError(f"path and headers have more than {most} bytes")
 
-    def _key(self, authorization: str) -> int:
-        """The number of the key in the header, counted from 1."""
+    def _key_number(self, authorization: str) -> int:
+        """The number of the key in the header, from 1. Raises RequestError if it is none of the server's keys."""
         scheme, _, rest = authorization.partition(" ")
         given = (rest.strip() if scheme.lower() == "bearer" else authorization).encode("latin-1")  # as it was sent
-        equal = [hmac.compare_digest(given, key) for key in self._keys]  # all of them: the time reveals nothing
+        equal = [hmac.compare_digest(given, key) for key in self._keys]  # all keys, so the time reveals nothing
         if not any(equal):
-            message = "this key is not known" if given else "a key is needed"
+            message = "the API key is invalid" if given else "an API key is required"
             raise RequestError(message, code="invalid_api_key", status=401)
         return equal.index(True) + 1

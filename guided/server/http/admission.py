@@ -1,9 +1,9 @@
 """Admission: limits on queued requests, on the requests of one key, and on the time a request may take.
 
-    request -> middleware: enter (limits of its key, queue length)    before its body is read
-            -> engine: make_room (number of outputs)                  before its prompt is read
-            -> reader: make_room_for_prompt (number of tokens)        before its specification is compiled
-            -> watch: time in the queue, total time                   while it runs
+    request -> enter (limits of its key, queue length)       before its body is read
+            -> check_outputs (number of outputs)             before its prompt is read
+            -> check_prompt_tokens (number of tokens)        before its specification is compiled
+            -> watch (time in the queue, total time)         while it runs
 
 An output is queued until it enters the batch. At `enter`, refusing a request costs the same for every request, since
 only its headers have been read.
@@ -13,8 +13,8 @@ Each key has a *token bucket*: it may use a minute's requests at once, and regai
 `Retry-After` estimates how long the current queue will take at the rate of the requests that ended most recently. It is
 1 to 60 seconds.
 
-Cost: counting the queue looks at each open request, about 0.1 us each. Not done: limits for clients without a key. A
-proxy hides their addresses, so this is the proxy's task.
+Cost: counting the queue takes about 0.1 us for each open request. Not done: limits for clients without a key. A proxy
+hides their addresses, so the proxy must set these limits.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from guided.server.settings import Settings
 __all__ = ["Admission"]
 
 _MINUTE: Final = 60.0
-_LONGEST: Final = 60  # seconds, the largest `Retry-After`
-_LATELY: Final = 32  # most recent requests that the estimate uses
+_MAX_RETRY_AFTER: Final = 60  # seconds
+_RECENT: Final = 32  # the number of most recent requests that the estimate uses
 
 
 @dataclass(slots=True)
 class _Bucket:
-    """The token bucket of a key: `left` requests at the time `at`."""
+    """The token bucket of a key: `left` requests at `time`, by `monotonic`."""
 
     left: float
-    at: float
+    time: float
 
 
 class Admission:
@@ -57,20 +57,21 @@ class Admission:
         self._thread, self._settings = thread, settings
         self._open_requests, self._requests_by_key = 0, Counter[int]()
         self._buckets: dict[int, _Bucket] = {}
-        self._ended = deque[float](maxlen=_LATELY)
+        self._end_times = deque[float](maxlen=_RECENT)
         self._empty = asyncio.Event()
         self._empty.set()
         self.rejections, self.timeouts = Counter[str](), Counter[str]()
 
     # ---- before the body is read
     def enter(self, key: int | None) -> None:
-        """Admit a request with the number of its key. Call `leave` when it ends.
+        """Admit a request. `key`: the number of its key. Call `leave` when the request ends.
 
         Raises:
-            RequestError: the request is refused; do not call `leave` then.
+            RequestError: the request is refused. Do not call `leave` then.
         """
         if self._thread.draining:
-            raise self._refusal("draining", "the server ends: it answers no new requests", code="draining")
+            message = "the server is shutting down and accepts no new requests"
+            raise self._refusal("draining", message, code="draining")
         if not self._thread.alive:
             raise RequestError("the engine has stopped", code="engine_stopped", status=503)
         self._check_queue(1)
@@ -84,7 +85,7 @@ class Admission:
     def leave(self, key: int | None) -> None:
         """Record that a request was answered or aborted."""
         self._open_requests -= 1
-        self._ended.append(monotonic())
+        self._end_times.append(monotonic())
         if key is not None:
             self._requests_by_key[key] -= 1
         if not self._open_requests:
@@ -97,16 +98,16 @@ class Admission:
     def _check_key(self, key: int) -> None:
         most, rate, now = self._settings.max_requests_per_key, self._settings.requests_per_minute, monotonic()
         if most and self._requests_by_key[key] >= most:
-            message = f"this key has {most} requests at once already: wait for an answer of one"
+            message = f"this key already has {most} requests in progress: wait until one of them ends"
             raise self._refusal("max_requests_per_key", message, code="rate_limit_exceeded", status=429)
         if not rate:
             return
         bucket = self._buckets.setdefault(key, _Bucket(rate, now))
-        bucket.left = min(rate, bucket.left + (now - bucket.at) * rate / _MINUTE)
-        bucket.at = now
+        bucket.left = min(rate, bucket.left + (now - bucket.time) * rate / _MINUTE)
+        bucket.time = now
         if bucket.left < 1:
             seconds = math.ceil((1 - bucket.left) * _MINUTE / rate)
-            message = f"this key may send {rate} requests a minute: the next one in {seconds} s"
+            message = f"this key may send {rate} requests per minute: retry in {seconds} s"
             raise self._refusal(
                 "requests_per_minute", message, code="rate_limit_exceeded", status=429, retry_after=seconds
             )
@@ -120,12 +121,13 @@ class Admission:
             RequestError: the queue is full, or the request has more outputs than the queue can ever hold.
         """
         if outputs > (most := self._settings.max_queued_requests):
-            raise RequestError(f"the request asks for {outputs} outputs; this server lets {most} wait", param="n")
+            message = f"the request asks for {outputs} outputs, but at most {most} can wait on this server"
+            raise RequestError(message, param="n")
         self._check_queue(outputs)
 
     def _check_queue(self, outputs: int) -> None:
         if self.queued + outputs > (most := self._settings.max_queued_requests):
-            message = f"{self.queued} requests wait already, and {most} may: come again"
+            message = f"{self.queued} requests are already waiting, and at most {most} may: retry later"
             raise self._refusal("max_queued_requests", message, code="overloaded")
 
     def check_prompt_tokens(self, stream: Stream, tokens: int) -> None:
@@ -137,7 +139,8 @@ class Admission:
         most = self._settings.max_queued_tokens
         queued = self.queued_tokens if most else 0
         if queued and queued + tokens > most:
-            message = f"{queued} tokens of prompts wait already, {most} may, and this one has {tokens}: come again"
+            waiting = f"{queued} prompt tokens are already waiting, and at most {most} may"
+            message = f"{waiting}; this prompt has {tokens}: retry later"
             raise self._refusal("max_queued_tokens", message, code="overloaded")
         stream.prompt_tokens = tokens
 
@@ -149,11 +152,11 @@ class Admission:
     @property
     def queued_tokens(self) -> int:
         """The number of tokens in queued prompts."""
-        return sum(stream.prompt_tokens for stream in list(self._thread.open) if stream.waits)
+        return sum(stream.prompt_tokens for stream in list(self._thread.open) if stream.is_waiting)
 
     # ---- while it runs
     def watch(self, stream: Stream) -> None:
-        """End a request when its time is over."""
+        """End a request when its time limit is reached."""
         loop, settings = asyncio.get_running_loop(), self._settings
         if settings.queue_timeout:
             stream.on_end.append(loop.call_later(settings.queue_timeout, self._end_if_waiting, stream).cancel)
@@ -161,8 +164,8 @@ class Admission:
             stream.on_end.append(loop.call_later(settings.request_timeout, self._end_of_time, stream).cancel)
 
     def _end_if_waiting(self, stream: Stream) -> None:
-        if stream.waits:
-            message = f"no place became free for the request within {self._settings.queue_timeout:g} s: come again"
+        if stream.is_waiting:
+            message = f"no slot in the batch became free within {self._settings.queue_timeout:g} s: retry later"
             self._end(stream, message, code="queue_timeout")
 
     def _end_of_time(self, stream: Stream) -> None:
@@ -177,10 +180,10 @@ class Admission:
     @property
     def retry_after(self) -> int:
         """Seconds after which a refused client should retry."""
-        since = monotonic() - self._ended[0] if self._ended else 0.0
+        since = monotonic() - self._end_times[0] if self._end_times else 0.0
         if since <= 0:
             return self._settings.retry_after
-        return max(1, min(_LONGEST, math.ceil(self.queued * since / len(self._ended))))
+        return max(1, min(_MAX_RETRY_AFTER, math.ceil(self.queued * since / len(self._end_times))))
 
     def _refusal(
         self, setting: str, message: str, *, code: str, status: int = 503, retry_after: int | None = None

@@ -1,14 +1,14 @@
 """The bodies of requests. In: bytes as they arrive. Out: what a route builds from their JSON.
 
-Problem. A body of the maximum size may hold a hundred thousand messages. Reading it takes a second or two, which would
-block all other clients if it happened on the event loop. So separate threads read large bodies, one thread for each
-range of sizes (lanes.py). They yield to the loop between two messages or items. Small bodies are read on the loop,
-because handing them over would cost more.
+Problem. A body of the maximum size may contain a hundred thousand messages. Reading it takes a second or two, which
+would block all other clients if it happened on the event loop. So separate threads read large bodies, one thread for
+each range of sizes (lanes.py). They yield to the loop between two messages or items. Small bodies are read on the loop,
+because handing them to a thread would cost more.
 
-The bytes, the nesting and the number of messages (`max_messages`) are checked before any closer look, since a message
-costs far more than its bytes. The rest costs time and memory in proportion to its bytes: lists have a maximum length or
-stop at their first error (requests.py). Python's garbage collector is paused meanwhile, since it would scan all objects
-of the process again and again.
+The bytes, the nesting and the number of messages (`max_messages`) are checked first, since a message costs far more
+than its bytes. The rest costs time and memory in proportion to its bytes: lists have a maximum length or stop at their
+first error (requests.py). Python's garbage collector is paused meanwhile, since it would scan all objects of the
+process again and again.
 
 Guarantee: bodies that are arriving or waiting for their thread have at most `_MOST_BODIES` times `max_body` bytes in
 total; beyond that, clients are asked to retry. Not done: interrupting a single call of Python's JSON parser (0.1 s for
@@ -62,7 +62,7 @@ class Bodies:
         """
         body = bytearray()
         try:
-            await self._arrive(request, body)
+            await self._receive(request, body)
 
             def parse_and_make() -> tuple[Any, _Result | Exception]:
                 value = _json(body, self._settings.max_depth)
@@ -72,7 +72,7 @@ class Bodies:
                 except Exception as error:
                     return value, error
 
-            request_context_of(request).size = len(body)
+            request_context_of(request).body_size = len(body)
             if len(body) <= self.small:
                 value, result = parse_and_make()
             else:
@@ -86,7 +86,7 @@ class Bodies:
             raise result
         return result
 
-    async def _arrive(self, request: Request, body: bytearray) -> None:
+    async def _receive(self, request: Request, body: bytearray) -> None:
         settings = self._settings
         try:
             async with asyncio.timeout(settings.body_timeout):
@@ -96,13 +96,13 @@ class Bodies:
                     if len(body) > settings.max_body:
                         raise RequestError(f"the body has more than {settings.max_body} bytes", status=413)
                     if self._pending_bytes > _MOST_BODIES * settings.max_body:
-                        message = "too many bodies arrive at once"
+                        message = "too many request bodies are arriving at once: retry later"
                         raise RequestError(message, code="overloaded", status=503)
         except TimeoutError:
             message = f"the body did not arrive within {settings.body_timeout:g} s"
             raise RequestError(message, code="body_timeout", status=408) from None
         except ClientDisconnect:
-            raise RequestError("the client has gone away", status=499) from None
+            raise RequestError("the client closed the connection", status=499) from None
 
 
 def _json(body: bytearray, max_depth: int) -> Any:
@@ -114,11 +114,11 @@ def _json(body: bytearray, max_depth: int) -> Any:
     except RecursionError:
         value = _TOO_DEEP
     except UnicodeEncodeError:
-        raise RequestError("a text of the body has half of a surrogate pair, which UTF-8 cannot say") from None
+        raise RequestError("a string in the body has half of a surrogate pair, which UTF-8 cannot encode") from None
     except ValueError as error:
         raise RequestError(f"the body is not JSON: {error}") from None
     if value is _TOO_DEEP or _depth(value, max_depth) > max_depth:
-        raise RequestError(f"the body nests arrays and objects more than {max_depth} deep")
+        raise RequestError(f"arrays and objects in the body are nested more than {max_depth} deep")
     return value
 
 
@@ -128,24 +128,22 @@ def _check_messages(body: Any, most: int) -> None:
         messages = body.get(name) if isinstance(body, dict) else None
         if not isinstance(messages, list):
             continue
-        inner = (each.get(part) for each in messages if isinstance(each, dict) for part in _OF_A_MESSAGE)
-        number = len(messages) + sum(len(each) for each in inner if isinstance(each, list))
+        inner = (message.get(part) for message in messages if isinstance(message, dict) for part in _OF_A_MESSAGE)
+        number = len(messages) + sum(len(parts) for parts in inner if isinstance(parts, list))
         if number > most:
-            message = (
-                f"{name} has {number} messages, parts and calls; this server reads at most {most} (--max-messages)"
-            )
-            raise RequestError(f"{message}: shorten the conversation", param=name)
+            text = f"{name} has {number} messages, parts and calls; this server reads at most {most} (--max-messages)"
+            raise RequestError(f"{text}: shorten the conversation", param=name)
 
 
 def _finite(text: str) -> float:
-    """A finite number, which JSON can represent."""
+    """Parse a number. Raises ValueError if it is not finite, since JSON cannot represent it."""
     if not math.isfinite(number := float(text)):
-        raise ValueError(f"{text[:40]} is no finite number")
+        raise ValueError(f"{text[:40]} is not a finite number")
     return number
 
 
 def _depth(value: Any, most: int) -> int:
-    """The nesting depth of arrays and objects in a JSON value; counting stops at `most` + 1."""
+    """The nesting depth of arrays and objects in a JSON value. Counting stops at `most` + 1."""
     level, depth = [value], 0
     while (level := [each for each in level if isinstance(each, dict | list)]) and depth <= most:
         depth += 1

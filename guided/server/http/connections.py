@@ -1,13 +1,13 @@
-"""HTTP/1.1 connections: uvicorn's, with a time limit for the head of a request and with errors as JSON.
+"""HTTP/1.1 connections: uvicorn's, with a time limit for the headers of a request and with errors as JSON.
 
-In: bytes. Out: as uvicorn's `H11Protocol`. uvicorn closes a connection that is idle between two requests, but it waits
-forever for the first request and for the rest of a head. A client could open connections, send little, and use up all
-file descriptors of the process. Here a head has the same time limit as a body (`Settings.body_timeout`). The time
-starts with the connection, or with the first byte of a head that follows another request. When it ends, the server
-answers a partial head with 408, and closes a silent connection without an answer.
+In: bytes. Out: as for uvicorn's `H11Protocol`. uvicorn closes a connection that is idle between two requests, but it
+waits forever for the first request and for the rest of its headers. A client could open connections, send little, and
+use up all file descriptors of the process. Here the headers have the same time limit as a body
+(`Settings.body_timeout`). The time starts with the connection, or with the first byte of headers that follow another
+request. When it ends, the server answers partial headers with 408, and closes a silent connection without an answer.
 
 Data that is not HTTP gets status 400, as in uvicorn, with the usual error body. Not done: a limit on the number of
-connections; the system sets one for each process.
+connections, since the system sets one for each process.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class Connection(H11Protocol):
         super().__init__(*args, **kwargs)
         settings: Settings = self.config.app.state.server.settings  # type: ignore[union-attr]
         self._seconds = settings.body_timeout
-        self._late: asyncio.TimerHandle | None = None
-        self._head_has_begun = False  # whether part of the expected head has arrived
+        self._timer: asyncio.TimerHandle | None = None
+        self._has_data = False  # whether part of the expected headers has arrived
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """See `asyncio.Protocol`."""
@@ -43,12 +43,12 @@ class Connection(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """See `asyncio.Protocol`."""
-        self._forget()
+        self._stop_timer()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         """See `asyncio.Protocol`."""
-        self._head_has_begun = True
+        self._has_data = True
         super().data_received(data)
         self._watch()
 
@@ -57,27 +57,27 @@ class Connection(H11Protocol):
         self._refuse(RequestError(msg))
 
     def _watch(self) -> None:
-        """Start the timer if the current head is incomplete."""
+        """Start the timer if the current headers are incomplete; else stop it."""
         if self.transport.is_closing() or (self.cycle is not None and not self.cycle.response_complete):
-            self._forget()
-        elif self._late is None:
-            self._late = self.loop.call_later(self._seconds, self._give_up)
+            self._stop_timer()
+        elif self._timer is None:
+            self._timer = self.loop.call_later(self._seconds, self._give_up)
 
-    def _forget(self) -> None:
-        if self._late is not None:
-            self._late.cancel()
-        self._late, self._head_has_begun = None, False
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer, self._has_data = None, False
 
     def _give_up(self) -> None:
-        if self._head_has_begun:
-            message = f"the head of the request did not arrive within {self._seconds:g} s"
+        if self._has_data:
+            message = f"the headers of the request did not arrive within {self._seconds:g} s"
             self._refuse(RequestError(message, code="body_timeout", status=408))
         else:
             self.transport.close()
 
     def _refuse(self, error: RequestError) -> None:
         """Send an error if no answer has begun, and close."""
-        self._forget()
+        self._stop_timer()
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             body = json.dumps(body_of(error)).encode()
             headers = [

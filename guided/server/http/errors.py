@@ -1,24 +1,25 @@
-"""Errors as OpenAI's interface has them. In: an exception. Out: a status and `{"error": {message, type, param, code}}`.
+"""Errors in the format of OpenAI's API. In: an exception. Out: a status and `{"error": {message, type, param, code}}`.
 
 | status | type | when |
 |---|---|---|
-| 400 | BadRequestError | the request is malformed, its specification is refused, or no output of it fits its budget |
-| 401 | AuthenticationError | a key is needed |
+| 400 | BadRequestError | the request is malformed, its specification is refused, or no output fits its budget |
+| 401 | AuthenticationError | the API key is missing or invalid |
 | 403 | PermissionDeniedError | a browser page of another origin sent the request, or the host is not allowed |
 | 404 | NotFoundError | there is no such model or route |
+| 405 | NotFoundError | the route does not support this method |
 | 408 | RequestTimeoutError | the body did not arrive in time |
 | 413 | BadRequestError | the body is too long |
 | 429 | RateLimitError | this key has too many requests at once, or in this minute |
 | 499 | ClientClosedRequest | the request was aborted, or its client disconnected |
-| 500 | InternalServerError | a defect, or not enough memory for this request alone |
+| 500 | InternalServerError | a bug in the server, or not enough memory for this request alone |
 | 503 | ServiceUnavailableError | the server is busy or shutting down, or the engine has stopped |
 
 The client can fix the cause of a 4xx. 429 and 503 ask it to retry (`Retry-After`), which OpenAI's client does by
-itself. The status is 429 if this client alone asks too much, and 503 if all clients together do, as in vLLM and SGLang.
+itself. As in vLLM and SGLang, the status is 429 if one client alone sends too much, and 503 if all clients together do.
 
 `param` is the field of the request, with a JSON Pointer into its specification if there is one. Each `code` is in
-docs/guides/serving-errors.md. Any exception other than `RequestError` and `GuidedError` is a defect, whatever its
-class. It is never the client's fault, and the client does not see its text.
+docs/guides/serving-errors.md. Any exception other than `RequestError`, `GuidedError` and `MemoryError` is a bug in the
+server, whatever its class. It is never the client's fault, and the client does not see its text.
 """
 
 from __future__ import annotations
@@ -61,22 +62,22 @@ _CODES: Final = {
     413: "body_too_long",
     499: "client_gone",
 }
-"""Of errors that have no code of their own."""
+"""Status -> the code of errors that do not set one."""
 
 
-_LONGEST: Final = 1000  # characters of `param`, which may hold names of a schema
-_HERE: Final = (
+_MAX_PARAM: Final = 1000  # characters of `param`, which may contain names of a schema
+_REWORDINGS: Final = (
     (re.compile(r",? or pass \w+=\S+"), ""),
     (re.compile(r"\bpass it in registry=\{uri: schema\}"), "write it into the schema, below $defs"),
     (re.compile(r"\ballow_special_tokens=True\b"), "the server's option --allow-special-tokens"),
 )
-"""Hints name arguments in Python; what a client may do instead."""
+"""Hints that name arguments in Python -> hints for clients."""
 
 
 def for_clients(text: str) -> str:
-    """The text of an error or a finding, with its hint worded for the sender of the request."""
-    for argument, here in _HERE:
-        text = argument.sub(here, text)
+    """The text of an error or a finding, with its hint reworded for the sender of the request."""
+    for argument, reworded in _REWORDINGS:
+        text = argument.sub(reworded, text)
     return text
 
 
@@ -84,10 +85,10 @@ class RequestError(Exception):
     """The server refuses a request.
 
     Attributes:
-        status: of HTTP.
-        message: what is wrong and what to write instead.
-        param: the field of the request; None: the request as a whole.
-        code: a machine-readable word.
+        status: the HTTP status.
+        message: what is wrong, and what to write instead.
+        param: the field of the request; None if the error concerns the request as a whole.
+        code: a word for programs; None: the default code of the status.
         retry_after: seconds after which the client should retry; None: unknown.
     """
 
@@ -120,22 +121,22 @@ def status_of(error: BaseException) -> int:
 def body_of(error: BaseException, param: str | None = None) -> dict[str, Any]:
     """See the module docstring. `param`: the field with the refused value, if the error does not name one.
 
-    The body of a defect says only that there was one: its message may contain text of other users.
+    The body for a bug contains no details, since the message of the exception may contain text of other users.
     """
     status, code = status_of(error), None
     if isinstance(error, RequestError):
         message, param, code = error.message, error.param, error.code
     elif status == 500:
         memory = isinstance(error, MemoryError)
-        message = f"there is no memory for this request: {error}" if memory else "a defect of the server"
+        message = f"not enough memory for this request: {error}" if memory else "internal error: a bug in the server"
         param, code = None, "out_of_memory" if memory else "internal_error"
     else:
         message = for_clients(str(error))
     match error:
         case SpecError() | UnsupportedError():
             code = "invalid_specification"
-            place = "" if error.pointer.startswith("offset ") else error.pointer  # the message contains the offset
-            param = (param or "") + place or None
+            pointer = "" if error.pointer.startswith("offset ") else error.pointer  # the message contains the offset
+            param = (param or "") + pointer or None
         case LimitExceeded():
             code = "limit_exceeded"
         case MessageError():
@@ -144,14 +145,14 @@ def body_of(error: BaseException, param: str | None = None) -> dict[str, Any]:
             code, param = "context_length_exceeded", None
         case BudgetError() if error.requested is not None:
             code, param = "context_length_exceeded", None
-            message = f"{message}: shorten the prompt, or the specification"
+            message = f"{message}: shorten the prompt or the specification"
         case BudgetError():
             code, param = "max_tokens_too_small", "max_tokens"
-            message = f"{message}: give max_tokens={error.needed} at least"
+            message = f"{message}: set max_tokens to {error.needed} or more"
         case OptionError():
-            param = error.option  # an option is wrong, not the specification
+            param = error.option  # the error concerns an option, not the specification
         case EngineStopped():
-            code, message = "engine_stopped", "the engine has stopped"  # the cause is a defect, see above
+            code, message = "engine_stopped", "the engine has stopped"  # without the cause, which is a bug
         case CompileTimeout():
             code = "compile_timeout"
         case CompilerBusy():
@@ -160,7 +161,7 @@ def body_of(error: BaseException, param: str | None = None) -> dict[str, Any]:
         "error": {
             "message": message,
             "type": _TYPES.get(status, "BadRequestError" if status < 500 else "InternalServerError"),
-            "param": param and param[:_LONGEST],
+            "param": param and param[:_MAX_PARAM],
             "code": code or _CODES.get(status),
         }
     }

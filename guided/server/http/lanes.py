@@ -6,9 +6,9 @@ thread, a short request would wait for a long one.
     bytes     up to 32 KiB    128 KiB    512 KiB    2 MiB    8 MiB    more
     thread         0             1          2         3        4        5
 
-So a body waits only for bodies of the same thread, which are at most four times its size. It never waits for a body of
-a longer range. The threads share the cores and Python's lock. Those of long bodies yield to the model's steps and to
-short bodies (guided/engine/polite_pool.py).
+So a body waits only for bodies of its own range. Within a range, sizes differ by at most a factor of four, except in
+the first and the last one. The threads share the cores and the GIL. The threads of long bodies yield to the model's
+steps and to short bodies (guided/engine/polite_pool.py).
 
 Cost: at most six threads, each started on first use. Not done: interrupting a body that is being read. Its cost is
 limited where it is read (body_limits.py, requests.py, guided/chat/render_budget.py).
@@ -24,7 +24,7 @@ from guided.engine.polite_pool import PolitePool
 __all__ = ["SMALL", "Lanes"]
 
 SMALL: Final = 32 << 10
-"""Bytes of a body of the first lane."""
+"""The largest body of the first lane, in bytes."""
 _LANES: Final = 6
 
 
@@ -36,7 +36,7 @@ class Lanes:
         self._threads = [first, *(PolitePool(1, f"guided reader {lane}") for lane in range(1, _LANES))]
 
     def of(self, size: int) -> Executor:
-        """The thread for work of this size in bytes."""
+        """The thread for work of this size, in bytes."""
         lane = (max(0, size - 1) // SMALL).bit_length() + 1 >> 1
         return self._threads[min(lane, _LANES - 1)]
 

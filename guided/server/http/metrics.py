@@ -1,8 +1,8 @@
 """The metrics at `/metrics`, for Prometheus. In: outcomes of the engine, as they arrive. Out: its text format.
 
-Names are vLLM's where it has the metric, SGLang's for grammars where it has the metric; others begin with `guided:`.
-All have the labels `model_name` and `engine`, as vLLM's do. Counters end in `_total`, as Prometheus' format requires.
-Each application has its own registry.
+Metrics that vLLM also has use its names, and those for grammars that SGLang also has use SGLang's. The names of all
+others begin with `guided:`. All have the labels `model_name` and `engine`, as vLLM's do. Counters end in `_total`, as
+Prometheus' format requires. Each application has its own registry.
 
 | name | |
 |---|---|
@@ -12,21 +12,22 @@ Each application has its own registry.
 | `vllm:num_preemptions` | outputs that were preempted |
 | `vllm:prompt_tokens`, `vllm:generation_tokens` | tokens read, and tokens written |
 | `vllm:request_success` | outputs by `finished_reason`: stop, length, abort |
-| `vllm:time_to_first_token_seconds`, `vllm:e2e_request_latency_seconds` | of requests, from arrival |
-| `vllm:inter_token_latency_seconds` | between two steps of an output that gave tokens |
-| `vllm:request_queue_time_seconds`, `..._prefill_time_...`, `..._decode_time_...` | to batch; to first token; to end |
+| `vllm:time_to_first_token_seconds`, `vllm:e2e_request_latency_seconds` | arrival to first token; arrival to end |
+| `vllm:inter_token_latency_seconds` | time between two steps of an output that produced tokens |
+| `vllm:request_queue_time_seconds` | arrival to entry into the batch |
+| `vllm:request_prefill_time_seconds`, `..._decode_time_...` | batch to first token; first token to end |
 | `vllm:admission_rejections` | refused requests by `reason`: the setting |
 | `guided:timeouts` | requests that ran out of time, by `reason`: the setting |
 | `sglang:num_grammar`, `sglang:num_grammar_cache_hit` | specifications, and grammars found in the cache |
-| `sglang:grammar_compilation_time_seconds` | of each specification, cached ones included |
-| `sglang:num_grammar_queue_reqs`, `sglang:num_grammar_timeout` | in preparation; timed out |
-| `guided:specifications_refused` | by the `code` of the error |
+| `sglang:grammar_compilation_time_seconds` | compile time of each specification, including cached ones |
+| `sglang:num_grammar_queue_reqs`, `sglang:num_grammar_timeout` | specifications being compiled; timed out |
+| `guided:specifications_refused` | refused specifications, by the `code` of the error |
 | `guided:mask_time_seconds`, `guided:masks` | total time for filling masks, and number of masks |
 | `guided:removed_log_mass` | what masks removed: the sum of `Result.removed_log_mass` |
 | `guided:forced_tokens` | tokens for which the grammar left no choice |
 | `guided:budget_bound_answers`, `guided:budget_bound_steps`, `guided:budget_bound_mass` | what the budget removed |
 
-Cost: some microseconds for each event of an output (`benchmarks/server_overhead.py`). Gauges are read on each scrape.
+Cost: a few microseconds for each event of an output (`benchmarks/server_overhead.py`). Gauges are read on each scrape.
 """
 
 from __future__ import annotations
@@ -54,26 +55,26 @@ _LATENCIES: Final = (
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 600.0
 )  # fmt: skip
 _HISTOGRAMS: Final = {
-    "vllm:time_to_first_token_seconds": "from the coming of a request to its first token",
-    "vllm:inter_token_latency_seconds": "between two steps of an output that gave tokens",
-    "vllm:e2e_request_latency_seconds": "from the coming of a request to its end",
-    "vllm:request_queue_time_seconds": "from the coming of a request to its place in the batch",
-    "vllm:request_prefill_time_seconds": "from the place of a request in the batch to its first token",
+    "vllm:time_to_first_token_seconds": "from the arrival of a request to its first token",
+    "vllm:inter_token_latency_seconds": "between two steps of an output that produced tokens",
+    "vllm:e2e_request_latency_seconds": "from the arrival of a request to its end",
+    "vllm:request_queue_time_seconds": "from the arrival of a request to its entry into the batch",
+    "vllm:request_prefill_time_seconds": "from the entry of a request into the batch to its first token",
     "vllm:request_decode_time_seconds": "from the first token of a request to its end",
-    "sglang:grammar_compilation_time_seconds": "of each specification, known ones included",
+    "sglang:grammar_compilation_time_seconds": "compile time of each specification, including cached ones",
 }
 _COUNTERS: Final = {
-    "vllm:prompt_tokens": "tokens of prompts that were read",
-    "vllm:generation_tokens": "tokens that were written",
+    "vllm:prompt_tokens": "prompt tokens read",
+    "vllm:generation_tokens": "tokens written",
     "sglang:num_grammar": "specifications",
     "sglang:num_grammar_timeout": "specifications that took too long to compile",
-    "guided:mask_time_seconds": "what filling masks took",
-    "guided:masks": "masks that were filled",
-    "guided:removed_log_mass": "-log of the model's probability of what masks left, summed over choices",
-    "guided:forced_tokens": "tokens that the grammar left no choice for",
-    "guided:budget_bound_answers": "answers that the budget took something from",
-    "guided:budget_bound_steps": "choices that the budget took something from",
-    "guided:budget_bound_mass": "the model's probability of what the budget took, summed over choices",
+    "guided:mask_time_seconds": "total time for filling masks",
+    "guided:masks": "masks filled",
+    "guided:removed_log_mass": "-log of the model's probability of all allowed tokens, summed over choices",
+    "guided:forced_tokens": "tokens for which the grammar left no choice",
+    "guided:budget_bound_answers": "answers from which the budget removed probability",
+    "guided:budget_bound_steps": "choices from which the budget removed probability",
+    "guided:budget_bound_mass": "the model's probability that the budget removed, summed over choices",
 }
 
 
@@ -94,11 +95,12 @@ class Metrics(Collector):
         ended = Counter("vllm:request_success", "outputs", (*_LABELS, "finished_reason"), registry=self.registry)
         self._ended = {why: ended.labels(*self._labels, why) for why in ("stop", "length", "abort")}
         self._refused = Counter(
-            "guided:specifications_refused", "by the code of the error", (*_LABELS, "code"), registry=self.registry
-        )
+            "guided:specifications_refused", "refused specifications, by error code", (*_LABELS, "code"),
+            registry=self.registry,
+        )  # fmt: skip
         self.registry.register(self)
         thread.observers.append(self.observe)
-        thread.preparing.on_compiled = self.compiled
+        thread.preparer.on_compiled = self.compiled
 
     def text(self) -> bytes:
         """All metrics in Prometheus' text format."""
@@ -133,10 +135,10 @@ class Metrics(Collector):
             counts["guided:budget_bound_mass"].inc(bound.mass)
 
     def _end_of_all(self, stream: Stream, now: float) -> None:
-        place = min((task.admitted for task in stream.tasks if task.admitted), default=now)
-        first = max(place, now if stream.first is None else stream.first)
-        self._seconds["vllm:request_queue_time_seconds"].observe(place - stream.submitted)
-        self._seconds["vllm:request_prefill_time_seconds"].observe(first - place)
+        entry = min((task.admitted for task in stream.tasks if task.admitted), default=now)
+        first = max(entry, now if stream.first is None else stream.first)
+        self._seconds["vllm:request_queue_time_seconds"].observe(entry - stream.submitted)
+        self._seconds["vllm:request_prefill_time_seconds"].observe(first - entry)
         self._seconds["vllm:request_decode_time_seconds"].observe(now - first)
         self._seconds["vllm:e2e_request_latency_seconds"].observe(now - stream.submitted)
 
@@ -159,26 +161,26 @@ class Metrics(Collector):
         scheduler, cache = self._thread.engine.scheduler, self._thread.engine.scheduler.runner.cache
         gauges = {
             "vllm:num_requests_running": ("outputs in the batch", scheduler.running),
-            "vllm:num_requests_waiting": ("outputs that wait for a place in the batch", self._admission.queued),
-            "vllm:kv_cache_usage_perc": ("of the cache that is in use", 1 - cache.available / cache.capacity),
-            "sglang:num_grammar_queue_reqs": ("outputs whose specification is compiled", scheduler.compiling),
+            "vllm:num_requests_waiting": ("outputs that wait for a slot in the batch", self._admission.queued),
+            "vllm:kv_cache_usage_perc": ("used share of the cache, 0 to 1", 1 - cache.available / cache.capacity),
+            "sglang:num_grammar_queue_reqs": ("outputs whose specification is being compiled", scheduler.compiling),
         }
         for name, (about, value) in gauges.items():
             gauge = GaugeMetricFamily(name, about, labels=_LABELS)
             gauge.add_metric(self._labels, value)
             yield gauge
         counters = {
-            "vllm:num_preemptions": ("outputs that lost their place for a time", scheduler.preemptions),
-            "vllm:prefix_cache_queries": ("tokens of prompts that were looked up", scheduler.prefix_queries),
-            "vllm:prefix_cache_hits": ("tokens of prompts that were found", scheduler.prefix_hits),
-            "sglang:num_grammar_cache_hit": ("known grammars", self._thread.engine.compiler.cache.hits),
+            "vllm:num_preemptions": ("outputs that were preempted", scheduler.preemptions),
+            "vllm:prefix_cache_queries": ("prompt tokens looked up in the prefix cache", scheduler.prefix_queries),
+            "vllm:prefix_cache_hits": ("prompt tokens found in the prefix cache", scheduler.prefix_hits),
+            "sglang:num_grammar_cache_hit": ("grammars found in the cache", self._thread.engine.compiler.cache.hits),
         }
         for name, (about, value) in counters.items():
             counter = CounterMetricFamily(name, about, labels=_LABELS)
             counter.add_metric(self._labels, value)
             yield counter
         yield self._by_reason("vllm:admission_rejections", "refused requests", self._admission.rejections)
-        yield self._by_reason("guided:timeouts", "requests whose time was over", self._admission.timeouts)
+        yield self._by_reason("guided:timeouts", "requests that ran out of time", self._admission.timeouts)
 
     def _by_reason(self, name: str, about: str, counts: Mapping[str, int]) -> Metric:
         counter = CounterMetricFamily(name, f"{about}, by the setting", labels=(*_LABELS, "reason"))

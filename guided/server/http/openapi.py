@@ -1,6 +1,6 @@
 """The OpenAPI document of a server. In: its routes. Out: their requests and answers, built on first use.
 
-Routes parse the JSON of their requests themselves, so that all errors have the server's own form. Each declares its
+Routes parse the JSON of their requests themselves, so that all errors have the server's own format. Each declares its
 request classes with `takes`, and the document has the schemas of these classes. A schema describes the form of a
 request. It does not describe the content of a specification, or which fields may be combined.
 """
@@ -35,7 +35,7 @@ _FIELDS: Final[Mapping[str, _Json]] = {
     "guided_grammar": _TEXT,
     "guided_json_object": {"type": ["boolean", "null"]},
     "guided_whitespace_pattern": _TEXT,
-    "guided_decoding_backend": {"description": "there is one: it is not read"},
+    "guided_decoding_backend": {"description": "ignored: there is only one backend"},
     "json_schema": _SCHEMA,
     "regex": _TEXT,
     "ebnf": _TEXT,
@@ -44,7 +44,7 @@ _FIELDS: Final[Mapping[str, _Json]] = {
     "gbnf": _TEXT,
     "grammar": _TEXT,
 }
-"""Of fields that structured.py reads."""
+"""The schemas of the fields that structured.py reads."""
 _ERROR: Final[_Json] = {
     "type": "object",
     "required": ["error"],

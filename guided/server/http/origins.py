@@ -1,20 +1,21 @@
-"""Which web pages may use the server. In: a request's headers, and the address it came to. Out: a refusal, or nothing.
+"""Decides which web pages may use the server. In: a request's headers, and the address at which it arrived. Out: a
+RequestError, or nothing.
 
-Problem. A browser sends requests of any page to any address it can reach, and hides only the answer. With plain text as
-the content type it sends no preflight request. So a page of another site could use the model of a server without keys.
+Problem. A browser sends the requests of any page to any address it can reach, and hides only the answer. With plain
+text as the content type, it sends no preflight request. So a page of another site could use a server without keys.
 
-| a page asks | check |
+| a page sends a request | check |
 |---|---|
 | from another origin | `Sec-Fetch-Site`, which no page can set, is neither `cross-site` nor `same-site` |
-| the same over plain HTTP, where browsers leave that header out | `Origin` names the host and port of `Host` |
-| by its own name, made to lead to this machine (DNS rebinding) | `Host` is an IP address, `localhost`, or allowed |
+| the same over plain HTTP, where browsers omit that header | `Origin` has the host and port of `Host` |
+| to its own host name, pointed at this machine (DNS rebinding) | `Host` is an IP address, `localhost`, or allowed |
 
-A page that the browser calls `same-origin` passes although `Host` differs: a proxy in front may have changed `Host`.
+A request that the browser calls `same-origin` passes even if `Host` differs: a reverse proxy may have changed `Host`.
 The last two checks are made only without API keys, since no page knows a key. Hosts are checked on loopback, and at
-every address once `allowed_hosts` names some. Programs send neither `Origin` nor `Sec-Fetch-Site`, and just pass.
+every address if `allowed_hosts` is not empty. Programs send neither `Origin` nor `Sec-Fetch-Site`, so they pass.
 
 Sources: the Fetch standard (`Origin`), Fetch Metadata (`Sec-Fetch-Site`), RFC 9110 section 7.2 (`Host`). Cost: a few
-comparisons. It does not protect from other programs of this machine: that is what API keys are for.
+comparisons. Not done: protection from other programs on this machine, which needs API keys.
 """
 
 from __future__ import annotations
@@ -45,34 +46,35 @@ def check_origin(headers: Headers, settings: Settings) -> None:
     else:
         is_foreign = origin is not None and not settings.api_keys and not _is_of_host(origin, headers.get("host", ""))
     if is_foreign:
-        message = f"pages of {brief(origin or 'another origin')} may not ask: the server allows them with "
-        raise RequestError(f"{message}--allowed-origins", code="origin_not_allowed", status=403)
+        pages = f"requests from pages of {brief(origin or 'another origin')} are not allowed"
+        message = f"{pages}: start the server with --allowed-origins to allow them"
+        raise RequestError(message, code="origin_not_allowed", status=403)
 
 
 def check_host(headers: Headers, scope: Scope, settings: Settings) -> None:
-    """Raise RequestError if a page of another site may have pointed the request's host name at this machine."""
+    """Raise RequestError if another site may have pointed the request's host name at this machine."""
     given, allowed = headers.get("host"), settings.allowed_hosts
     if given is None or "*" in allowed or not (allowed or (_is_loopback(scope) and not settings.api_keys)):
         return
     host = (_host_and_port(given, "http") or ("", None))[0]
     if host != "localhost" and not _is_address(host) and host not in map(str.lower, allowed):
-        message = f"the server does not answer as {brief(given)}: the server allows names with --allowed-hosts"
+        message = f"the host name {brief(given)} is not allowed: start the server with --allowed-hosts to allow it"
         raise RequestError(message, code="host_not_allowed", status=403)
 
 
 def _is_of_host(origin: str, host: str) -> bool:
-    """Whether an origin and the `Host` header name the same host and port. Never true for "null", an opaque origin."""
-    scheme, separator, place = origin.partition("://")
-    own = _host_and_port(place, scheme.lower()) if separator else None
-    return own is not None and own == _host_and_port(host, scheme.lower())
+    """Whether an origin and the `Host` header name the same host and port. False for the opaque origin "null"."""
+    scheme, separator, netloc = origin.partition("://")
+    origin_host = _host_and_port(netloc, scheme.lower()) if separator else None
+    return origin_host is not None and origin_host == _host_and_port(host, scheme.lower())
 
 
-def _host_and_port(place: str, scheme: str) -> tuple[str, int | None] | None:
-    """Of "localhost:8000" or "[::1]"; the default port of the scheme if there is none. None: malformed."""
-    if any(sign in place for sign in "@/?#\\"):
+def _host_and_port(netloc: str, scheme: str) -> tuple[str, int | None] | None:
+    """Split "localhost:8000" or "[::1]". Without a port: the default port of the scheme. None: it is malformed."""
+    if any(sign in netloc for sign in "@/?#\\"):
         return None
     try:
-        parts = urlsplit(f"//{place}")
+        parts = urlsplit(f"//{netloc}")
         return (parts.hostname or "").removesuffix("."), parts.port or _PORTS.get(scheme)
     except ValueError:
         return None
@@ -89,7 +91,7 @@ def _is_address(host: str) -> bool:
 def _is_loopback(scope: Scope) -> bool:
     """Whether the request arrived at a loopback address."""
     host = (scope.get("server") or ("", None))[0]
-    if not _is_address(host):  # the path of a socket
+    if not _is_address(host):  # the path of a Unix socket
         return False
     address = ip_address(host)
     return (getattr(address, "ipv4_mapped", None) or address).is_loopback

@@ -12,7 +12,7 @@ from fastapi import Request
 
 from guided.server.engine_thread import Stream
 
-__all__ = ["RequestContext", "new_id", "request_context_of"]
+__all__ = ["RequestContext", "request_context_of", "request_id"]
 
 _ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 
@@ -23,34 +23,34 @@ class RequestContext:
 
     Attributes:
         id: from the header `X-Request-Id` or the field `rid`; otherwise a new one.
-        method, path: of the request.
-        key: the number of its key, counted from 1; None: it has no key.
-        status: of the answer; 0: no answer yet.
+        method, path: the request's method and path.
+        key_number: which of the server's keys it has, from 1; None if no key was checked.
+        status: the status of the answer; 0: no answer yet.
         streams: its streams of the engine.
-        kind: the field that constrains the text, such as "response_format"; "": none.
-        ended: the error code, if the engine did not answer.
-        size: bytes of its body.
-        body: the body, if it is to be logged.
-        begun, at: when it arrived, by perf_counter and in seconds since 1970.
+        constraint_field: the field that constrains the text, such as "response_format"; "" if there is none.
+        error_code: why the request failed or was aborted; None if it did not.
+        body_size: bytes of its body.
+        body: the body, if it will be logged.
+        start_time, unix_time: when it arrived, by `perf_counter` and as Unix time.
     """
 
     id: str
     method: str
     path: str
-    key: int | None = None
+    key_number: int | None = None
     status: int = 0
     streams: list[Stream] = field(default_factory=list)
-    kind: str = ""
-    ended: str | None = None
-    size: int = 0
+    constraint_field: str = ""
+    error_code: str | None = None
+    body_size: int = 0
     body: Any = None
-    begun: float = field(default_factory=perf_counter)
-    at: float = field(default_factory=time)
+    start_time: float = field(default_factory=perf_counter)
+    unix_time: float = field(default_factory=time)
 
 
-def new_id(given: str | None) -> str:
-    """The client's id if it is short and plain; otherwise a new one."""
-    return given if given is not None and _ID.fullmatch(given) else secrets.token_hex(12)
+def request_id(client_id: str | None) -> str:
+    """The client's id if it is valid (`_ID`); otherwise a new one."""
+    return client_id if client_id is not None and _ID.fullmatch(client_id) else secrets.token_hex(12)
 
 
 def request_context_of(request: Request) -> RequestContext:

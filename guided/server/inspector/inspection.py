@@ -27,8 +27,8 @@ from guided.frontends.json_schema.documents.source_spans import locate
 from guided.matching import CompiledGrammar, GrammarCompiler, GrammarMatcher
 from guided.matching.constraint import compile_constraint
 from guided.matching.explain.error_location import error_location_of
-from guided.matching.explain.lint_findings import lint_findings_of
-from guided.matching.explain.next_texts import next_texts
+from guided.matching.explain.lint_findings import lint_specification
+from guided.matching.explain.next_texts import explain_next
 from guided.matching.least_tokens import least_tokens
 from guided.matching.sentences import byte_vocabulary, sentence
 from guided.meter import metered
@@ -49,22 +49,22 @@ __all__ = [
 ]
 
 LONGEST: Final = 64 << 10
-"""Characters or tokens of a prefix."""
+"""The largest length of a prefix, in characters or tokens."""
 _MOST_ALLOWED: Final = 1000
-_SHOWN: Final = 2000  # characters of the shortest text
+_MOST_SHOWN: Final = 2000  # characters of the shortest text
 _SECONDS: Final = 10.0  # for the sentences of one request
 _Id = Annotated[int, Field(ge=0, strict=True)]
 
 
 class CheckRequest(Specified):
-    """A specification. `remarks`: say what may go wrong in generation, too."""
+    """A specification. `remarks`: whether to lint it, too."""
 
     remarks: bool = True
 
 
 class ExplainRequest(Specified):
-    """What may follow `prefix`, a text or token ids; why `text`, or the token with the id `token`, may or may not.
-    `most`: how many allowed tokens are listed."""
+    """What may follow `prefix`, a text or token ids; and why `text`, or the token with the id `token`, may or may not.
+    `most`: the number of allowed tokens to list."""
 
     prefix: str | Annotated[list[_Id], Field(fail_fast=True)] = Field("", max_length=LONGEST)
     text: Annotated[str, Field(max_length=LONGEST)] | None = None
@@ -73,7 +73,7 @@ class ExplainRequest(Specified):
 
 
 class SampleRequest(Specified):
-    """`n` sentences of at most `max_length` bytes. `any_character`: not only the usual ones."""
+    """`n` sentences of at most `max_length` bytes. `any_character`: not only printable ASCII."""
 
     n: Annotated[int, Field(ge=1, le=100, strict=True)] = 5
     seed: Annotated[int, Field(ge=0, strict=True)] | None = None
@@ -95,12 +95,13 @@ def compile_in_time(compiler: GrammarCompiler, specification: Structured, second
         CompileTimeout: the time is over. Also whatever `compile_constraint` raises.
     """
     with report_timeout(seconds):
-        own = with_time_limit(compiler, seconds)
-        return compile_constraint(own, specification.constraint, dict(specification.options))  # type: ignore[arg-type]
+        limited = with_time_limit(compiler, seconds)
+        options: Any = dict(specification.options)
+        return compile_constraint(limited, specification.constraint, options)
 
 
 def grammar_of(compiler: GrammarCompiler, specification: Structured, seconds: float) -> CompiledGrammar | None:
-    """As `compile_in_time`, but raises RequestError, which names the field of the specification."""
+    """As `compile_in_time`, but raises RequestError with the field of the specification."""
     try:
         return compile_in_time(compiler, specification, seconds)
     except GuidedError as error:
@@ -114,7 +115,7 @@ def check(engine: Engine, request: CheckRequest, *, allow_special_tokens: bool, 
     """Whether a specification compiles; see the module docstring.
 
     Raises:
-        RequestError: the request holds no specification. Errors inside a specification are part of the answer.
+        RequestError: the request has no specification. Errors inside a specification are part of the answer.
     """
     given = {name: getattr(request, name) for name in Specified.model_fields}
     try:
@@ -122,17 +123,17 @@ def check(engine: Engine, request: CheckRequest, *, allow_special_tokens: bool, 
     except RequestError as error:
         if not isinstance(error.__cause__, GuidedError):
             raise
-        return _refused(error.__cause__, error.param, error.__cause__.text)
+        return _error_answer(error.__cause__, error.param, error.__cause__.text)
     except GuidedError as error:
-        return _refused(error, *_only_text(given))
+        return _error_answer(error, *_only_text(given))
     begin = perf_counter()
     try:
         grammar = compile_in_time(engine.compiler, specification, seconds)
     except GuidedError as error:
         source = specification.source if isinstance(specification.source, str) else ""
-        return _refused(error, specification.param, source) | {"kind": specification.kind}
+        return _error_answer(error, specification.param, source) | {"kind": specification.kind}
     assert grammar is not None
-    took = perf_counter() - begin
+    compile_seconds = perf_counter() - begin
     shortest = GrammarMatcher(grammar).explain()
     text = shortest.completion.decode(errors="backslashreplace")
     least = least_tokens(GrammarMatcher(grammar))
@@ -142,21 +143,21 @@ def check(engine: Engine, request: CheckRequest, *, allow_special_tokens: bool, 
         "error": None,
         "findings": [asdict(finding) for finding in grammar.findings],
         "remarks": _remarks(grammar, specification) if request.remarks else None,
-        "shortest": text[:_SHOWN],
+        "shortest": text[:_MOST_SHOWN],
         "min_tokens": least.count - 1,
         "min_tokens_is_exact": least.is_exact,
-        "size": {"positions": grammar.native.positions, "compile_ms": round(took * 1e3, 3)},
+        "size": {"positions": grammar.native.positions, "compile_ms": round(compile_seconds * 1e3, 3)},
         "warnings": list(specification.warnings.values()),
     }
 
 
-def _refused(error: GuidedError, param: str | None, source: str) -> dict[str, Any]:
-    """Why a specification is refused, with the location in `source`, the text that the client sent."""
+def _error_answer(error: GuidedError, param: str | None, source: str) -> dict[str, Any]:
+    """Why a specification is refused. `source`: the text that the client sent, for the error's location."""
     fields = fields_of(error)
     pointer, span, place = fields.get("pointer", ""), None, None
     if source and error.text == source and not error.file:
         span = error.span
-    elif source and pointer:  # of JSON that was parsed before, or whose part was parsed separately
+    elif source and pointer:  # JSON that was parsed before, or a part of it that was parsed separately
         with suppress(ValueError, RecursionError):
             span = locate(source, pointer)
     if span is not None:
@@ -168,7 +169,7 @@ def _refused(error: GuidedError, param: str | None, source: str) -> dict[str, An
 
 
 def _only_text(given: Mapping[str, Any]) -> tuple[str | None, str]:
-    """The only field given, and its text."""
+    """The first field that is given, and its text."""
     name = next((name for name, value in given.items() if value is not None), None)
     value = given.get(name or "")
     return name, value if isinstance(value, str) else ""
@@ -177,7 +178,7 @@ def _only_text(given: Mapping[str, Any]) -> tuple[str | None, str]:
 def _remarks(grammar: CompiledGrammar, specification: Structured) -> list[dict[str, Any]] | None:
     """The lint findings; None: the specification is too large to lint."""
     try:
-        return [asdict(each) for each in lint_findings_of(grammar, specification.kind, specification.source, {})]
+        return [asdict(each) for each in lint_specification(grammar, specification.kind, specification.source, {})]
     except (GuidedError, RecursionError):
         return None
 
@@ -209,10 +210,10 @@ def explain(engine: Engine, request: ExplainRequest, *, allow_special_tokens: bo
         RequestError, GuidedError: the specification, the prefix or the token is invalid.
     """
     if request.text is not None and request.token is not None:
-        raise RequestError("text and token both ask what may follow: give one", param="token")
+        raise RequestError("give text or token, not both", param="token")
     vocabulary = engine.vocabulary
     if request.token is not None and request.token >= vocabulary.size:
-        raise RequestError(f"token is an id from 0 to {vocabulary.size - 1}", param="token")
+        raise RequestError(f"token must be an id from 0 to {vocabulary.size - 1}", param="token")
     grammar = grammar_of(
         engine.compiler,
         require_specification(request.structured_output(allow_special_tokens=allow_special_tokens)),
@@ -224,7 +225,7 @@ def explain(engine: Engine, request: ExplainRequest, *, allow_special_tokens: bo
         prefix = request.prefix.encode()
     else:
         prefix = b"".join(vocabulary.token_bytes(token) or b"" for token in request.prefix)
-    next_text = next_texts(matcher, prefix, request.token if request.text is None else request.text.encode())
+    next_text = explain_next(matcher, prefix, request.token if request.text is None else request.text.encode())
     return next_text.fields(request.most) | {"allowed": len(next_text.allowed)}
 
 
@@ -240,7 +241,7 @@ def sample(request: SampleRequest, *, seconds: float) -> dict[str, Any]:
     assert grammar is not None
     shortest = GrammarMatcher(grammar).min_tokens_to_finish() - 1
     if shortest > request.max_length:
-        message = f"the shortest text has {shortest} bytes: give max_length={shortest} at least"
+        message = f"the shortest text has {shortest} bytes: set max_length to {shortest} or more"
         raise RequestError(message, param="max_length")
     seed = secrets.randbits(32) if request.seed is None else request.seed
     generator, texts = random.Random(seed), list[str]()
@@ -251,6 +252,6 @@ def sample(request: SampleRequest, *, seconds: float) -> dict[str, Any]:
     except LimitExceeded as error:
         if error.limit != "seconds":
             raise
-        message = f"{_SECONDS:g} seconds were enough for {len(texts)} of {request.n} texts: ask for fewer"
+        message = f"only {len(texts)} of {request.n} texts were generated within {_SECONDS:g} seconds: request fewer"
         raise RequestError(message, param="n") from None
     return {"seed": seed, "texts": texts}

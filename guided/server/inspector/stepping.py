@@ -2,10 +2,10 @@
 budget of the next token, and the most likely tokens before and after masking.
 
 Nothing is kept between two requests. The matcher reads the tokens again. For a prompt that was just answered, the
-model's keys and values are still in the cache; the rest is prefilled in chunks, and other requests run in between.
+model's keys and values are still in the cache. The rest is prefilled in chunks, and other requests run in between.
 
-The mask is the engine's own (`guided/engine/masks.py`), so it is the mask under which the token was chosen. Not taken
-into account: bias, penalties and temperature, which the sampler applies after the mask; reasoning; and tools.
+The engine's own code computes the mask (`guided/engine/masks.py`), so it is the mask under which the token was chosen.
+Not taken into account: bias, penalties and temperature, which the sampler applies after the mask; reasoning; tools.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from guided.server.inspector.inspection import LONGEST, accept_prefix, grammar_o
 from guided.server.openai.requests import Message, Specified
 from guided.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["PIECE", "Step", "StepRequest", "spelled"]
+__all__ = ["PIECE", "Step", "StepRequest", "token_fields"]
 
 PIECE: Final = 512
-"""Tokens that the model reads at once, while other requests wait."""
-_RAMP: Final = 1.0  # of the budget; the default of `Options.budget_ramp`
+"""The number of tokens that the model reads at once, while other requests wait."""
+_RAMP: Final = 1.0  # the default of `Options.budget_ramp`
 _Id = Annotated[int, Field(ge=0, strict=True)]
 
 
 class StepRequest(Specified):
     """A prompt (a text or ids) or messages, a specification, and the tokens that were written after it.
 
-    `max_tokens`: of the request that wrote them; none: what the model's context leaves. `top`: how many tokens are
-    listed by their probability. `most`: how many of those that are allowed are listed by their ids.
+    `max_tokens`: the limit of the request that wrote them; null: the rest of the model's context. `top`: the number of
+    most likely tokens to list. `most`: the number of allowed tokens to list, in the order of their ids.
     """
 
     model: str | None = None
@@ -57,7 +57,7 @@ class StepRequest(Specified):
     @model_validator(mode="after")
     def _check_prompt(self) -> Self:
         if (self.prompt is None) == (self.messages is None):
-            raise ValueError("give a prompt or messages, and not both")
+            raise ValueError("give either a prompt or messages")
         return self
 
 
@@ -66,8 +66,8 @@ class Step:
     """A step that is ready for the model.
 
     Attributes:
-        ids: what the model reads: the prompt and the tokens after it.
-        matcher: has read the tokens; None: any text is allowed.
+        ids: the model's input: the prompt and the tokens after it.
+        matcher: the matcher after the tokens; None: any text is allowed.
         max_tokens, left: the budget, and how much of it is left.
         top, most: see `StepRequest`.
     """
@@ -81,7 +81,7 @@ class Step:
 
     @classmethod
     def of(cls, engine: Engine, request: StepRequest, *, allow_special_tokens: bool, seconds: float) -> Step:
-        """Read the prompt, compile the specification, and match the tokens. It blocks.
+        """Tokenize the prompt, compile the specification, and match the tokens. This blocks.
 
         Raises:
             RequestError, GuidedError: the prompt, the specification or the tokens are refused.
@@ -96,12 +96,12 @@ class Step:
         most = min(request.max_tokens or room, room)
         left = most - len(request.tokens)
         if left < 0:
-            message = f"{len(request.tokens)} tokens are written, and max_tokens allows {most}"
+            message = f"{len(request.tokens)} tokens are written, but max_tokens allows only {most}"
             raise RequestError(message, param="tokens")
         if grammar is None:
             size = engine.vocabulary.size
             if wrong := [id for id in request.tokens if id >= size]:
-                raise RequestError(f"there is no token {wrong[0]}", param="tokens")
+                raise RequestError(f"tokens contains {wrong[0]}, but ids are 0 to {size - 1}", param="tokens")
             return cls([*ids, *request.tokens], None, most, left, request.top, request.most)
         if (needed := GrammarMatcher(grammar).min_tokens_to_finish() - 1) > most:
             raise BudgetError(needed, room, request.max_tokens or room) if room < needed else BudgetError(needed, most)
@@ -110,7 +110,7 @@ class Step:
 
     @torch.inference_mode()
     def fields(self, logits: Tensor, vocabulary: Vocabulary) -> dict[str, Any]:
-        """The answer. `logits`: (vocab_size,), after all ids.
+        """The answer. `logits`: shape (vocab_size,), after all ids.
 
         Raises:
             GuidedError: the tokens do not fit the budget.
@@ -119,9 +119,9 @@ class Step:
         fields: dict[str, Any] = {"ids": len(self.ids), "budget": {"max_tokens": self.max_tokens, "left": self.left}}
         if self.matcher is None:
             top = _top(before, before, self.top, vocabulary)
-            everything = {"allowed": vocabulary.size, "of": vocabulary.size, "tokens": [], "forced": []}
+            mask = {"allowed": vocabulary.size, "of": vocabulary.size, "tokens": [], "forced": []}
             removed = {"mass": 0.0, "by_budget": 0.0}
-            return fields | {"mask": everything, "before": top, "after": top, "removed": removed, "state": None}
+            return fields | {"mask": mask, "before": top, "after": top, "removed": removed, "state": None}
         after = logits.float().clone()
         masks = Masks(self.matcher, vocabulary, 1, [], ramp=_RAMP)
         masks.fill(self.left + 1)
@@ -131,8 +131,8 @@ class Step:
         fields["mask"] = {
             "allowed": len(allowed),
             "of": vocabulary.size,
-            "tokens": [spelled(vocabulary, token) for token in allowed[: self.most]],
-            "forced": [spelled(vocabulary, token) for token in self.matcher.forced_tokens()],
+            "tokens": [token_fields(vocabulary, token) for token in allowed[: self.most]],
+            "forced": [token_fields(vocabulary, token) for token in self.matcher.forced_tokens()],
         }
         fields["before"] = _top(before, after, self.top, vocabulary)
         fields["after"] = _top(after, after, self.top, vocabulary)
@@ -143,8 +143,8 @@ class Step:
         return fields
 
 
-def spelled(vocabulary: Vocabulary, token: int) -> dict[str, Any]:
-    """A token for display: its id, its text, its bytes (none for a control token), and whether it ends the output."""
+def token_fields(vocabulary: Vocabulary, token: int) -> dict[str, Any]:
+    """A token for display: its id, its text, its bytes (null for a control token), and whether it ends the output."""
     data = vocabulary.token_bytes(token)
     name = vocabulary.special_tokens.get(token, f"id {token}")
     return {
@@ -160,7 +160,7 @@ def _top(logits: Tensor, masked: Tensor, most: int, vocabulary: Vocabulary) -> l
     mass = log_mass(logits)
     values, ids = torch.topk(logits[: vocabulary.size], min(most, vocabulary.size))
     return [
-        spelled(vocabulary, id) | {"probability": exp(value - mass), "allowed": bool(masked[id] > -inf)}
+        token_fields(vocabulary, id) | {"probability": exp(value - mass), "allowed": bool(masked[id] > -inf)}
         for id, value in zip(ids.tolist(), values.tolist(), strict=True)
         if value > -inf
     ]

@@ -1,1 +1,1 @@
-"""OpenAI's interface: requests in, answers and events out."""
+"""OpenAI's API: requests in, answers and events out."""

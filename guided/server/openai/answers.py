@@ -1,12 +1,12 @@
 """The bodies of answers, as OpenAI's client reads them. In: deltas and readings. Out: dicts for JSON.
 
 Beyond OpenAI's fields, an answer may have `warnings` (warnings.py). A choice has `stop_reason` (the stop that ended it,
-as in vLLM), `budget_bound` if the budget removed tokens (`guided.BudgetBound`), `captures` of its grammar, `healed`
-(the end of the prompt that its first tokens spell again), and in chunks `partial`, if requested (`Reading.partial`). A
-message and a delta have `reasoning` (and `reasoning_content`, the name that older clients use) and `tool_results`, the
-results of the server's own tools. With `return_token_ids` a choice has `token_ids`, as in vLLM, and `tokens`: for each
-token its text, its bytes, and whether it was forced. Both cover the tokens of the text, and of the reasoning if the
-answer shows it. Log probabilities cover the text only.
+as in vLLM), `budget_bound` if the budget affected it (`guided.BudgetBound`), `captures` of its grammar, `healed` (the
+end of the prompt that its first tokens repeat), and in chunks `partial`, if requested (`Reading.partial`). A message
+and a delta have `reasoning` (and `reasoning_content`, the name that older clients use) and `tool_results`, the results
+of the server's own tools. With `return_token_ids`, a choice has `token_ids`, as in vLLM, and `tokens`: for each token
+its text, its bytes, and whether it was forced. Both cover the tokens of the text, and of the reasoning if the answer
+shows it. Log probabilities cover the text only.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any, Literal
 from guided.engine.result import Result, StreamEvent
 from guided.server.openai.attribution import ShownToken
 from guided.server.openai.deltas import CallArguments, CallBegin, Delta, Reading, ReasoningText, Text, ToolResult
-from guided.server.openai.scores import chat_logprobs, spelled, text_logprobs
+from guided.server.openai.scores import chat_logprobs, text_logprobs, token_fields
 from guided.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["Answer", "extension_fields", "usage_of"]
@@ -32,10 +32,10 @@ class Answer:
     """An answer in progress: the data that all its chunks share.
 
     Attributes:
-        chat: whether it is a chat message; else it is a completion.
+        chat: whether it is a chat message or a completion.
         model: the model's name.
-        vocabulary: spells tokens.
-        top: how many log probabilities each token has besides its own; None: none requested.
+        vocabulary: decodes tokens.
+        top: how many log probabilities each token has besides its own; None if not requested.
         token_ids: whether the answer includes the tokens.
     """
 
@@ -48,12 +48,12 @@ class Answer:
     created: int = field(default_factory=lambda: int(time.time()))
 
     def body(self, groups: Sequence[Sequence[Reading]]) -> dict[str, Any]:
-        """The whole answer: the samples of each prompt."""
+        """The whole answer. `groups`: the samples of each prompt."""
         choices = [self._choice(number, reading) for number, reading in enumerate(chain.from_iterable(groups))]
         return self._whole("") | {"choices": choices, "usage": usage_of(groups)}
 
     def begin(self, number: int, reading: Reading) -> dict[str, Any]:
-        """The first chunk of a chat, with the role. The content of a message that only calls tools is null."""
+        """The first chunk of a chat answer, with the role. With tools, the content is null, as it may stay empty."""
         delta = {"role": "assistant", "content": "" if reading.options.calls is None else None}
         choice = {"index": number, "delta": delta, "logprobs": None, "finish_reason": None}
         return self._whole("chunk") | {"choices": [choice]}
@@ -63,24 +63,24 @@ class Answer:
     ) -> Iterable[dict[str, Any]]:
         """The chunks of one event. The last chunk has the finish reason and the log probabilities."""
         parts = [_delta(delta) if self.chat else {"text": _text(delta)} for delta in deltas]
-        fresh = reading.tokens[reading.fresh :]
-        has_tokens = fresh and (self.top is not None or self.token_ids)
+        tokens = reading.new_tokens
+        has_tokens = tokens and (self.top is not None or self.token_ids)
         if not parts and (event.result is not None or has_tokens):
             parts = [{"text": ""} if not self.chat else {"content": ""} if reading.is_empty else {}]
-        for place, part in enumerate(parts):
-            is_last = place == len(parts) - 1
+        for number_of_part, part in enumerate(parts):
+            is_last = number_of_part == len(parts) - 1
             choice: dict[str, Any] = {"index": number, "logprobs": None, "finish_reason": None}
             choice |= {"delta": part} if self.chat else part
             if is_last:
-                choice["logprobs"] = self._logprobs(fresh, reading)
-                choice |= self._tokens(fresh)
+                choice["logprobs"] = self._logprobs(tokens, reading)
+                choice |= self._tokens(tokens)
                 choice |= _end(reading)
                 if reading.partial is not None:
                     choice["partial"] = reading.partial
             yield self._whole("chunk") | {"choices": [choice]}
 
     def usage(self, groups: Sequence[Sequence[Reading]]) -> dict[str, Any]:
-        """The chunk that ends a stream if usage is requested."""
+        """The last chunk of a stream, if usage is requested."""
         return self._whole("chunk") | {"choices": [], "usage": usage_of(groups)}
 
     def _whole(self, part: Literal["", "chunk"]) -> dict[str, Any]:
@@ -105,14 +105,14 @@ class Answer:
                 for call in reading.calls
             ]
         if reading.results:
-            message["tool_results"] = [_result(each) for each in reading.results]
+            message["tool_results"] = [_result(result) for result in reading.results]
         return choice | {"message": message}
 
     def _tokens(self, tokens: Sequence[ShownToken]) -> dict[str, Any]:
         if not self.token_ids:
             return {}
-        spellings = [spelled(token.id, self.vocabulary) | {"forced": token.forced} for token in tokens]
-        return {"token_ids": [token.id for token in tokens], "tokens": spellings}
+        fields = [token_fields(token.id, self.vocabulary) | {"forced": token.forced} for token in tokens]
+        return {"token_ids": [token.id for token in tokens], "tokens": fields}
 
     def _logprobs(self, tokens: Sequence[ShownToken], reading: Reading) -> dict[str, Any] | None:
         if self.top is None:
@@ -124,7 +124,7 @@ class Answer:
 
 
 def usage_of(groups: Sequence[Sequence[Reading]]) -> dict[str, Any]:
-    """The number of tokens read and written, reasoning included. A prompt counts once for all its samples."""
+    """The number of tokens read and written, including reasoning. A prompt counts once for all its samples."""
     ended = [[reading.result for reading in group if reading.result is not None] for group in groups]
     prompt = sum(group[0].prompt_tokens for group in ended if group)
     written = sum(len(result.tokens) for result in chain.from_iterable(ended))
@@ -133,8 +133,8 @@ def usage_of(groups: Sequence[Sequence[Reading]]) -> dict[str, Any]:
     }  # fmt: skip
     readings = [reading for group in groups for reading in group]
     if any(reading.options.thinks for reading in readings):
-        thought = sum(reading.reasoning_tokens for reading in readings)
-        usage["completion_tokens_details"] = {"reasoning_tokens": thought}
+        reasoning_tokens = sum(reading.reasoning_tokens for reading in readings)
+        usage["completion_tokens_details"] = {"reasoning_tokens": reasoning_tokens}
     return usage
 
 
@@ -156,8 +156,8 @@ def _delta(delta: Delta) -> dict[str, Any]:
             return {"tool_results": [_result(delta)]}
 
 
-def _result(of: ToolResult) -> dict[str, Any]:
-    return {"index": of.index, "name": of.name, "arguments": of.arguments, "result": of.result}
+def _result(call: ToolResult) -> dict[str, Any]:
+    return {"index": call.index, "name": call.name, "arguments": call.arguments, "result": call.result}
 
 
 def _text(delta: Delta) -> str:
@@ -171,7 +171,7 @@ def _end(reading: Reading) -> dict[str, Any]:
 
 
 def extension_fields(result: Result) -> dict[str, Any]:
-    """The fields about the end of an answer beyond OpenAI's; see the module docstring."""
+    """The fields at the end of an answer that OpenAI does not have; see the module docstring."""
     fields: dict[str, Any] = {"stop_reason": result.stop}
     if result.budget_bound.steps:
         fields["budget_bound"] = {"steps": result.budget_bound.steps, "mass": result.budget_bound.mass}

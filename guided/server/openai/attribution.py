@@ -1,5 +1,5 @@
-"""Finds the tokens that belong to the text of an answer. In: tokens with their characters, and which characters became
-text. Out: the tokens of the text.
+"""Finds the tokens of an answer's text. In: tokens with their characters, and which characters became text. Out: the
+tokens of the text.
 
 Problem. The model writes an answer with calls as one sequence of tokens: text, markers, names, arguments. The client
 gets text and calls separately, so the log probabilities and ids of the text must leave out the markers. Sometimes later
@@ -9,7 +9,7 @@ tokens decide whether a character is text: `<tool` may turn out to be text.
     characters  0..2   2..5    5..6   6..11     11..17              become text or not
     text        0..5                                                so the first two tokens are shown
 
-If several tokens spell one character, they form a group. A token that spells both text and a marker counts as text.
+If several tokens encode one character, they form a group. A token that contains both text and a marker counts as text.
 Cost: each token and each character is processed once.
 """
 
@@ -50,11 +50,11 @@ class ShownToken(NamedTuple):
 
 @dataclass(slots=True)
 class _Group:
-    """Tokens that spell the same characters.
+    """Tokens that encode the same characters.
 
     Attributes:
         begin, end: the range of these characters.
-        kind: True: text; False: reasoning; None: neither, or not known yet.
+        kind: True: text; False: reasoning; None: neither, or still undecided.
     """
 
     begin: int
@@ -78,7 +78,7 @@ class Attribution:
     def write(self, token: ShownToken | None, texts: Sequence[str], *, is_hidden: bool) -> None:
         """Record a token and the texts that it completes. `token` None: the answer ends.
 
-        If there are two texts, the first is the replacement for a character that the token broke off. `is_hidden`: the
+        If there are two texts, the first replaces an incomplete character that the token interrupts. `is_hidden`: the
         token itself has no text.
         """
         if token is None or is_hidden or len(texts) > 1:
@@ -93,17 +93,17 @@ class Attribution:
             self._groups.append(_Group(self.size, self.size + len(text), None, self._incomplete_tokens))
             self.size, self._incomplete_tokens = self.size + len(text), []
 
-    def say(self, places: Iterable[int], *, is_text: bool) -> None:
+    def mark(self, positions: Iterable[int], *, is_text: bool) -> None:
         """Mark the characters at these positions, in ascending order, as text or reasoning."""
         groups = iter(self._groups)
         group = next(groups, None)
-        for place in places:
-            while group is not None and group.end <= place:
+        for position in positions:
+            while group is not None and group.end <= position:
                 group = next(groups, None)
-            if group is not None and group.begin <= place:
+            if group is not None and group.begin <= position:
                 group.kind = group.kind or is_text
 
-    def settled(self, undecided: int) -> list[ShownToken]:
+    def take_decided(self, undecided: int) -> list[ShownToken]:
         """Remove and return the tokens of text and reasoning before `undecided`, the first undecided character."""
         out = list[ShownToken]()
         while self._groups and (self._groups[0].end <= undecided or self._groups[0].kind is not None):

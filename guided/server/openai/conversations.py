@@ -1,11 +1,10 @@
 """Requests of /v1/chat/completions: builds the engine's request, and defines how its answers are read.
 
 In: the request, the engine, the operator's settings. Out: a request of the engine, and the `ReadingOptions` of its
-answers. The request includes the tools in the prompt, reasoning before the answer if the model reasons, and the
-server's own tools if the text is free.
+answers. The engine's request has the tools in its prompt, reasoning before the answer if the model reasons, and the
+server's own tools if there is neither a constraint nor a stop.
 
-Combinations that exclude each other are refused: stops need free text, but an answer with tools or reasoning is
-constrained.
+Fields that cannot be combined are refused: stops need free text, but an answer with tools or reasoning is constrained.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ from guided.frontends.structural_tag.tool_styles import ToolStyle, tool_style
 from guided.server.http.errors import RequestError
 from guided.server.openai.deltas import ReadingOptions
 from guided.server.openai.requests import ChatRequest
-from guided.server.openai.spelling import Spelling
 from guided.server.openai.structured import Structured
+from guided.server.openai.token_text import AnswerDecoder
 from guided.server.openai.tools import Functions
 from guided.server.settings import Settings
 from guided.tools.toolbox import Toolbox
@@ -56,24 +55,25 @@ def build_chat_request(
     constraint = text.constraint if functions is None else functions.constraint
     if functions is None:
         options |= dict(text.options)
-    own = settings.tools if constraint is None and not chat.stops else ()
-    if own:
-        options["tools"] = own
+    server_tools = settings.tools if constraint is None and not chat.stops else ()
+    if server_tools:
+        options["tools"] = server_tools
     if thinks:
         options["reasoning_end"] = settings.reasoning_end
     partial = chat.stream_options is not None and chat.stream_options.include_partial_json
     if partial and not text.is_json:
-        message = "include_partial_json goes with a text that is JSON, such as response_format json_schema"
+        message = "include_partial_json requires a text that is JSON, such as response_format json_schema"
         raise RequestError(message, param="stream_options.include_partial_json")
 
-    def spelling() -> Spelling:
-        return Spelling(vocabulary, Toolbox(own, vocabulary) if own else None, named=functions is not None)
+    def new_decoder() -> AnswerDecoder:
+        toolbox = Toolbox(server_tools, vocabulary) if server_tools else None
+        return AnswerDecoder(vocabulary, toolbox, keep_control_names=functions is not None)
 
     reading_options = ReadingOptions(
         calls=functions.reader if functions is not None else None,
         call_markers=functions.call_markers if functions is not None else (),
-        spelling=spelling if functions is not None or own else None,
-        reasoning_end=_text_of_end(engine, settings) if thinks else "",
+        new_decoder=new_decoder if functions is not None or server_tools else None,
+        reasoning_end=_reasoning_end_text(engine, settings) if thinks else "",
         thinks=thinks,
         shows_reasoning=chat.include_reasoning,
         trims=thinks and text.constraint is None,
@@ -93,15 +93,15 @@ def _prompt(
     thinks: bool,
 ) -> Conversation:
     """The input of the chat template."""
-    called = {call.id: call.function.name for message in chat.messages for call in message.tool_calls or ()}
+    names = {call.id: call.function.name for message in chat.messages for call in message.tool_calls or ()}
     messages = [message.plain() for message in chat.messages]
     for message in messages:
         if message["role"] == "tool":
-            message["name"] = called[message["tool_call_id"]]
+            message["name"] = names[message["tool_call_id"]]
     given = chat.chat_template_kwargs
     variables, switches = given.others if given is not None else {}, dict[str, bool]()
     if settings.reasoning_end or (given is not None and given.on is not None):
-        reads = engine.chat.reads if engine.chat is not None else lambda _: False
+        reads = engine.chat.uses_variable if engine.chat is not None else lambda _: False
         switches = {name: thinks for name in ("enable_thinking", "thinking") if reads(name)}
     begins = chat.add_generation_prompt is not False and not chat.continue_final_message
     return Conversation(
@@ -117,27 +117,27 @@ def _prompt(
 
 
 def _thinks(chat: ChatRequest, settings: Settings) -> bool:
-    """Whether the model reasons first. If the last message is to be continued, its reasoning is already over."""
-    wanted = chat.wants_reasoning()
-    if chat.continue_final_message and wanted is None:
+    """Whether the model reasons first. If it continues the last message, the reasoning is already over."""
+    requested = chat.wants_reasoning()
+    if chat.continue_final_message and requested is None:
         return False
-    if wanted and not settings.reasoning_end:
-        message = "this server's model does not reason before it answers (its operator gives no --reasoning-end)"
+    if requested and not settings.reasoning_end:
+        message = "this server's model does not reason before it answers (the operator has not set --reasoning-end)"
         raise RequestError(message, param="chat_template_kwargs")
-    return bool(settings.reasoning_end) and wanted is not False
+    return bool(settings.reasoning_end) and requested is not False
 
 
 def _begin(settings: Settings, thinks: bool) -> str:
-    """The beginning of the answer: reasoning that has begun, or empty reasoning, as in Qwen 3's templates.
+    """The beginning of the answer, as in Qwen 3's templates: the begin marker of the reasoning, or empty reasoning.
 
-    The part that the chat template already writes is not repeated (`Conversation.begin`).
+    The part that the chat template itself writes is not repeated (`Conversation.begin`).
     """
     if not settings.reasoning_end or not settings.reasoning_begin:
         return ""
     return f"{settings.reasoning_begin}\n" + ("" if thinks else f"\n{settings.reasoning_end.rstrip()}\n\n")
 
 
-def _text_of_end(engine: Engine, settings: Settings) -> str:
+def _reasoning_end_text(engine: Engine, settings: Settings) -> str:
     """The text of the tokens that end reasoning; "" for a control token."""
     ids = find_reasoning_end(engine.vocabulary, settings.reasoning_end)
     return engine.vocabulary.decode(ids).decode("utf-8", "replace")

@@ -5,7 +5,7 @@
 All routes build their answers from these deltas, so a stream and a whole answer have the same content. The deltas of a
 kind, joined, equal the final content of the `Reading`.
 
-Cost: linear in the answer. Each delta holds only new text; the whole is joined on request.
+Cost: linear in the answer. Each delta contains only new text, and the whole text is joined on request.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from guided.frontends.structural_tag.calls import CallPart, CallReader, TextPart
 from guided.frontends.structural_tag.partial_json import PartialJson
 from guided.server.openai.attribution import Attribution, ShownToken
 from guided.server.openai.scores import Offsets
-from guided.server.openai.spelling import Spelling, ToolResult
+from guided.server.openai.token_text import AnswerDecoder, ToolResult
 
 __all__ = [
     "CallArguments", "CallBegin", "Delta", "FunctionCall", "Reading", "ReadingOptions", "ReasoningText", "Text",
@@ -53,7 +53,7 @@ class CallBegin:
 
 @dataclass(frozen=True, slots=True)
 class CallArguments:
-    """A part of a call's arguments: JSON text that continues the part before."""
+    """A part of a call's arguments: JSON text that continues the previous part."""
 
     index: int
     text: str
@@ -81,21 +81,21 @@ class ReadingOptions:
     """How to read the answers to a request.
 
     Attributes:
-        calls: makes the reader of function calls; None: there are none.
+        calls: makes the reader of function calls; None: there are no functions.
         call_markers: the markers that begin calls, if an answer is either text or calls; empty if it may mix both.
-        spelling: makes the speller of tokens, for calls and for results of the server's own tools; None: use the
+        new_decoder: makes the decoder of tokens, for calls and for results of server tools; None: use the
             event's text.
-        reasoning_end: the text that ends reasoning; "" if a control token ends it or there is no reasoning.
+        reasoning_end: the text that ends reasoning; "" if a control token ends it, or if there is no reasoning.
         thinks: whether reasoning comes first.
         shows_reasoning: whether the answer includes the reasoning.
         trims: whether to drop line ends between reasoning and text.
         named: whether the request named the function to call, so that the call was not the model's decision.
-        partial: whether to report the value of JSON text while it is written.
+        partial: whether to report how to complete the JSON text so far (`Reading.partial`).
     """
 
     calls: Callable[[], CallReader] | None = None
     call_markers: tuple[str, ...] = ()
-    spelling: Callable[[], Spelling] | None = None
+    new_decoder: Callable[[], AnswerDecoder] | None = None
     reasoning_end: str = ""
     thinks: bool = False
     shows_reasoning: bool = True
@@ -118,28 +118,27 @@ class Reading:
     Attributes:
         calls: the function calls.
         results: results of the server's own tools.
-        reasoning_tokens: number of tokens of the reasoning, its end marker included.
+        reasoning_tokens: number of tokens of the reasoning, including its end marker.
         result: the engine's result, once it has arrived.
         tokens: tokens known to belong to the text, or to the reasoning if shown. Tokens of calls, of tool results, and
             of white space outside the text are left out.
-        fresh: number of these tokens before the last event.
         offsets: offsets of the tokens with reported log probabilities.
     """
 
     def __init__(self, options: ReadingOptions = _PLAIN) -> None:
         self.options = options
         self.calls, self.results = list[FunctionCall](), list[ToolResult]()
-        self.reasoning_tokens = self.fresh = 0
+        self.reasoning_tokens = self._old_tokens = 0  # _old_tokens: number of `tokens` before the last event
         self.tokens, self.offsets = list[ShownToken](), Offsets()
         self.result: Result | None = None
         self._reasoning, self._text = list[str](), list[str]()
         self._reader = options.calls() if options.calls is not None else None
-        self._spelling = options.spelling() if options.spelling is not None else None
+        self._decoder = options.new_decoder() if options.new_decoder is not None else None
         self._reasoning_tail = ""  # the end of the reasoning so far, if it may begin the end marker
         self._undecided = "" if options.call_markers else None  # the answer's start, while it may begin a call
-        self._space = ""  # white space between calls or at the end; it is text if text follows
+        self._space = ""  # white space between calls or at the end; it becomes text if text follows
         self._space_at: Sequence[int] = ()
-        self._places: Attribution | None = Attribution() if options.spelling is not None else None
+        self._places: Attribution | None = Attribution() if options.new_decoder is not None else None
         self._json = PartialJson() if options.partial else None
 
     @property
@@ -152,9 +151,14 @@ class Reading:
         """The reasoning so far; "" if not shown."""
         return "".join(self._reasoning)
 
+    @property
+    def new_tokens(self) -> list[ShownToken]:
+        """The `tokens` that the last event added."""
+        return self.tokens[self._old_tokens :]
+
     def read(self, event: StreamEvent) -> list[Delta]:
         """The deltas of an event."""
-        self.fresh = len(self.tokens)
+        self._old_tokens = len(self.tokens)
         if event.reasoning and event.result is None:
             self.reasoning_tokens += len(event.tokens)
             if self.options.shows_reasoning:
@@ -165,7 +169,7 @@ class Reading:
             self.result = event.result
             deltas += self._rest()
         if self._places is not None:
-            self.tokens += self._places.settled(self._undecided_from(self._places))
+            self.tokens += self._places.take_decided(self._undecided_from(self._places))
         return deltas
 
     @property
@@ -173,13 +177,13 @@ class Reading:
         """Why the answer ended, in OpenAI's words; None: it has not ended."""
         if self.result is None:
             return None
-        if self.calls and self.result.finish_reason == "stop":  # another call may have been cut off; these are complete
+        if self.calls and self.result.finish_reason == "stop":  # if not "stop", a call may have been cut off
             return "stop" if self.options.named else "tool_calls"
         return end_of(self.result)
 
     @property
     def is_empty(self) -> bool:
-        """Whether an answer that could have held calls ended without calls and without text."""
+        """Whether an answer that could contain calls ended without calls and without text."""
         return self.result is not None and self.options.calls is not None and not (self.calls or self._text)
 
     @property
@@ -187,19 +191,19 @@ class Reading:
         """How to complete the text to valid JSON: keep its first `length` characters, and append `end`."""
         if self._json is None:
             return None
-        length, end = self._json.sure
+        length, end = self._json.certain
         return {"length": length, "end": end}
 
     # ---- reasoning
     def _think(self, text: str) -> list[Delta]:
-        """Emit the reasoning, but hold back a tail that may begin the end marker until more reasoning follows."""
+        """Emit the reasoning, but withhold a tail that may begin the end marker until more reasoning follows."""
         self._reasoning_tail += text
         end = self.options.reasoning_end
         most = min(len(end), len(self._reasoning_tail))
-        keep = next((size for size in range(most, 0, -1) if end.startswith(self._reasoning_tail[-size:])), 0)
+        withheld = next((size for size in range(most, 0, -1) if end.startswith(self._reasoning_tail[-size:])), 0)
         shown_text, self._reasoning_tail = (
-            self._reasoning_tail[: len(self._reasoning_tail) - keep],
-            self._reasoning_tail[len(self._reasoning_tail) - keep :],
+            self._reasoning_tail[: len(self._reasoning_tail) - withheld],
+            self._reasoning_tail[len(self._reasoning_tail) - withheld :],
         )
         if not shown_text or not self.options.shows_reasoning:
             return []
@@ -209,14 +213,14 @@ class Reading:
     # ---- the answer
     def _answer(self, event: StreamEvent) -> list[Delta]:
         tokens = ShownToken.of(event, is_text=True)
-        if self._spelling is None or self._places is None:
+        if self._decoder is None or self._places is None:
             self.tokens += tokens
-            return self._say(event.text)
+            return self._add_text(event.text)
         deltas, piece, begin = list[Delta](), "", self._places.size
         for token in (*tokens, None) if event.result is not None else tokens:
-            parts = self._spelling.read([token.id] if token is not None else [], last=token is None)
+            parts = self._decoder.read([token.id] if token is not None else [], last=token is None)
             texts = [part for part in parts if isinstance(part, str)]
-            self._places.write(token, texts, is_hidden=self._spelling.in_call or len(texts) < len(parts))
+            self._places.write(token, texts, is_hidden=self._decoder.in_call or len(texts) < len(parts))
             piece += "".join(texts)
             for part in parts:
                 if isinstance(part, ToolResult):
@@ -226,30 +230,30 @@ class Reading:
         return deltas + self._read_piece(piece, begin)
 
     def _read_piece(self, piece: str, begin: int) -> list[Delta]:
-        """The deltas of a piece of the spelled answer. `begin`: the position of its first character."""
+        """The deltas of a piece of the decoded answer. `begin`: the position of its first character."""
         if not piece:
             return []
         if self._reader is None:
-            return self._say(piece, range(begin, begin + len(piece)))
+            return self._add_text(piece, range(begin, begin + len(piece)))
         if self._undecided is None:
             return self._parts(self._reader.parts(piece))
         self._undecided += piece
-        begun = self._undecided
-        if any(mark.startswith(begun) and mark != begun for mark in self.options.call_markers):
+        start = self._undecided
+        if any(marker.startswith(start) and marker != start for marker in self.options.call_markers):
             return []
         self._undecided = None
-        if begun.startswith(self.options.call_markers):
-            return self._parts(self._reader.parts(begun))
+        if start.startswith(self.options.call_markers):
+            return self._parts(self._reader.parts(start))
         self._reader = None
-        return self._say(begun, range(len(begun)))
+        return self._add_text(start, range(len(start)))
 
     def _undecided_from(self, places: Attribution) -> int:
-        """The first character that may still become text or not."""
+        """The position of the first character that may or may not become text."""
         if self._undecided is not None:
             return 0
         if self._reader is None or self.result is not None:
             return places.size
-        return min([self._reader.understood, *self._space_at[:1]])
+        return min([self._reader.interpreted_length, *self._space_at[:1]])
 
     def _parts(self, parts: list[TextPart | CallPart]) -> list[Delta]:
         deltas = list[Delta]()
@@ -257,10 +261,10 @@ class Reading:
             match part:
                 case TextPart(text, reasoning=True):
                     if self._places is not None and self.options.shows_reasoning:
-                        self._places.say(range(part.at, part.at + len(text)), is_text=False)
+                        self._places.mark(range(part.at, part.at + len(text)), is_text=False)
                     deltas += self._think(text)
                 case TextPart(text):
-                    deltas += self._say_between(text, range(part.at, part.at + len(text)))
+                    deltas += self._add_text_between_calls(text, range(part.at, part.at + len(text)))
                 case CallPart(index, name, arguments):
                     if part.begins:
                         call = FunctionCall(f"call_{secrets.token_hex(12)}", name)
@@ -271,17 +275,17 @@ class Reading:
                         deltas.append(CallArguments(index, arguments))
         return deltas
 
-    def _say_between(self, text: str, at: Sequence[int]) -> list[Delta]:
-        """Text beside calls, without the white space that merely separates calls."""
+    def _add_text_between_calls(self, text: str, at: Sequence[int]) -> list[Delta]:
+        """Emit text beside calls, without the white space that only separates calls."""
         text, at = self._space + text, [*self._space_at, *at]
         trimmed_text = text.rstrip()
         self._space, self._space_at = text[len(trimmed_text) :], at[len(trimmed_text) :]
         if trimmed_text and self.calls and not self._text:
             trimmed_text, at = trimmed_text.lstrip(), at[len(trimmed_text) - len(trimmed_text.lstrip()) :]
-        return self._say(trimmed_text, at)
+        return self._add_text(trimmed_text, at)
 
-    def _say(self, text: str, at: Sequence[int] = ()) -> list[Delta]:
-        """Emit text. `at`: its positions in the spelled answer."""
+    def _add_text(self, text: str, at: Sequence[int] = ()) -> list[Delta]:
+        """Emit text. `at`: its positions in the decoded answer."""
         if self.options.trims and not self._text:
             at = at[len(text) - len(text.lstrip("\n")) :]
             text = text.lstrip("\n")
@@ -289,20 +293,20 @@ class Reading:
             return []
         self._text.append(text)
         if self._places is not None:
-            self._places.say(at[: len(text)], is_text=True)
+            self._places.mark(at[: len(text)], is_text=True)
         if self._json is not None:
             self._json.read(text)
         return [Text(text)]
 
     def _rest(self) -> list[Delta]:
-        """Emit the text that was held back; nothing follows it now."""
+        """Emit the text that was withheld, because the answer has ended."""
         deltas = list[Delta]()
         if self._undecided:
-            deltas += self._say(self._undecided, range(len(self._undecided)))
+            deltas += self._add_text(self._undecided, range(len(self._undecided)))
             self._undecided = self._reader = None
         if self._reader is not None:
-            deltas += self._parts(self._reader.rest())
+            deltas += self._parts(self._reader.finish())
         if not self.calls:
-            deltas += self._say(self._space, self._space_at)
+            deltas += self._add_text(self._space, self._space_at)
         self._space, self._space_at = "", ()
         return deltas

@@ -1,4 +1,4 @@
-"""Parses JSON values as requests. In: a JSON value, and the class of request. Out: the request, or its first error.
+"""Parses JSON values as requests. In: a JSON value, and the class of the request. Out: the request, or its first error.
 
 Reading stops at the first error. pydantic would collect all errors, at 10 us each, and a body may have a million. So
 names are checked before values (`Checked`), lists have `fail_fast`, and large objects are read in parts (`by_parts`).
@@ -23,13 +23,13 @@ __all__ = ["Checked", "by_parts", "fault", "read_request"]
 
 _FAULT: Final = "guided_fault"
 _PART: Final = 1000  # entries of an object that are read at a time
-_LONGEST_NAME: Final = 100  # characters of a name in `param`; a longer name resembles no field
-_WITHIN: Final = ("str", "list[str]", "function-after", "[key]")  # parts of a location that pydantic adds
+_MAX_NAME: Final = 100  # characters of a name in `param`; no field has a longer name
+_PYDANTIC_PARTS: Final = ("str", "list[str]", "function-after", "[key]")  # parts of a location that pydantic adds
 _Read = TypeVar("_Read", bound=BaseModel)
 
 
 def fault(message: str, param: str) -> PydanticCustomError:
-    """An error for validators of objects that know the faulty member. `param`: its path inside the object."""
+    """An error for validators that know the faulty member of an object. `param`: its path inside the object."""
     return PydanticCustomError(_FAULT, "{message}", {"message": message, "param": param})
 
 
@@ -51,7 +51,7 @@ class Checked(BaseModel):
             name = next(name for name in given if name not in known)
             close = close_name(name, known)
             hint = cls.hints.get(name) or (f"did you mean {close}?" if close else "")
-            raise fault(f"there is no field {brief(name)}{hint and ': '}{hint}", name)
+            raise fault(f"unknown field {brief(name)}{hint and ': '}{hint}", name)
         return given
 
 
@@ -80,10 +80,10 @@ def read_request(kind: type[_Read], body: object) -> _Read:
         return kind.model_validate(body)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        names = [str(part) for part in first["loc"] if part not in _WITHIN]
+        names = [str(part) for part in first["loc"] if part not in _PYDANTIC_PARTS]
         message = first["msg"].removeprefix("Value error, ")
         if first["type"] == _FAULT:
             names.append(first["ctx"]["param"])
         elif names:
             message = f"{'.'.join(names)}: {message}"
-        raise RequestError(message, param=".".join(name[:_LONGEST_NAME] for name in names) or None) from None
+        raise RequestError(message, param=".".join(name[:_MAX_NAME] for name in names) or None) from None

@@ -37,7 +37,7 @@ _MOST_STOPS = 128  # the engine searches for each stop after each token
 _MOST_PROMPTS = 1 << 16
 _STOPS = ("stop", "stop_token_ids", "ignore_eos")
 _Count = Annotated[int, Field(ge=0, strict=True)]
-_Counts = Annotated[list[_Count], Field(fail_fast=True)]  # a million errors take half a minute, and gigabytes
+_Counts = Annotated[list[_Count], Field(fail_fast=True)]  # a million errors would take half a minute and gigabytes
 _PART: dict[str, Any] = {
     "type": "object",
     "properties": {"type": {"const": "text"}, "text": {"type": "string"}},
@@ -48,7 +48,7 @@ _CONTENT: dict[str, Any] = {"anyOf": [{"type": "string"}, {"type": "array", "ite
 
 
 class StreamOptions(Checked):
-    """What a stream has besides the text. `include_partial_json`: in each chunk, how the text so far is completed."""
+    """What a stream has besides the text. `include_partial_json`: in each chunk, how to complete the JSON so far."""
 
     include_usage: bool = False
     continuous_usage_stats: bool = False
@@ -57,7 +57,7 @@ class StreamOptions(Checked):
 
 
 class Specified(Checked):
-    """Fields that constrain the text, see structured.py."""
+    """Fields that constrain the text; see structured.py."""
 
     hints = {name: f'write "structured_outputs": {{"{name}": ...}}' for name in KINDS}  # noqa: RUF012
 
@@ -85,13 +85,13 @@ class Specified(Checked):
 
 def _may_be_null(schema: dict[str, Any]) -> None:
     """Optional fields may be null; see `TextRequest`."""
-    for name, each in schema["properties"].items():
-        if name not in schema.get("required", ()) and {"type": "null"} not in each.get("anyOf", ()):
-            schema["properties"][name] = {"anyOf": [each, {"type": "null"}]}
+    for name, property in schema["properties"].items():
+        if name not in schema.get("required", ()) and {"type": "null"} not in property.get("anyOf", ()):
+            schema["properties"][name] = {"anyOf": [property, {"type": "null"}]}
 
 
 class TextRequest(Specified, IgnoredFields):
-    """The common fields of requests for text. A null field counts as not given, as in OpenAI's API."""
+    """The common fields of requests for text. A null field counts as absent, as in OpenAI's API."""
 
     model_config = ConfigDict(json_schema_extra=_may_be_null)
 
@@ -130,7 +130,7 @@ class TextRequest(Specified, IgnoredFields):
 
     @model_validator(mode="before")
     @classmethod
-    def _forget_nulls(cls, given: Any) -> Any:
+    def _drop_nulls(cls, given: Any) -> Any:
         """Drop nulls, but refuse an unknown name even if its value is null."""
         if not isinstance(given, dict):
             return given
@@ -139,7 +139,7 @@ class TextRequest(Specified, IgnoredFields):
     @model_validator(mode="after")
     def _check_stream_options(self) -> Self:
         if self.stream_options is not None and not self.stream:
-            raise ValueError("stream_options goes with stream=true")
+            raise ValueError("stream_options requires stream=true")
         return self
 
     @property
@@ -147,14 +147,15 @@ class TextRequest(Specified, IgnoredFields):
         """The names of the given fields that also end the text."""
         return [name for name in _STOPS if getattr(self, name) not in (None, False, [])]
 
-    def check_stops(self, why: str) -> None:
-        """Refuse stops, which need free text. `why`: what else determines the end of the answer; "": nothing.
+    def check_stops(self, other: str) -> None:
+        """Refuse stops, which need free text. `other`: what else determines the end of the answer; "": nothing.
 
         Raises:
-            RequestError: the request has stops although `why` is given.
+            RequestError: the request has stops although `other` is given.
         """
-        if self.stops and why:
-            raise RequestError(f"{self.stops[0]} ends free text: it does not go with {why}", param=self.stops[0])
+        if self.stops and other:
+            message = f"{self.stops[0]} ends free text, so it cannot be combined with {other}"
+            raise RequestError(message, param=self.stops[0])
 
     def options(self) -> dict[str, Any]:
         """The sampling options, by the engine's names; only those that the request sets."""
@@ -188,8 +189,8 @@ class CompletionRequest(TextRequest):
         """The prompts."""
         if isinstance(self.prompt, str):
             return [self.prompt]
-        ids = [each for each in self.prompt if isinstance(each, int)]
-        return [ids] if ids else [each for each in self.prompt if not isinstance(each, int)]
+        ids = [item for item in self.prompt if isinstance(item, int)]
+        return [ids] if ids else [item for item in self.prompt if not isinstance(item, int)]
 
     @property
     def top(self) -> int | None:
@@ -199,22 +200,23 @@ class CompletionRequest(TextRequest):
     def requests(self, structured: Structured, max_tokens: int) -> list[Request]:
         """One request of the engine for each prompt."""
         if self.best_of not in (None, self.n):
-            raise RequestError("best_of chooses among answers, which is not done: give n", param="best_of")
+            raise RequestError("choosing the best of several answers is not supported: use n", param="best_of")
         if self.echo:
-            raise RequestError("the prompt is not given back: leave echo out, and put it before the text", param="echo")
+            message = "answers do not repeat the prompt: leave echo out, and prepend the prompt to the text"
+            raise RequestError(message, param="echo")
         if not self.prompts() or [] in self.prompts():
-            raise RequestError("there is no prompt: the model needs at least one token to go on from", param="prompt")
+            raise RequestError("the prompt is empty: the model needs at least one token", param="prompt")
         self.check_stops(structured.param)
         options = self.options() | dict(structured.options) | {"max_tokens": self.max_tokens or max_tokens, "raw": True}
         if self.logprobs is not None:
             options |= {"logprobs": self.logprobs, "score_forced": True}
         if self.heal_prompt:
             if self.logprobs is not None:
-                message = "the first tokens spell the end of the prompt again: logprobs, which go with the text, do not"
-                raise RequestError(f"{message} go with heal_prompt", param="heal_prompt")
+                message = "heal_prompt cannot be combined with logprobs: the first tokens repeat the end of the prompt"
+                raise RequestError(message, param="heal_prompt")
             options |= {"heal_prompt": True}
-        own = cast(Options, options)
-        return [Request(prompt, structured.constraint, n=self.n, options=own) for prompt in self.prompts()]
+        engine_options = cast(Options, options)
+        return [Request(prompt, structured.constraint, n=self.n, options=engine_options) for prompt in self.prompts()]
 
 
 class _CalledFunction(Checked):
@@ -239,7 +241,7 @@ class Message(Checked):
     refusal: str | None = None
     tool_calls: Annotated[list[_Call], Field(fail_fast=True)] | None = None
     tool_call_id: str | None = None
-    reasoning: str | None = None  # of earlier turns; the chat template decides how much of it the model sees
+    reasoning: str | None = None  # in earlier turns; the chat template decides how much of it the model sees
     reasoning_content: str | None = None
     parsed: Any = None
     tool_results: Any = None
@@ -250,16 +252,16 @@ class Message(Checked):
     @field_validator("content", mode="before")
     @classmethod
     def _join_text_parts(cls, content: Any) -> Any:
-        """Join the text of all parts. A large body has many, so no model is built for each."""
+        """Join the texts of all parts. No pydantic model is built for a part, since a large body has many parts."""
         if not isinstance(content, list):
             return content
         for number, part in enumerate(content):
             kind = part.get("type") if isinstance(part, dict) else part
             if kind != "text":
-                hint = 'this server reads text alone: write {"type": "text", "text": ...}'
+                hint = 'this server accepts only text: write {"type": "text", "text": ...}'
                 raise ValueError(f"part {number} has the type {brief(kind)}; {hint}")
             if part.keys() != {"type", "text"} or not isinstance(part["text"], str):
-                raise ValueError(f"part {number} has a text that is none, or other members")
+                raise ValueError(f"part {number} must have a string as text, and no other members")
         return "".join(part["text"] for part in content)
 
     def plain(self) -> dict[str, Any]:
@@ -267,11 +269,11 @@ class Message(Checked):
         role = "system" if self.role == "developer" else self.role
         message: dict[str, Any] = {"role": role, "content": self.content or ""}
         if self.tool_calls:
-            called = [
-                (each.id, {"name": each.function.name, "arguments": each.function.arguments})
-                for each in self.tool_calls
+            calls = [
+                (call.id, {"name": call.function.name, "arguments": call.function.arguments})
+                for call in self.tool_calls
             ]
-            message["tool_calls"] = [{"id": id, "type": "function", "function": each} for id, each in called]
+            message["tool_calls"] = [{"id": id, "type": "function", "function": function} for id, function in calls]
         if self.tool_call_id is not None:
             message["tool_call_id"] = self.tool_call_id
         if self.role == "assistant" and (reasoning := self.reasoning_content or self.reasoning):
@@ -280,9 +282,9 @@ class Message(Checked):
 
 
 class TemplateVariables(BaseModel):
-    """`chat_template_kwargs`: variables that the model's chat template reads; one that it does not read is refused.
+    """`chat_template_kwargs`: variables for the model's chat template. Variables that it does not read are refused.
 
-    Whether the model reasons before it answers is said by the names of Qwen and of DeepSeek.
+    Qwen's and DeepSeek's names, `enable_thinking` and `thinking`, decide whether the model reasons before it answers.
     """
 
     model_config = ConfigDict(extra="allow", strict=True)
@@ -322,16 +324,16 @@ class ChatRequest(TextRequest, IgnoredInConversations):
     def _check_length(self) -> Self:
         if None not in (given := {self.max_tokens, self.max_completion_tokens}) and len(given) > 1:
             both = f"max_tokens={self.max_tokens} and max_completion_tokens={self.max_completion_tokens}"
-            raise ValueError(f"{both} contradict each other: give one of them")
+            raise ValueError(f"{both} contradict each other: give only one")
         return self
 
     @model_validator(mode="after")
     def _check_tools(self) -> Self:
         self.tools = self.tools or None  # an empty list means no tools
         if self.tools is None and self.parallel_tool_calls is False:
-            raise ValueError("parallel_tool_calls=false goes with tools")
+            raise ValueError("parallel_tool_calls=false requires tools")
         if self.tools is None and self.tool_choice not in (None, "none", "auto"):
-            raise ValueError("tool_choice goes with tools")
+            raise ValueError("tool_choice requires tools")
         return self
 
     @model_validator(mode="after")
@@ -343,27 +345,28 @@ class ChatRequest(TextRequest, IgnoredInConversations):
                 raise fault(f"message {number} has no content", f"messages.{number}.content")
             if message.tool_calls and message.role != "assistant":
                 raise fault(
-                    f"message {number} has tool_calls, and is not the assistant's", f"messages.{number}.tool_calls"
+                    f"message {number} has tool_calls, but is not the assistant's", f"messages.{number}.tool_calls"
                 )
             call_ids |= {call.id for call in message.tool_calls or ()}
             if (message.role == "tool") != (message.tool_call_id is not None):
-                what = "tool_call_id belongs to messages of the role tool, which need it"
-                raise fault(f"message {number}: {what}", f"messages.{number}.tool_call_id")
+                problem = "messages of the role tool need a tool_call_id, and others cannot have it"
+                raise fault(f"message {number}: {problem}", f"messages.{number}.tool_call_id")
             if message.tool_call_id is not None and message.tool_call_id not in call_ids:
-                what = f"no call before it has the id {brief(message.tool_call_id)}"
-                raise fault(f"message {number}: {what}", f"messages.{number}.tool_call_id")
+                problem = f"no earlier call has the id {brief(message.tool_call_id)}"
+                raise fault(f"message {number}: {problem}", f"messages.{number}.tool_call_id")
         return self
 
     @model_validator(mode="after")
     def _check_continued(self) -> Self:
         if self.continue_final_message and (self.add_generation_prompt or self.messages[-1].role != "assistant"):
-            raise ValueError("continue_final_message goes on with a last message of the assistant, and begins none")
+            message = "continue_final_message requires a last message of the assistant and add_generation_prompt=false"
+            raise ValueError(message)
         return self
 
     @model_validator(mode="after")
     def _check_logprobs(self) -> Self:
         if self.top_logprobs and not self.logprobs:
-            raise ValueError("top_logprobs goes with logprobs=true")
+            raise ValueError("top_logprobs requires logprobs=true")
         return self
 
     @property
@@ -381,12 +384,11 @@ class ChatRequest(TextRequest, IgnoredInConversations):
         if self.reasoning_effort is None:
             return switch
         if self.reasoning_effort != "none":
-            message = (
-                'only the reasoning_effort "none" is known: how long a model reasons is bounded by max_tokens alone'
-            )
+            message = 'only the reasoning_effort "none" is supported: the length of reasoning is limited by max_tokens'
             raise RequestError(message, param="reasoning_effort")
         if switch:
-            raise RequestError("chat_template_kwargs asks for reasoning, and this for none", param="reasoning_effort")
+            message = "chat_template_kwargs turns reasoning on, but reasoning_effort turns it off"
+            raise RequestError(message, param="reasoning_effort")
         return False
 
     def engine_options(self, max_tokens: int) -> dict[str, Any]:

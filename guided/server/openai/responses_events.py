@@ -8,9 +8,9 @@
     output_item.done
     completed, or incomplete if max_output_tokens cut it; error and failed if it failed
 
-The last event of a stream holds the whole response, so a stream and a whole response have the same content. Beyond
-OpenAI's fields a response has `store`, which is false, and the `extension_fields`. `cached_tokens` is 0: it is not
-counted.
+The last event of a stream contains the whole response, so a stream and a whole response have the same content. Beyond
+OpenAI's fields, a response has `store`, which is false, and the `extension_fields`. `cached_tokens` is always 0,
+because cached tokens are not counted.
 """
 
 from __future__ import annotations
@@ -40,19 +40,20 @@ class ResponseEvents:
     """The events of one response.
 
     Attributes:
-        answer: a chat answer with the same model, id and time.
+        answer: a chat answer; the response has its model, id and time.
         echoed_fields: the fields of the request that the response repeats.
         output: the items so far.
     """
 
     def __init__(self, answer: Answer, echoed_fields: Mapping[str, Any]) -> None:
         self.answer, self.echoed_fields, self.output = answer, echoed_fields, list[_Json]()
-        self._number = 0  # of the next event
-        self._kind = ""  # of the open item; "": no item is open
-        self._pieces = list[str]()  # of the open item's text
+        self._number = 0  # the number of the next event
+        self._kind = ""  # the kind of the open item; "": no item is open
+        self._pieces = list[str]()  # the pieces of the open item's text
         self._call = -1  # the number of the open call
-        self._waiting, self._scored = list[ShownToken](), list[ShownToken]()  # in no delta yet; of the message
-        self._thought = 0  # number of reasoning tokens
+        self._waiting = list[ShownToken]()  # text tokens that are not in a delta yet
+        self._scored = list[ShownToken]()  # text tokens of the open message
+        self._reasoning_tokens = 0
 
     def begin(self) -> Iterator[_Json]:
         """The events before the first token."""
@@ -62,7 +63,7 @@ class ResponseEvents:
     def read(self, event: StreamEvent, deltas: Sequence[Delta], tokens: Sequence[ShownToken]) -> Iterator[_Json]:
         """The events for an event of the engine. A `Reading` has turned it into `deltas` and new `tokens`."""
         if event.reasoning and event.result is None:
-            self._thought += len(event.tokens)
+            self._reasoning_tokens += len(event.tokens)
         self._waiting += [token for token in tokens if token.is_text]
         last_text = next((delta for delta in reversed(deltas) if isinstance(delta, Text)), None)
         for delta in deltas:
@@ -85,14 +86,14 @@ class ResponseEvents:
         """The events after the last token."""
         result = reading.result
         assert result is not None
-        cut = reading.finish_reason == "length"
-        status = "incomplete" if cut else "completed"
+        is_cut = reading.finish_reason == "length"
+        status = "incomplete" if is_cut else "completed"
         if not self.output:
             yield from self._add("message")
         self._take()
         yield from self._close(status)
         response = self._response(status) | extension_fields(result) | {"usage": self._usage(result)}
-        if cut:
+        if is_cut:
             response["incomplete_details"] = {"reason": "max_output_tokens"}
         else:
             response["completed_at"] = int(time.time())
@@ -118,7 +119,7 @@ class ResponseEvents:
         yield self._of_part("delta", delta=text, **more)
 
     def _add(self, kind: str, **more: Any) -> Iterator[_Json]:
-        """Begin an item; end the item before it."""
+        """End the open item, if there is one, and begin another."""
         yield from self._close("completed")
         id = f"{_PREFIXES[kind]}_{self.answer.id}{len(self.output)}"
         item: _Json = {"id": id, "type": kind, "status": "in_progress", **more}
@@ -197,7 +198,7 @@ class ResponseEvents:
             "input_tokens": result.prompt_tokens,
             "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
             "output_tokens": len(result.tokens),
-            "output_tokens_details": {"reasoning_tokens": self._thought},
+            "output_tokens_details": {"reasoning_tokens": self._reasoning_tokens},
             "total_tokens": result.prompt_tokens + len(result.tokens),
         }
 
@@ -220,7 +221,7 @@ async def _all(
                 output = list[_Json]()
                 for _, event in batch:
                     deltas = reading.read(event)
-                    output += events.read(event, deltas, reading.tokens[reading.fresh :])
+                    output += events.read(event, deltas, reading.new_tokens)
                 if output or not batch:
                     yield output
         yield list(events.end(reading))
@@ -229,11 +230,11 @@ async def _all(
 
 
 async def final_response(events: ResponseEvents, stream: Stream, new_reading: NewReading) -> _Json:
-    """The whole response. Raises as reading the stream does."""
+    """The whole response. Raises the error of the stream if it fails."""
     last: _Json = {}
-    async with aclosing(_all(events, stream, new_reading, _NEVER)) as output:
-        async for each in output:
-            last = each[-1] if each else last
+    async with aclosing(_all(events, stream, new_reading, _NEVER)) as batches:
+        async for batch in batches:
+            last = batch[-1] if batch else last
     response: _Json = last["response"]
     return response
 
@@ -243,9 +244,9 @@ async def stream_events(
 ) -> AsyncGenerator[str]:
     """The events as named server-sent events. If the reader stops, the request is cancelled."""
     try:
-        async with aclosing(_all(events, stream, new_reading, keep_alive)) as output:
-            async for each in output:
-                yield _to_sse(each) or KEEP_ALIVE
+        async with aclosing(_all(events, stream, new_reading, keep_alive)) as batches:
+            async for batch in batches:
+                yield _to_sse(batch) or KEEP_ALIVE
     except Exception as error:
         yield _to_sse(events.fail(error))
 

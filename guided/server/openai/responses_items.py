@@ -1,7 +1,7 @@
-"""The items of a conversation, as /v1/responses has them. In: JSON. Out: messages, calls and their outputs, reasoning.
+"""The items of a conversation in /v1/responses. In: JSON. Out: messages, calls and their outputs, reasoning.
 
 Each item is read as the kind that its `type` names, so an error is about that kind alone. Clients can send items of an
-answer back unchanged: fields that mean nothing to the model (`id`, `status`, ...) are accepted.
+answer back unchanged: fields that the model does not see (`id`, `status`, ...) are accepted.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ def one_of(
     """Parse an object as the kind that its `type` names.
 
     Args:
-        where: its path in the request, or in the object that contains it.
+        where: the object's path in the request, or in the object that contains it.
         value: the object.
-        kinds: the kinds, by type.
+        kinds: type -> kind.
         default: the type if the object names none; "": the type is required.
-        refused: types that are known but refused, with what to write instead.
+        refused: known type that is refused -> what to write instead.
         otherwise: what to write instead of any other type.
 
     Raises:
@@ -45,18 +45,18 @@ def one_of(
     if isinstance(value, BaseModel):
         return value
     if not isinstance(value, Mapping):
-        raise RequestError(f"{where} is an object, not {brief(value)}", param=where)
+        raise RequestError(f"{where} must be an object, not {brief(value)}", param=where)
     kind = value.get("type") or default
     model = kinds.get(kind) if isinstance(kind, str) else None
     if model is None:
-        why = (refused or {}).get(str(kind), otherwise) or f"known are {', '.join(kinds)}"
+        why = (refused or {}).get(str(kind), otherwise) or f"known types are {', '.join(kinds)}"
         raise RequestError(f"{where}.type is {brief(kind)}: {why}", param=f"{where}.type")
     try:
         return read_request(model, dict(value))
     except RequestError as error:
         param = f"{where}.{error.param}" if error.param else where
-        placed = error.param and error.message.startswith(f"{error.param}")
-        message = f"{where}.{error.message}" if placed else f"{where}: {error.message}"
+        names_field = error.param and error.message.startswith(f"{error.param}")
+        message = f"{where}.{error.message}" if names_field else f"{where}: {error.message}"
         raise RequestError(message, param=param, code=error.code) from None
 
 
@@ -97,14 +97,14 @@ _PARTS: Final[Mapping[str, type[BaseModel]]] = {
     "output_text": _OutputText,
     "refusal": _Refusal,
 }
-_NO_FILES: Final = "this server reads text alone: write input_text"
+_ONLY_TEXT: Final = "this server accepts only text: write input_text"
 
 
 def _parts(field: str) -> BeforeValidator:
     def read(value: Any) -> Any:
         if not isinstance(value, list):
             return value
-        return [one_of(f"{field}.{at}", each, _PARTS, otherwise=_NO_FILES) for at, each in enumerate(value)]
+        return [one_of(f"{field}.{at}", part, _PARTS, otherwise=_ONLY_TEXT) for at, part in enumerate(value)]
 
     return BeforeValidator(read)
 
@@ -113,7 +113,7 @@ _Parts: TypeAlias = list[_InputText | _OutputText | _Refusal]
 
 
 class MessageItem(Checked):
-    """What somebody said."""
+    """A message of a conversation."""
 
     type: Literal["message"] = "message"
     role: Literal["user", "assistant", "system", "developer"]
@@ -141,7 +141,7 @@ class CallItem(Checked):
 
 
 class CallOutputItem(Checked):
-    """What a function gave."""
+    """The result of a function call."""
 
     type: Literal["function_call_output"]
     call_id: str
@@ -156,7 +156,7 @@ class CallOutputItem(Checked):
 
 
 class ReasoningItem(Checked):
-    """What the model thought before the item that follows."""
+    """The model's reasoning before the next item."""
 
     type: Literal["reasoning"]
     id: str | None = None

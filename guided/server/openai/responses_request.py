@@ -1,12 +1,12 @@
-"""The requests of /v1/responses. In: JSON. Out: the same request as one of /v1/chat/completions.
+"""The requests of /v1/responses. In: JSON. Out: the same request for /v1/chat/completions.
 
     input, instructions  ->  messages            text.format          ->  response_format
     tools (flat)         ->  tools               max_output_tokens    ->  max_tokens
     include, top_logprobs -> logprobs            reasoning.effort     ->  reasoning_effort
 
-Most fields are read in one place for both routes (requests.py); errors use the field names of the original request.
-The server stores nothing, and calls no tools except functions of the caller. It refuses requests for more, and says
-what to write instead. Reasoning that a client sends back is added to the message that follows it.
+Most fields are read in one place for both routes (requests.py). Errors use the field names of the original request.
+The server stores nothing, and the only tools are functions that the client calls. Requests for more are refused with a
+hint. Reasoning that a client sends back is added to the message that follows it.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ from guided.server.openai.responses_items import (
 
 __all__ = ["InputTokensRequest", "ResponsesRequest"]
 
-_STORED: Final = "nothing is stored here: send all items of the conversation as input"
+_NOT_STORED: Final = "this server does not store responses; send all items of the conversation as input"
 _REFUSED: Final = {
-    "previous_response_id": _STORED,
-    "conversation": _STORED,
-    "prompt": "no prompts are stored here: write instructions and input",
-    "background": "nothing is stored here: wait for the answer, or stream it",
-    "max_tool_calls": "it bounds tools that the server calls, and this server calls none: leave it out",
+    "previous_response_id": _NOT_STORED,
+    "conversation": _NOT_STORED,
+    "prompt": "this server does not store prompts; write instructions and input",
+    "background": "this server does not store responses; wait for the answer, or stream it",
+    "max_tool_calls": "it limits tool calls by the server, but this server calls no tools: leave it out",
     "max_tokens": "it is called max_output_tokens here",
     "max_completion_tokens": "it is called max_output_tokens here",
     "response_format": "it is called text.format here",
     "messages": "it is called input here",
-    "n": "there is one answer: send several requests, or use /v1/chat/completions",
+    "n": "a response has only one answer: send several requests, or use /v1/chat/completions",
     "logprobs": 'write include=["message.output_text.logprobs"]',
 }
 _HARMLESS: Final = {"background": "False", "n": "1"}
@@ -58,7 +58,7 @@ _NAMES: Final = (
     (re.compile(r"\breasoning_effort\b"), "reasoning.effort"),
     (re.compile(r"\b(tools[./]\d+|tool_choice)[./]function(?=[./]|$)"), r"\1"),
 )
-"""Names of a conversation's request, and what they are here."""
+"""Names of fields in /v1/chat/completions -> their names here."""
 
 
 # ---- the format of the text
@@ -126,7 +126,7 @@ class _TextConfig(Checked):
 
     @property
     def chat_format(self) -> dict[str, Any] | None:
-        """The format as `response_format` has it."""
+        """The format in the form of `response_format`."""
         if self.format is None:
             return None
         plain = _dump(self.format)
@@ -155,20 +155,21 @@ class _AllowedTools(Checked):
     tools: Annotated[list[_Choice], Field(max_length=MOST_TOOLS, fail_fast=True)]
 
 
-_ONLY_FUNCTIONS: Final = "this server calls no tools of its own: describe a function, and call it yourself"
+_ONLY_FUNCTIONS: Final = "this server does not call tools: describe a function, and call it in the client"
 
 
 def _tools(value: Any) -> Any:
     if not isinstance(value, list) or len(value) > MOST_TOOLS:
         return value
     kinds = {"function": _Function}
-    return [one_of(f"tools.{number}", each, kinds, otherwise=_ONLY_FUNCTIONS) for number, each in enumerate(value)]
+    return [one_of(f"tools.{number}", tool, kinds, otherwise=_ONLY_FUNCTIONS) for number, tool in enumerate(value)]
 
 
 def _tool_choice(value: Any) -> Any:
     kinds: dict[str, type[BaseModel]] = {"function": _Choice, "allowed_tools": _AllowedTools}
     if isinstance(value, str) and value not in ("none", "auto", "required"):
-        raise RequestError(f"tool_choice is none, auto, required or a tool, not {brief(value)}", param="tool_choice")
+        message = f"tool_choice must be none, auto, required or a tool, not {brief(value)}"
+        raise RequestError(message, param="tool_choice")
     return (
         value
         if value is None or isinstance(value, str)
@@ -180,22 +181,22 @@ def _items(value: Any) -> Any:
     if isinstance(value, str):
         return value
     if not isinstance(value, list) or not value:
-        raise RequestError(f"input is a text, or a list of at least one item, not {brief(value)}", param="input")
-    stored = {"item_reference": _STORED}
+        raise RequestError(f"input must be a string, or a list of at least one item, not {brief(value)}", param="input")
+    refused = {"item_reference": _NOT_STORED}
     return [
-        one_of(f"input.{number}", each, INPUT_ITEMS, default="message", refused=stored)
-        for number, each in enumerate(value)
+        one_of(f"input.{number}", item, INPUT_ITEMS, default="message", refused=refused)
+        for number, item in enumerate(value)
     ]
 
 
 class _Reasoning(Checked):
-    effort: str | None = None  # a conversation checks the values
+    effort: str | None = None  # `ChatRequest` checks the values
     summary: None = None
     generate_summary: None = None
 
 
 class InputTokensRequest(Checked):
-    """A request of /v1/responses/input_tokens: what a conversation is."""
+    """A request of /v1/responses/input_tokens: the fields that determine the prompt."""
 
     model: str | None = None
     input: Annotated[str | Annotated[list[InputItem], Field(min_length=1)], BeforeValidator(_items)]
@@ -227,19 +228,19 @@ class InputTokensRequest(Checked):
         Raises:
             RequestError: the request is refused; the error uses this request's field names.
         """
-        with self.by_its_names():
+        with self.rename_errors():
             return read_request(ChatRequest, self.chat_body())
 
     @contextmanager
-    def by_its_names(self) -> Iterator[None]:
+    def rename_errors(self) -> Iterator[None]:
         """Rename the fields in errors of the `chat` request to the fields of this request."""
         try:
             yield
         except RequestError as error:
             param, message = error.param, error.message
             raise RequestError(
-                self._named(message),
-                param=param and self._named(param),
+                self._rename(message),
+                param=param and self._rename(param),
                 code=error.code,
                 status=error.status,
             ) from error
@@ -250,16 +251,16 @@ class InputTokensRequest(Checked):
         except (BudgetError, MessageError, OptionError) as error:
             error_body = body_of(error)["error"]
             raise RequestError(
-                self._named(error_body["message"]), param=self.param(error_body["param"]), code=error_body["code"]
+                self._rename(error_body["message"]), param=self.param(error_body["param"]), code=error_body["code"]
             ) from error
 
     def param(self, name: str | None) -> str | None:
         """The name in this request of a field of `chat`."""
-        return self._named(name) if name else None
+        return self._rename(name) if name else None
 
-    def _named(self, text: str) -> str:
-        for name, here in _NAMES:
-            text = name.sub(here, text)
+    def _rename(self, text: str) -> str:
+        for pattern, name in _NAMES:
+            text = pattern.sub(name, text)
         return re.sub(
             r"^messages\.(\d+)[\w.]*|^message (\d+)(?=[: ])",
             lambda match: self._messages()[1][int(match[1] or match[2])],
@@ -272,43 +273,43 @@ class InputTokensRequest(Checked):
         body: dict[str, Any] = {"model": self.model, "messages": self._messages()[0]}
         body |= {} if format is None else {"response_format": format}
         if self.tools:
-            flat = [_dump(each) for each in self.tools]
-            body["tools"] = [{"type": each.pop("type"), "function": each} for each in flat]
+            tools = [_dump(tool) for tool in self.tools]
+            body["tools"] = [{"type": tool.pop("type"), "function": tool} for tool in tools]
             body |= {} if self.parallel_tool_calls is None else {"parallel_tool_calls": self.parallel_tool_calls}
             body |= {} if self.tool_choice is None else {"tool_choice": _chat_choice(self.tool_choice)}
         elif self.tool_choice not in (None, "none", "auto"):
-            raise RequestError("tool_choice goes with tools", param="tool_choice")
+            raise RequestError("tool_choice requires tools", param="tool_choice")
         if self.reasoning is not None and self.reasoning.effort is not None:
             body["reasoning_effort"] = self.reasoning.effort
         return body
 
     def _messages(self) -> tuple[list[dict[str, Any]], list[str]]:
-        """The messages of the conversation, and for each its location in this request."""
-        messages, places = list[dict[str, Any]](), list[str]()
+        """The messages of the conversation, and the location of each in this request."""
+        messages, locations = list[dict[str, Any]](), list[str]()
         if self.instructions is not None:
             messages.append({"role": "system", "content": self.instructions})
-            places.append("instructions")
+            locations.append("instructions")
         if isinstance(self.input, str):
-            return [*messages, {"role": "user", "content": self.input}], [*places, "input"]
+            return [*messages, {"role": "user", "content": self.input}], [*locations, "input"]
         last: dict[str, Any] | None = None  # the assistant's message that is still open
         for number, item in enumerate(self.input):
-            if last is None or not _goes_on(last, item):
+            if last is None or not _continues(last, item):
                 last = {"role": "assistant", "content": ""}
                 messages.append(last)
-                places.append(f"input.{number}")
+                locations.append(f"input.{number}")
             match item:
                 case MessageItem():
                     last |= {"role": item.role, "content": item.plain}
                 case ReasoningItem():
                     last["reasoning"] = item.plain
                 case CallItem():
-                    called = {"name": item.name, "arguments": item.arguments}
-                    call = {"id": item.call_id, "type": "function", "function": called}
+                    function = {"name": item.name, "arguments": item.arguments}
+                    call = {"id": item.call_id, "type": "function", "function": function}
                     last.setdefault("tool_calls", []).append(call)
                 case CallOutputItem():
                     last |= {"role": "tool", "tool_call_id": item.call_id, "content": item.plain}
             last = last if last["role"] == "assistant" else None
-        return messages, places
+        return messages, locations
 
 
 class _ResponseStreamOptions(StreamOptions):
@@ -344,7 +345,7 @@ class ResponsesRequest(InputTokensRequest, TextRequest):
     @model_validator(mode="after")
     def _check_top_logprobs(self) -> ResponsesRequest:
         if self.top_logprobs and not self.include:
-            raise RequestError(f'top_logprobs goes with include=["{_INCLUDED}"]', param="top_logprobs")
+            raise RequestError(f'top_logprobs requires include=["{_INCLUDED}"]', param="top_logprobs")
         return self
 
     def chat_body(self) -> dict[str, Any]:
@@ -359,7 +360,7 @@ class ResponsesRequest(InputTokensRequest, TextRequest):
         return body
 
     def echoed_fields(self) -> dict[str, Any]:
-        """The fields of the request that the answer repeats. Formats that OpenAI does not have are reported as text."""
+        """The fields of the request that the answer repeats. Formats that OpenAI lacks are reported as text."""
         format = self.text.format if self.text is not None else None
         choice = self.tool_choice.model_dump() if isinstance(self.tool_choice, BaseModel) else self.tool_choice
         return {
@@ -378,7 +379,7 @@ class ResponsesRequest(InputTokensRequest, TextRequest):
             "temperature": 1.0 if self.temperature is None else self.temperature,
             "text": {"format": _dump(format) if isinstance(format, _JsonObject | _JsonSchema) else {"type": "text"}},
             "tool_choice": choice or "auto",
-            "tools": [each.model_dump() for each in self.tools or ()],
+            "tools": [tool.model_dump() for tool in self.tools or ()],
             "top_logprobs": self.top_logprobs or 0,
             "top_p": 1.0 if self.top_p is None else self.top_p,
             "truncation": "disabled",
@@ -386,8 +387,8 @@ class ResponsesRequest(InputTokensRequest, TextRequest):
         }
 
 
-def _goes_on(last: Mapping[str, Any], item: InputItem) -> bool:
-    """Whether an item continues the assistant's message before it: reasoning, then text, then calls."""
+def _continues(last: Mapping[str, Any], item: InputItem) -> bool:
+    """Whether an item continues the assistant's last message: reasoning, then text, then calls."""
     match item:
         case CallItem():
             return True
@@ -401,11 +402,11 @@ def _chat_choice(choice: str | _Choice | _AllowedTools) -> Any:
         return choice
     if isinstance(choice, _Choice):
         return {"type": "function", "function": {"name": choice.name}}
-    allowed = {"mode": choice.mode, "tools": [_chat_choice(each) for each in choice.tools]}
+    allowed = {"mode": choice.mode, "tools": [_chat_choice(tool) for tool in choice.tools]}
     return {"type": "allowed_tools", "allowed_tools": allowed}
 
 
 def _dump(part: BaseModel) -> dict[str, Any]:
-    """The fields of an object that were set, by the object's own names."""
+    """The fields of an object that are not null, by their names in JSON."""
     fields = {info.alias or name: getattr(part, name) for name, info in type(part).model_fields.items()}
     return {name: value for name, value in fields.items() if value is not None} | (part.model_extra or {})

@@ -1,9 +1,9 @@
 """Log probabilities in answers. In: tokens of a text with their log probabilities. Out: data for JSON.
 
-A token may hold only part of a character. `bytes` always gives its exact content. In `/v1/chat/completions` and
-`/v1/responses` its `token` contains U+FFFD. In `/v1/completions` the names in `top_logprobs` are the members of an
-object, so they must be unique: a token with part of a character is named by its bytes, as in OpenAI's API
-(`bytes:\\xc3`), and a token whose name is taken by its id, as in vLLM (`token_id:7`).
+A token may contain only part of a character. `bytes` always gives its exact content. In `/v1/chat/completions` and
+`/v1/responses`, its `token` contains U+FFFD. In `/v1/completions`, the names in `top_logprobs` are the members of an
+object, so they must be unique. A token with part of a character is named by its bytes, as in OpenAI's API
+(`bytes:\\xc3`). A token whose name is already taken is named by its id, as in vLLM (`token_id:7`).
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from guided.sampling.logprobs import TokenLogprobs
 from guided.server.openai.attribution import ShownToken
 from guided.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["Offsets", "chat_logprobs", "spelled", "text_logprobs"]
+__all__ = ["Offsets", "chat_logprobs", "text_logprobs", "token_fields"]
 
 
 class Offsets:
-    """The character offset at which each token begins; for part of a character, the offset of that character."""
+    """The character offset at which each token begins. For part of a character, the offset of that character."""
 
     def __init__(self) -> None:
         self._size, self._incomplete_bytes = 0, b""  # complete characters so far, and the bytes of an incomplete one
@@ -35,15 +35,15 @@ class Offsets:
                 break
             if at >= size:  # the token begins after this part
                 offset += characters
-            elif at > 0:  # or inside it
+            elif at > 0:  # the token begins inside this part
                 offset += len(data[:at].decode("utf-8", "ignore"))
             at, data, self._size = max(0, at - size), data[size:], self._size + characters
         return offset
 
 
 def _first_part(data: bytes) -> tuple[int, int, bool]:
-    """The bytes of whole characters, or the bytes that one U+FFFD replaces; the number of characters; whether they are
-    complete."""
+    """The size of the first part of `data`, its number of characters, and whether they are complete. The part consists
+    of whole characters, or of the bytes that one U+FFFD replaces."""
     try:
         return len(data), len(data.decode()), True
     except UnicodeDecodeError as error:
@@ -56,37 +56,37 @@ def chat_logprobs(tokens: Sequence[ShownToken], vocabulary: Vocabulary) -> dict[
     """For each token its text, bytes and log probability, and those of the most likely alternatives."""
     content = []
     for token in tokens:
-        known = _logprobs_of(token)
-        top = [spelled(id, vocabulary) | {"logprob": value} for id, value in known.top]
-        content.append(spelled(token.id, vocabulary) | {"logprob": known.logprob, "top_logprobs": top})
+        scores = _logprobs_of(token)
+        top = [token_fields(id, vocabulary) | {"logprob": value} for id, value in scores.top]
+        content.append(token_fields(token.id, vocabulary) | {"logprob": scores.logprob, "top_logprobs": top})
     return {"content": content, "refusal": None}
 
 
 def text_logprobs(tokens: Sequence[ShownToken], offsets: Offsets, vocabulary: Vocabulary) -> dict[str, Any]:
     """The same in the format of the older completions API. The token itself is always among the most likely ones."""
-    each = [_logprobs_of(token) for token in tokens]
+    scores = [_logprobs_of(token) for token in tokens]
     return {
         "tokens": [_name(token.id, vocabulary) for token in tokens],
-        "token_logprobs": [known.logprob for known in each],
-        "top_logprobs": [_by_name(known, vocabulary) for known in each],
+        "token_logprobs": [score.logprob for score in scores],
+        "top_logprobs": [_by_name(score, vocabulary) for score in scores],
         "text_offset": [offsets.of(vocabulary.decode([token.id])) for token in tokens],
     }
 
 
-def spelled(token: int, vocabulary: Vocabulary) -> dict[str, Any]:
+def token_fields(token: int, vocabulary: Vocabulary) -> dict[str, Any]:
     """The text and the bytes of a token."""
     data = vocabulary.decode([token])
     return {"token": data.decode("utf-8", "replace"), "bytes": list(data)}
 
 
-def _by_name(known: TokenLogprobs, vocabulary: Vocabulary) -> dict[str, float]:
-    out = {_name(known.token, vocabulary): known.logprob}
+def _by_name(score: TokenLogprobs, vocabulary: Vocabulary) -> dict[str, float]:
+    chosen = {_name(score.token, vocabulary): score.logprob}
     top: dict[str, float] = {}
-    for id, value in known.top:
+    for id, value in score.top:
         name = _name(id, vocabulary)
-        is_taken = id != known.token and (name in out or name in top)
+        is_taken = id != score.token and (name in chosen or name in top)
         top[f"token_id:{id}" if is_taken else name] = value
-    return top | {name: value for name, value in out.items() if name not in top}
+    return top | {name: value for name, value in chosen.items() if name not in top}
 
 
 def _name(token: int, vocabulary: Vocabulary) -> str:
@@ -98,5 +98,5 @@ def _name(token: int, vocabulary: Vocabulary) -> str:
 
 
 def _logprobs_of(token: ShownToken) -> TokenLogprobs:
-    """The log probabilities of a token. A token of a tool result has none of its own: it was the only choice."""
+    """The log probabilities of a token; 0 for a token of a tool result, which was the only choice."""
     return token.logprobs or TokenLogprobs(token.id, 0.0)

@@ -1,11 +1,11 @@
 """Answers as server-sent events. In: the streams of a request. Out: lines of `data: {...}`, and `data: [DONE]`.
 
-A stream that has begun cannot change its status, so a later error is sent as an event with the error body. While no
-token arrives, the stream sends a comment now and then. If the reader stops, the request is cancelled. The first chunk
-of each choice has `ttft_ms`: the time from the request to its first token.
+A stream that has begun cannot change its status, so a later error is sent as an event with the error body. If no token
+arrives for `keep_alive` seconds, the stream sends a comment. If the reader stops, the request is cancelled. The first
+chunk of each choice has `ttft_ms`: the time from the request to its first token.
 
 Events that arrive together are sent together. A write to a socket costs more than the rest of an event's processing,
-above all if it wakes a client on the same machine.
+especially if it wakes a client on the same machine.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ __all__ = [
     "collect_readings",
     "merge_events",
     "milliseconds",
-    "server_sent",
     "sse",
+    "stream_chunks",
     "wait_until_begun",
 ]
 
@@ -68,7 +68,7 @@ async def collect_readings(streams: Sequence[Stream], new_reading: NewReading) -
             stream.cancel()
 
 
-async def server_sent(
+async def stream_chunks(
     answer: Answer,
     streams: Sequence[Stream],
     options: StreamOptions,
@@ -78,9 +78,9 @@ async def server_sent(
     keep_alive: float,
     warnings: Sequence[Mapping[str, Any]] = (),
 ) -> AsyncGenerator[str, None]:
-    """See the module docstring. `samples`: per stream; `warnings`: for the first chunk."""
+    """See the module docstring. `samples`: the number of samples per stream; `warnings`: for the first chunk."""
     readings = [[new_reading() for _ in range(samples)] for _ in streams]
-    begins = list(range(len(streams) * samples)) if answer.chat else []  # in order: OpenAI's client needs it
+    begins = list(range(len(streams) * samples)) if answer.chat else []  # in order, as OpenAI's client requires
     begun, output = set[int](), list[str]()
     first: dict[str, Any] = {"warnings": list(warnings)} if warnings else {}
     try:
@@ -89,8 +89,8 @@ async def server_sent(
                 for number, event in events:
                     reading = readings[number // samples][number % samples]
                     ttft = {"ttft_ms": milliseconds(streams[number // samples].ttft)}
-                    for each in begins:  # the samples of one stream
-                        output.append(sse(answer.begin(each, reading) | ttft | first))
+                    for sample in begins:  # all of one stream, since a chat has one prompt
+                        output.append(sse(answer.begin(sample, reading) | ttft | first))
                         first = {}
                     begun.update(begins)
                     begins = []
@@ -119,7 +119,7 @@ async def merge_events(
     streams: Sequence[Stream], samples: int, keep_alive: float
 ) -> AsyncGenerator[list[tuple[int, StreamEvent]], None]:
     """The events of all streams, each with the number of its choice. All events that have arrived are yielded together,
-    for a single write to the socket. An empty list: no event came for `keep_alive` seconds."""
+    for a single write to the socket. An empty list: no event arrived for `keep_alive` seconds."""
     loop, awake = asyncio.get_running_loop(), asyncio.Event()
     alarm: asyncio.TimerHandle | None = None
     quiet_since = loop.time()
@@ -171,10 +171,10 @@ def milliseconds(seconds: float | None) -> float | None:
 
 
 def sse(body: dict[str, Any], event: str = "") -> str:
-    """A server-sent event with its data; `event`: its name, if any.
+    """A server-sent event with its data. `event`: its name, if any.
 
-    In this format only CR and LF end a line, and JSON escapes both. Clients that split lines as Python does would also
-    split at three more characters, which are escaped here.
+    In this format only CR and LF end a line, and JSON escapes both. Clients that split lines as Python's `splitlines`
+    does would also split at three more characters, so these are escaped.
     """
     name = f"event: {event}\n" if event else ""
     data = json.dumps(body, ensure_ascii=False, separators=(",", ":"))

@@ -1,20 +1,20 @@
 """The constraint on an answer's text. In: the fields of a request that constrain it, as in OpenAI, vLLM and SGLang.
 Out: a constraint of the engine, its options, and the field that it comes from.
 
-| field | of |
+| field | from |
 |---|---|
 | `response_format`: text, json_object, json_schema, structural_tag (both forms), grammar, regex | OpenAI, vLLM |
 | `response_format`: json_object or json_schema with `schema` beside it | llama.cpp |
-| `structured_outputs`: json, regex, choice, grammar, json_object, structural_tag; how whitespace is written | vLLM |
-| `guided_json`, `guided_regex`, `guided_choice`, `guided_grammar`, ... (with a warning) | older vLLM |
+| `structured_outputs`: json, regex, choice, grammar, json_object, structural_tag; white space | vLLM |
+| `guided_json`, `guided_regex`, `guided_choice`, `guided_grammar`, ... (deprecated, with a warning) | older vLLM |
 | `json_schema`, `regex`, `ebnf`, `structural_tag` | SGLang |
 | `lark`, `gbnf`, `grammar` (the name of a bundled grammar) | guided |
 
-A request may have one of these fields. A grammar without a name is read as GBNF or EBNF if it contains `::=`, else as
-Lark.
+A request may have one of these fields. A grammar whose notation the request does not name is read as GBNF or EBNF if it
+contains `::=`, else as Lark.
 
 Safety: the texts are untrusted. They can name control tokens only if the operator sets `allow_special_tokens`. They
-cannot name files.
+cannot refer to files.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ FIELDS: Final = (
     "guided_json_object", "guided_whitespace_pattern", "guided_decoding_backend", "json_schema", "regex", "ebnf",
     "structural_tag", "lark", "gbnf", "grammar",
 )  # fmt: skip
-"""The fields of a request that say what its text must be."""
+"""The fields of a request that constrain its text."""
 
-_OLD: Final = {
+_DEPRECATED: Final = {
     "guided_json": "json",
     "guided_regex": "regex",
     "guided_choice": "choice",
@@ -54,8 +54,8 @@ _OLD: Final = {
 }
 _MODIFIERS: Final = ("disable_any_whitespace", "disable_additional_properties", "whitespace_pattern")
 KINDS: Final = ("json", "regex", "choice", "grammar", "json_object", "structural_tag")
-"""What `structured_outputs` may hold, besides how it is written."""
-_WRITING: Final = JsonSchemaOptions.for_generation().given()
+"""The kinds of specifications in `structured_outputs`."""
+_JSON_OPTIONS: Final = JsonSchemaOptions.for_generation().given()
 _ANY_OBJECT: Final = {"type": "object"}
 
 
@@ -64,9 +64,9 @@ class Structured:
     """A constraint on a text.
 
     Attributes:
-        constraint: as `Engine.generate` takes it; None: any text.
+        constraint: the constraint for `Engine.generate`; None: any text.
         options: the constraint's options.
-        param: the field of the request that holds it; "": no field does.
+        param: the field of the request that contains it; "" if no field does.
         is_json: whether the text is JSON.
         warnings: deprecated name -> what to write instead.
         kind: "schema", "regex", "lark", "gbnf", "grammar" (a bundled one), "structural_tag" or "choice".
@@ -87,11 +87,11 @@ def structured(given: Mapping[str, Any], *, allow_special_tokens: bool = False) 
 
     Raises:
         RequestError: a field is malformed, or several fields constrain the text.
-        SpecError: the kind of the specification is unknown. Errors inside the specification are found when it compiles.
+        SpecError: no bundled grammar has the given name. Errors inside a specification are found when it compiles.
     """
     fields = {name: given[name] for name in FIELDS if given.get(name) is not None}
     warnings = {
-        name: f"{name} is an old name: write structured_outputs={{{_OLD.get(name, name)!r}: ...}}"
+        name: f"{name} is deprecated: write structured_outputs={{{_DEPRECATED.get(name, name)!r}: ...}}"
         for name in fields
         if name.startswith("guided_")
     }
@@ -102,13 +102,13 @@ def structured(given: Mapping[str, Any], *, allow_special_tokens: bool = False) 
         candidates.append(reader.response_format(_mapping("response_format", format)))
     if (outputs := fields.pop("structured_outputs", None)) is not None:
         candidates.append(reader.structured_outputs("structured_outputs.", _mapping("structured_outputs", outputs)))
-    if old := {_OLD[name]: fields.pop(name) for name in list(fields) if name in _OLD}:
-        candidates.append(reader.structured_outputs("guided_", old))
+    if deprecated := {_DEPRECATED[name]: fields.pop(name) for name in list(fields) if name in _DEPRECATED}:
+        candidates.append(reader.structured_outputs("guided_", deprecated))
     candidates += [reader.read(name, name, value) for name, value in fields.items()]
-    candidates = [each for each in candidates if each.constraint is not None]
+    candidates = [candidate for candidate in candidates if candidate.constraint is not None]
     if len(candidates) > 1:
-        names = " and ".join(each.param for each in candidates)
-        raise RequestError(f"{names} both say what the text must be: give one", param=candidates[1].param)
+        names = " and ".join(candidate.param for candidate in candidates)
+        raise RequestError(f"{names} cannot be combined: give only one constraint", param=candidates[1].param)
     chosen = candidates[0] if candidates else Structured()
     return replace(chosen, warnings=warnings)
 
@@ -117,7 +117,7 @@ class _Reader:
     """Reads single fields."""
 
     def __init__(self, allow_special_tokens: bool) -> None:
-        self._allowed = allow_special_tokens
+        self._allow_special_tokens = allow_special_tokens
 
     def response_format(self, format: Mapping[str, Any]) -> Structured:
         kind = format.get("type")
@@ -126,7 +126,7 @@ class _Reader:
                 _refuse_unknown("response_format", format, ("type",))
                 return Structured(param="response_format")
             case "json_object" | "json_schema" if format.get("schema") is not None and "json_schema" not in format:
-                _refuse_unknown("response_format", format, ("type", "schema"))  # as llama.cpp's server has it
+                _refuse_unknown("response_format", format, ("type", "schema"))  # as in llama.cpp's server
                 return self.read("json", "response_format.schema", format["schema"])
             case "json_object":
                 _refuse_unknown("response_format", format, ("type", "schema"))
@@ -148,21 +148,22 @@ class _Reader:
                     kind if kind != "grammar" else "text_grammar", f"response_format.{name}", format.get(name)
                 )
         known = "text, json_object, json_schema, structural_tag, grammar, lark, gbnf, regex"
-        raise RequestError(f"response_format.type is one of {known}, not {brief(kind)}", param="response_format.type")
+        message = f"response_format.type must be one of {known}, not {brief(kind)}"
+        raise RequestError(message, param="response_format.type")
 
     def structured_outputs(self, prefix: str, given: Mapping[str, Any]) -> Structured:
         _refuse_unknown(prefix.rstrip("._"), given, (*KINDS, *_MODIFIERS))
         kinds = [kind for kind in KINDS if given.get(kind) is not None and given[kind] is not False]
         if len(kinds) != 1:
-            given_kinds = " and ".join(kinds) if kinds else "none of them is given"
+            given_kinds = f"{' and '.join(kinds)} are given" if kinds else "none of them is given"
             param = prefix.rstrip(".") if prefix.endswith(".") else prefix + next(iter(given))
-            raise RequestError(f"give one of {', '.join(KINDS)} ({given_kinds})", param=param)
+            raise RequestError(f"give exactly one of {', '.join(KINDS)}; {given_kinds}", param=param)
         kind = kinds[0]
         for name in _MODIFIERS:
             if given.get(name) not in (None, False) and kind not in ("json", "json_object"):
-                raise RequestError(f"{name} goes with json", param=f"{prefix}{name}")
+                raise RequestError(f"{name} requires json or json_object", param=f"{prefix}{name}")
             if name != "whitespace_pattern" and not isinstance(given.get(name), bool | None):
-                message = f"{prefix}{name} is true or false, not {brief(given[name])}"
+                message = f"{prefix}{name} must be true or false, not {brief(given[name])}"
                 raise RequestError(message, param=f"{prefix}{name}")
         read = self.read("text_grammar" if kind == "grammar" else kind, prefix + kind, given[kind])
         if not read.is_json:
@@ -184,47 +185,48 @@ class _Reader:
             case "json_object" if value is True:
                 return Structured(_ANY_OBJECT, {"additional_properties": True}, param, True, kind="schema")
             case "choice":
-                if not (isinstance(value, list) and value and all(isinstance(each, str) for each in value)):
-                    raise RequestError(f"{param} is a list of texts, not {brief(value)}", param=param)
+                if not (isinstance(value, list) and value and all(isinstance(choice, str) for choice in value)):
+                    raise RequestError(f"{param} must be a list of strings, not {brief(value)}", param=param)
                 return Structured(value, {}, param, kind="choice", source=value)
             case "structural_tag":
                 tag = _json(param, value) if isinstance(value, str) else value
-                part = self._build_constraint(GrammarCompiler.compile_structural_tag, _mapping(param, tag), **_WRITING)
-                return Structured(part, {}, param, kind="structural_tag", source=value)
+                compile_tag = GrammarCompiler.compile_structural_tag
+                constraint = self._build_constraint(compile_tag, _mapping(param, tag), **_JSON_OPTIONS)
+                return Structured(constraint, {}, param, kind="structural_tag", source=value)
         if not isinstance(value, str):
-            raise RequestError(f"{param} is a text, not {brief(value)}", param=param)
+            raise RequestError(f"{param} must be a string, not {brief(value)}", param=param)
         if kind in ("ebnf", "text_grammar"):
             kind = "gbnf" if kind == "ebnf" or is_gbnf(value) else "lark"
         makers: dict[str, Callable[[str], Any]] = {
             "regex": str,
             "gbnf": lambda text: self._build_constraint(GrammarCompiler.compile_gbnf, text),
-            "lark": lambda text: self._build_constraint(GrammarCompiler.compile_lark, text, **_WRITING),
+            "lark": lambda text: self._build_constraint(GrammarCompiler.compile_lark, text, **_JSON_OPTIONS),
             "grammar": library_grammar,
         }
         if kind not in makers:
-            raise RequestError(f"{param} is {brief(value)}", param=param)
+            raise RequestError(f"{param} cannot be {brief(value)}", param=param)
         return Structured(makers[kind](value), {}, param, kind=kind, source=value)
 
     def _build_constraint(self, method: Callable[..., CompiledGrammar], source: Any, **options: Any) -> CompiledBy:
-        """A constraint that the compiler caches by content, across clients."""
-        allowed = self._allowed
+        """A constraint whose grammar the compiler caches by content, for all clients."""
+        allowed = self._allow_special_tokens
 
-        def compiled(compiler: GrammarCompiler) -> CompiledGrammar:
+        def compile_constraint(compiler: GrammarCompiler) -> CompiledGrammar:
             return method(compiler, source, allow_special_tokens=allowed, **options)
 
-        return CompiledBy(compiled)
+        return CompiledBy(compile_constraint)
 
 
 def _schema(param: str, value: Any) -> Any:
     schema = _json(param, value) if isinstance(value, str) else value
     if not isinstance(schema, dict | bool):
-        raise RequestError(f"{param} is a JSON Schema, not {brief(schema)}", param=param)
+        raise RequestError(f"{param} must be a JSON Schema, not {brief(schema)}", param=param)
     return schema
 
 
 def _json(param: str, text: str) -> Any:
     try:
-        read_json(text, Limits(), param)  # for its errors with location and hint, and since it refuses duplicate keys
+        read_json(text, Limits(), param)  # refuses duplicate keys, and its errors have a location and a hint
         return json.loads(text)
     except (GuidedError, ValueError, RecursionError) as error:
         raise RequestError(str(error), param=param) from error
@@ -232,11 +234,12 @@ def _json(param: str, text: str) -> Any:
 
 def _mapping(param: str, value: Any) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        raise RequestError(f"{param} is an object, not {brief(value)}", param=param)
+        raise RequestError(f"{param} must be an object, not {brief(value)}", param=param)
     return value
 
 
 def _refuse_unknown(param: str, given: Mapping[str, Any], names: tuple[str, ...]) -> None:
     if unknown := given.keys() - set(names):
         name = min(unknown)
-        raise RequestError(f"{param} has {brief(name)}; known are {', '.join(names)}", param=f"{param}.{name}")
+        message = f"{param} has the unknown member {brief(name)}; known members are {', '.join(names)}"
+        raise RequestError(message, param=f"{param}.{name}")

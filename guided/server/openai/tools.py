@@ -4,9 +4,9 @@ the reader of its calls.
 | tool_choice | the answer | finish_reason |
 |---|---|---|
 | none | text | stop |
-| auto, the default | text with calls; with a format of the text, text of this format, or calls | tool_calls, if any |
+| auto, the default | text with calls; with a constraint on the text, constrained text or calls | tool_calls, if any |
 | required | calls | tool_calls |
-| a function | one call of it | stop: calling it was no decision |
+| a function | one call of it | stop: calling it was not the model's decision |
 
 Arguments always satisfy their schema, with or without `strict`. With `strict`, an object whose schema does not mention
 additional members may have only the members that the schema names. Calls are written in the model's style
@@ -26,7 +26,7 @@ from typing import Any, Final, cast
 from guided.chat.tokens import names_pattern
 from guided.errors import SpecError, UnsupportedError, brief
 from guided.frontends.json_schema.options import JsonSchemaOptions
-from guided.frontends.openai.response_format import closed
+from guided.frontends.openai.response_format import close_objects
 from guided.frontends.structural_tag.calls import CallReader
 from guided.frontends.structural_tag.tool_styles import ToolStyle
 from guided.frontends.structural_tag.tools import Function, chosen_tools
@@ -40,7 +40,7 @@ from guided.vocabulary.vocabulary import Vocabulary
 __all__ = ["Functions"]
 
 _KEYS: Final = {"": ("type", "function"), "/function": ("name", "description", "parameters", "strict")}
-_OF_A_DOCUMENT: Final = ("$schema", "$id", "id", "definitions", "$defs")
+_DOCUMENT_KEYWORDS: Final = ("$schema", "$id", "id", "definitions", "$defs")
 _Json = Mapping[str, Any]
 
 
@@ -50,7 +50,7 @@ class Functions:
 
     Attributes:
         tools: the tools that the prompt describes.
-        constraint: of the answer.
+        constraint: the constraint on the answer.
         call_markers: the markers that begin calls, if an answer is either text or calls; else empty.
         named: whether the request names the function to call.
     """
@@ -82,29 +82,32 @@ class Functions:
             raise _request_error(error) from None
         if tool_choice == "none":
             return None
-        tools = [_of_an_object(number, tool) for number, tool in enumerate(tools)]
+        tools = [_require_object(number, tool) for number, tool in enumerate(tools)]
         _check_names(tools, style, vocabulary)
         mixed = chosen.mode == "auto" and text.constraint is None
         form = _text_format(style, text) if chosen.mode == "auto" else None
         tag = style.structural_tag(tools, tool_choice=tool_choice, parallel_tool_calls=parallel, mixed=mixed, text=form)
-        places = _places(tag, tools, form, text.param)
+        locations = _locations(tag, tools, form, text.param)
         options = {name: value for name, value in text.options.items() if name != "additional_properties"}
 
-        def compiled(compiler: GrammarCompiler) -> CompiledGrammar:
-            if form is None and text.constraint is not None:  # no text is written, but report its errors
+        def compile_calls(compiler: GrammarCompiler) -> CompiledGrammar:
+            if (
+                form is None and text.constraint is not None
+            ):  # no text is written, but errors in its schema are reported
                 _check_text(compiler, text)
             try:
-                writing = JsonSchemaOptions.for_generation(**options).given()
-                return _found_in(compiler.compile_structural_tag(tag, allow_special_tokens=True, **writing), places)
+                json_options = JsonSchemaOptions.for_generation(**options).given()
+                grammar = compiler.compile_structural_tag(tag, allow_special_tokens=True, **json_options)
+                return _locate_findings(grammar, locations)
             except (SpecError, UnsupportedError) as error:
-                raise _locate_error(error, places) from None
+                raise _locate_error(error, locations) from None
 
-        call_markers = () if form is None else tuple(_begins(style, chosen.functions))
-        return cls(style, tools, CompiledBy(compiled, free=mixed), call_markers, chosen.mode == "named")
+        call_markers = () if form is None else tuple(_begin_markers(style, chosen.functions))
+        return cls(style, tools, CompiledBy(compile_calls, free=mixed), call_markers, chosen.mode == "named")
 
 
-def _of_an_object(number: int, tool: _Json) -> _Json:
-    """A tool whose arguments are an object, even if its schema allows other values. With `strict` the object is closed.
+def _require_object(number: int, tool: _Json) -> _Json:
+    """Restrict a tool's arguments to objects, even if its schema allows other values. With `strict`, to closed objects.
 
     Raises:
         RequestError: the schema allows no object.
@@ -115,19 +118,19 @@ def _of_an_object(number: int, tool: _Json) -> _Json:
         return tool
     types = parameters.get("type", "object")
     if not (types == "object" or (isinstance(types, list) and "object" in types)):
-        message = f"the arguments of a function are an object, and the type of this schema is {brief(types)}"
+        message = f"the arguments of a function must be an object, but the type of this schema is {brief(types)}"
         param = f"tools/{number}/function/parameters/type"
         raise RequestError(f'{message}: write "type": "object"', param=param, code="invalid_specification")
-    whole = {**_beside_reference(parameters), "type": "object"}
-    return {**tool, "function": {**function, "parameters": closed(whole) if function.get("strict") else whole}}
+    schema = {**_wrap_reference(parameters), "type": "object"}
+    return {**tool, "function": {**function, "parameters": close_objects(schema) if function.get("strict") else schema}}
 
 
-def _beside_reference(schema: _Json) -> _Json:
-    """Move a `$ref` so that other keywords may be used beside it: older drafts ignore keywords beside a reference."""
+def _wrap_reference(schema: _Json) -> _Json:
+    """Move a `$ref` into `allOf`, since older drafts ignore keywords beside a reference."""
     if "$ref" not in schema or "draft-0" not in str(schema.get("$schema")):
         return schema
-    whole = {name: value for name, value in schema.items() if name in _OF_A_DOCUMENT}
-    return {**whole, "allOf": [{name: value for name, value in schema.items() if name not in _OF_A_DOCUMENT}]}
+    document = {name: value for name, value in schema.items() if name in _DOCUMENT_KEYWORDS}
+    return {**document, "allOf": [{name: value for name, value in schema.items() if name not in _DOCUMENT_KEYWORDS}]}
 
 
 def _text_format(style: ToolStyle, text: Structured) -> dict[str, Any] | None:
@@ -135,10 +138,10 @@ def _text_format(style: ToolStyle, text: Structured) -> dict[str, Any] | None:
     if text.constraint is None:
         return None
     if not text.is_json:
-        message = f"{text.param} goes with tools only where it is a JSON Schema, or with tool_choice none or required"
-        raise RequestError(message, param=text.param)
+        condition = "if it is a JSON Schema, or if tool_choice is none or required"
+        raise RequestError(f"{text.param} can be combined with tools only {condition}", param=text.param)
     if style.data.get("trigger", "").startswith("{"):
-        message = f"calls of the style {style.name} are JSON: they cannot be told from a text that is JSON, too"
+        message = f"calls in the style {style.name} are JSON, so they cannot be distinguished from JSON text"
         raise RequestError(message, param=text.param)
     schema: Any = text.constraint
     if text.options.get("additional_properties"):  # applies to the text only, not to the arguments of calls
@@ -154,7 +157,7 @@ def _check_text(compiler: GrammarCompiler, text: Structured) -> None:
         raise
 
 
-def _begins(style: ToolStyle, functions: Sequence[Function]) -> Iterator[str]:
+def _begin_markers(style: ToolStyle, functions: Sequence[Function]) -> Iterator[str]:
     section, call = style.data.get("section"), style.data["call"]
     if section is not None:
         yield section.get("lead", "") + section["begin"]
@@ -170,13 +173,13 @@ def _check_keys(tools: Sequence[_Json]) -> None:
             for name, value in (tool["function"] if at else tool).items():
                 if name not in known:
                     raise SpecError(
-                        f"a tool has no {brief(name)}", pointer=f"/tools/{number}{at}/{name}",
-                        hint=f"known are {', '.join(known)}",
+                        f"a tool cannot have {brief(name)}", pointer=f"/tools/{number}{at}/{name}",
+                        hint=f"known members are {', '.join(known)}",
                     )  # fmt: skip
-                wanted = {"strict": bool, "description": str}.get(name)
-                if wanted is not None and value is not None and not isinstance(value, wanted):
-                    hint = "write true or false" if wanted is bool else "write a text"
-                    raise SpecError(f"this is {brief(value)}", pointer=f"/tools/{number}{at}/{name}", hint=hint)
+                expected = {"strict": bool, "description": str}.get(name)
+                if expected is not None and value is not None and not isinstance(value, expected):
+                    hint = "write true or false" if expected is bool else "write a string"
+                    raise SpecError(f"{name} is {brief(value)}", pointer=f"/tools/{number}{at}/{name}", hint=hint)
 
 
 def _check_names(tools: Sequence[_Json], style: ToolStyle, vocabulary: Vocabulary) -> None:
@@ -199,45 +202,47 @@ def _check_names(tools: Sequence[_Json], style: ToolStyle, vocabulary: Vocabular
                 for name in value:
                     check(name, f"{at}/{name}")
             inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-            work += [(one, f"{at}/{key}") for key, one in inner]
+            work += [(child, f"{at}/{key}") for key, child in inner]
 
 
-def _places(tag: _Json, tools: Sequence[_Json], form: _Json | None, param: str) -> dict[str, str]:
+def _locations(tag: _Json, tools: Sequence[_Json], form: _Json | None, param: str) -> dict[str, str]:
     """The locations in the request of the structural tag's schemas. `form`: the format of the text, at `param`."""
     known = {} if form is None else {id(form["json_schema"]): param}
     for number, tool in enumerate(tools):
         known[id(tool["function"].get("parameters"))] = f"tools/{number}/function/parameters"
-    places, work = dict[str, str](), list[tuple[Any, str]]([(tag, "")])
+    locations, work = dict[str, str](), list[tuple[Any, str]]([(tag, "")])
     while work:
         value, at = work.pop()
         for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
             where = f"{at}/{key}"
             if key == "json_schema" and isinstance(inner, dict):
-                places[where] = known.get(id(inner), "tools")
+                locations[where] = known.get(id(inner), "tools")
             elif isinstance(inner, dict | list):
                 work.append((inner, where))
-    return places
+    return locations
 
 
-def _locate_error(error: SpecError | UnsupportedError, places: Mapping[str, str]) -> SpecError | UnsupportedError:
-    """An error with its location in the request."""
-    error.pointer = _place(error.pointer, places)
+def _locate_error(error: SpecError | UnsupportedError, locations: Mapping[str, str]) -> SpecError | UnsupportedError:
+    """Give an error its location in the request."""
+    error.pointer = _location(error.pointer, locations)
     return error
 
 
-def _found_in(grammar: CompiledGrammar, places: Mapping[str, str]) -> CompiledGrammar:
+def _locate_findings(grammar: CompiledGrammar, locations: Mapping[str, str]) -> CompiledGrammar:
     """A copy of the grammar whose findings have locations in the request. The compiler caches the original."""
     if not grammar.findings:
         return grammar
-    own = copy(grammar)
-    own.findings = tuple(replace(each, pointer=_place(each.pointer, places)) for each in grammar.findings)
-    return own
+    located = copy(grammar)
+    located.findings = tuple(
+        replace(finding, pointer=_location(finding.pointer, locations)) for finding in grammar.findings
+    )
+    return located
 
 
-def _place(pointer: str, places: Mapping[str, str]) -> str:
-    for where, place in places.items():
+def _location(pointer: str, locations: Mapping[str, str]) -> str:
+    for where, location in locations.items():
         if pointer == where or pointer.startswith(f"{where}/"):
-            return place + pointer.removeprefix(where)
+            return location + pointer.removeprefix(where)
     return "tools"
 
 

@@ -1,7 +1,7 @@
 """Warnings in an answer: deprecated names, and parts of the specification that are not enforced.
 
 In: a parsed request, and its streams once they have begun. Out: `{"message", "param"}` for each warning. The answer
-lists them in `warnings`, and the header `Warning` has the first. The server does not log them, since they contain
+lists them in `warnings`, and the header `Warning` contains the first. The server does not log them, since they contain
 clients' text.
 """
 
@@ -19,25 +19,29 @@ from guided.server.openai.structured import Structured
 
 __all__ = ["header_of", "warnings_of"]
 
-_MOST: Final = 20  # warnings in one answer
-_LONGEST: Final = 300  # characters of the header
+_MOST_FINDINGS: Final = 20  # in one answer
+_MAX_HEADER: Final = 300  # characters of the header
 
 
-def warnings_of(text: Structured, param: str, streams: Sequence[Stream] = ()) -> list[dict[str, Any]]:
+def warnings_of(constraint: Structured, param: str, streams: Sequence[Stream] = ()) -> list[dict[str, Any]]:
     """See the module docstring.
 
     Args:
-        text: the request's constraint on the text.
-        param: the field of its specification; "" if findings have their own locations.
-        streams: of the request. The first has begun, so its specification is compiled; all share it.
+        constraint: the request's constraint on the text.
+        param: the request field that holds the specification, which precedes the location of each finding; "" if
+            findings have complete locations.
+        streams: the request's streams, which share one specification. It is compiled, because the first has begun.
     """
-    warnings: list[dict[str, Any]] = [{"message": message, "param": name} for name, message in text.warnings.items()]
+    warnings: list[dict[str, Any]] = [
+        {"message": message, "param": name} for name, message in constraint.warnings.items()
+    ]
     findings = _findings(streams[0]) if streams else ()
     warnings += [
-        {"message": for_clients(f"not enforced: {each}"), "param": param + each.pointer} for each in findings[:_MOST]
+        {"message": for_clients(f"not enforced: {finding}"), "param": param + finding.pointer}
+        for finding in findings[:_MOST_FINDINGS]
     ]
-    if len(findings) > _MOST:
-        warnings.append({"message": f"and {len(findings) - _MOST} more are not enforced", "param": param or None})
+    if (more := len(findings) - _MOST_FINDINGS) > 0:
+        warnings.append({"message": f"and {more} more parts are not enforced", "param": param or None})
     return warnings
 
 
@@ -46,8 +50,8 @@ def header_of(warnings: Sequence[dict[str, Any]]) -> dict[str, str]:
     if not warnings:
         return {}
     text = str(warnings[0]["message"]).encode("ascii", "backslashreplace").decode()
-    plain = "".join(each if each.isprintable() and each not in '"\\' else "?" for each in text)
-    return {"Warning": f'299 - "{plain[:_LONGEST]}"'}
+    plain = "".join(character if character.isprintable() and character not in '"\\' else "?" for character in text)
+    return {"Warning": f'299 - "{plain[:_MAX_HEADER]}"'}
 
 
 def _findings(stream: Stream) -> Sequence[Finding]:

@@ -1,17 +1,17 @@
-// The answer: its tokens as they come, one of which is selected, by a click or by keys.
+// The answer: its tokens as they arrive. A click or the keyboard selects one of them.
 
 import { count, get, make } from "./dom.js";
 import { KINDS, shown } from "./tokens.js";
 
 const NAMES = {
-  sampled: "the model chose",
+  sampled: "chosen by the model",
   forced: "forced by the specification",
-  tool: "of a tool’s call",
-  reasoning: "thinking",
+  tool: "part of a tool call",
+  reasoning: "reasoning",
 };
 
 export class Answer {
-  /** `onOpen` is given the number of a token whose step is asked for. */
+  /** `onOpen` is called with the number of the token whose step should be shown. */
   constructor(onOpen) {
     this.box = get("tokens");
     this.onOpen = onOpen;
@@ -43,7 +43,7 @@ export class Answer {
       this.counts[token.kind]++;
       this.box.append(this.element(token, at));
     }
-    this.tell();
+    this.showCounts();
     if (stays) this.box.scrollTop = this.box.scrollHeight;
   }
 
@@ -59,7 +59,7 @@ export class Answer {
     return make("span", properties, ...parts(token));
   }
 
-  tell() {
+  showCounts() {
     const kinds = KINDS.filter((kind) => this.counts[kind] || kind === "sampled" || kind === "forced");
     const row = (kind) => make("li", {}, make("span", { class: kind }), `${count(this.counts[kind])} ${NAMES[kind]}`);
     get("legend").replaceChildren(...kinds.map(row));
@@ -75,7 +75,7 @@ export class Answer {
     get("answer-error").hidden = false;
   }
 
-  /** Select a token; `focus`: by keys, so that the page follows. */
+  /** Select a token. `focus`: focus it, too, so that the page scrolls to it. */
   select(at, focus = false) {
     const elements = this.box.children;
     if (!elements.length) return;
@@ -111,7 +111,7 @@ export class Answer {
     event.preventDefault();
   }
 
-  /** The token that stands above or below another. */
+  /** The token above or below another. */
   line(at, step) {
     const elements = this.box.children;
     const here = elements[at].getClientRects()[0];
@@ -128,7 +128,7 @@ export class Answer {
   }
 }
 
-/** The text of a token, with pictures of what is not seen. */
+/** The text of a token, with symbols for white space. */
 function parts(token) {
   if (!token.text) return [make("i", {}, token.bytes?.length ? "·" : shown(token))];
   return token.text.split(/(\n|\t)/).flatMap((part) => {

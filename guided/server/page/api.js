@@ -1,4 +1,4 @@
-// The server: requests and streams. Errors are `ApiError`s with a kind that the page shows in its own way.
+// Requests to the server, and streams. Errors are `ApiError`s; their kind decides how the page shows them.
 
 import { EventParser } from "./sse.js";
 
@@ -6,11 +6,11 @@ const KEY = "guided-key";
 const HELP = {
   gone: "The server does not answer.",
   key: "This server needs an API key.",
-  busy: "The server has too much to do: try again soon.",
+  busy: "The server is busy: try again soon.",
 };
 
 export class ApiError extends Error {
-  /** kind: "gone", "key", "busy", "refused" (the request is wrong) or "defect" (the server is). */
+  /** kind: "gone", "key", "busy", "refused" (a wrong request) or "defect" (a bug in the server). */
   constructor(kind, message, { param = null, code = null } = {}) {
     super(message);
     this.kind = kind;
@@ -38,36 +38,36 @@ async function send(path, body, signal) {
   }
 }
 
-async function checked(answer) {
+async function check(answer) {
   if (answer.ok) return answer;
-  let told = {};
+  let details = {};
   try {
-    told = (await answer.json()).error ?? {};
+    details = (await answer.json()).error ?? {};
   } catch {
-    // no body of ours: a proxy may have answered
+    // not an error body of this server: a proxy may have answered
   }
-  throw errorOf(answer.status, told);
+  throw errorOf(answer.status, details);
 }
 
-function errorOf(status, told) {
-  const message = told.message ?? `The server answers ${status}.`;
-  if (status === 401) return new ApiError("key", key.get() ? "This key is not the server's." : HELP.key, told);
+function errorOf(status, details) {
+  const message = details.message ?? `The server returned status ${status}.`;
+  if (status === 401) return new ApiError("key", key.get() ? "The API key is invalid." : HELP.key, details);
   if (status === 503 || status === 429) {
-    return told.code === "engine_stopped"
-      ? new ApiError("defect", `The engine has stopped. ${message}`, told)
-      : new ApiError("busy", `${HELP.busy} (${message})`, told);
+    return details.code === "engine_stopped"
+      ? new ApiError("defect", `The engine has stopped. ${message}`, details)
+      : new ApiError("busy", `${HELP.busy} (${message})`, details);
   }
-  return new ApiError(status >= 500 ? "defect" : "refused", message, told);
+  return new ApiError(status >= 500 ? "defect" : "refused", message, details);
 }
 
-/** The JSON that a route answers with; without a body it is a GET. */
+/** Request a route and return its JSON. Without a body, the request is a GET. */
 export async function ask(path, body, signal) {
-  return (await checked(await send(path, body, signal))).json();
+  return (await check(await send(path, body, signal))).json();
 }
 
-/** Give each chunk of a stream to `take`, until its end. */
+/** Pass each chunk of a stream to `take`. */
 export async function stream(path, body, signal, take) {
-  const answer = await checked(await send(path, { ...body, stream: true }, signal));
+  const answer = await check(await send(path, { ...body, stream: true }, signal));
   const reader = answer.body.getReader();
   const decoder = new TextDecoder();
   const parser = new EventParser();
@@ -77,9 +77,9 @@ export async function stream(path, body, signal, take) {
       piece = await reader.read();
     } catch (error) {
       if (error.name === "AbortError") throw error;
-      throw new ApiError("gone", "The connection broke off.");
+      throw new ApiError("gone", "The connection was lost.");
     }
-    if (piece.done) throw new ApiError("gone", "The stream ended before its answer did.");
+    if (piece.done) throw new ApiError("gone", "The stream ended before the answer was complete.");
     for (const { data } of parser.feed(decoder.decode(piece.value, { stream: true }))) {
       if (data === "[DONE]") return;
       const chunk = JSON.parse(data);

@@ -1,10 +1,10 @@
-// Colours of JSON while it is written. In: a text, which may be no JSON yet. Out: pieces, [text, class], which together
-// are the text.
+// Syntax colours of JSON while it is written. In: a text, which need not be valid JSON. Out: pieces, [text, class],
+// that together are the text.
 
 const MOST = 40_000; // characters; longer texts have no colours
 const PIECE = /("(?:[^"\\\n]|\\.)*"?)(\s*:)?|(-?\d[\d.eE+-]*)|\b(true|false|null)\b|[^"\-\dtfn]+|[^]/g;
 
-export function coloured(text) {
+export function colourPieces(text) {
   if (text.length > MOST) return [[text, ""]];
   const pieces = [];
   for (const [whole, string, colon, number, literal] of text.matchAll(PIECE)) {
@@ -16,8 +16,8 @@ export function coloured(text) {
   return pieces;
 }
 
-/** The pieces before, inside of and after the characters from `start` to `end`. */
-export function divided(pieces, [start, end]) {
+/** The pieces before, inside and after the characters from `start` to `end`. */
+export function splitPieces(pieces, [start, end]) {
   const out = [[], [], []];
   let at = 0;
   for (const [text, kind] of pieces) {

@@ -1,4 +1,4 @@
-// Elements of the page. Texts become text nodes, never HTML, so that what a model writes is only ever read.
+// Elements of the page. Texts become text nodes, so a model's output is never interpreted as HTML.
 
 /** The element with an id. */
 export const get = (id) => document.getElementById(id);
@@ -15,8 +15,8 @@ export function make(tag, properties = {}, ...children) {
   return element;
 }
 
-/** Run `act` once nothing has called for `wait` milliseconds. */
-export function debounced(act, wait) {
+/** A function that runs `act` when it has not been called again for `wait` milliseconds. */
+export function debounce(act, wait) {
   let timer = 0;
   return () => {
     clearTimeout(timer);
@@ -26,7 +26,7 @@ export function debounced(act, wait) {
 
 export const count = (number) => number.toLocaleString("en");
 
-/** A probability as a reader sees it. */
+/** Format a probability as a percentage. */
 export function percent(share) {
   const value = 100 * share;
   if (value === 0) return "0 %";

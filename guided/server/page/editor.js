@@ -1,25 +1,25 @@
-// The editor of the specification: its kind, examples, and what the server says of it, marked in place. What is seen is
-// a coloured copy behind the text of the box, which is transparent.
+// The editor of the specification: its kind, examples, and the server's verdict, with errors marked in the text. The
+// text box is transparent; a coloured copy behind it is what the user sees.
 
 import { ask } from "./api.js";
-import { coloured, divided } from "./colours.js";
-import { count, debounced, get, make } from "./dom.js";
+import { colourPieces, splitPieces } from "./colours.js";
+import { count, debounce, get, make } from "./dom.js";
 import { KINDS } from "./examples.js";
 import { offsetOf } from "./tokens.js";
 
-const PAUSE = 250; // milliseconds without a key before the text is checked
+const PAUSE = 250; // milliseconds after the last key before the text is checked
 const MOST_REMARKS = 20;
 
 export class Editor {
-  /** `onError` is given errors of the server; `onExample` the prompt of an example that was chosen. */
+  /** `onError` is called with errors of the server, `onExample` with the prompt of the selected example. */
   constructor({ onError, onExample }) {
     this.text = get("spec");
     this.kindBox = get("kind");
     this.exampleBox = get("example");
-    this.texts = {}; // kind -> what was last written, so that nothing is lost by looking at another kind
+    this.texts = {}; // kind -> its last text, so that nothing is lost when the user selects another kind
     this.onError = onError;
     this.minTokens = null;
-    this.checkSoon = debounced(() => this.check(), PAUSE);
+    this.checkSoon = debounce(() => this.check(), PAUSE);
     this.checking = null;
     for (const [kind, { name }] of Object.entries(KINDS)) this.kindBox.append(make("option", { value: kind }, name));
     this.kindBox.addEventListener("change", () => this.show(this.kindBox.value));
@@ -42,12 +42,12 @@ export class Editor {
     return this.kindBox.value;
   }
 
-  /** The fields of a request that say it. */
+  /** The fields of a request that contain the specification. */
   fields() {
     return KINDS[this.kind].field(this.text.value);
   }
 
-  /** Show a kind, with what was last written in it or its first example. */
+  /** Show a kind, with its last text or its first example. */
   show(kind) {
     this.texts[this.shown] = this.text.value;
     this.set(kind, this.texts[kind] ?? KINDS[kind].examples[0]?.text ?? "");
@@ -68,7 +68,7 @@ export class Editor {
     this.check();
   }
 
-  /** Names of ready grammars, as the server lists them. */
+  /** Set the names of the bundled grammars, which the server lists. */
   offer(grammars) {
     const prompt = KINDS.grammar.examples[0].prompt;
     KINDS.grammar.examples = grammars.map(({ id, title }) => ({ name: `${id}: ${title}`, text: id, prompt }));
@@ -83,10 +83,10 @@ export class Editor {
     const checking = (this.checking = new AbortController());
     const source = this.text.value;
     try {
-      const told = await ask("v1/grammars/check", this.fields(), checking.signal);
+      const result = await ask("v1/grammars/check", this.fields(), checking.signal);
       if (checking.signal.aborted) return;
-      if (told.valid) this.accept(told);
-      else this.refuse(told.error, source);
+      if (result.valid) this.accept(result);
+      else this.refuse(result.error, source);
     } catch (error) {
       if (error.name === "AbortError") return;
       this.say("bad", [error.message]);
@@ -137,14 +137,14 @@ export class Editor {
     if (state !== "ok") get("remarks").hidden = true;
   }
 
-  /** Show the text in its colours, with a span marked or none. */
+  /** Show the text in its colours. `span`: the characters to mark, or null. */
   mark(span) {
     const text = this.text.value;
-    const pieces = KINDS[this.kind].isJson ? coloured(text) : [[text, ""]];
-    const elements = (of) => of.map(([piece, kind]) => (kind ? make("span", { class: kind }, piece) : piece));
-    const [before, inside, after] = divided(pieces, span ?? [0, 0]);
+    const pieces = KINDS[this.kind].isJson ? colourPieces(text) : [[text, ""]];
+    const elements = (parts) => parts.map(([piece, kind]) => (kind ? make("span", { class: kind }, piece) : piece));
+    const [before, inside, after] = splitPieces(pieces, span ?? [0, 0]);
     const marked = elements(inside);
-    if (span !== null && text.slice(...span).trim() === "") marked.unshift(" "); // an end has no width of its own
+    if (span !== null && text.slice(...span).trim() === "") marked.unshift(" "); // an end has no width
     const mark = span === null ? [] : [make("mark", {}, ...marked)];
     get("marks").replaceChildren(...elements(before), ...mark, ...elements(after), "\n");
     this.follow();

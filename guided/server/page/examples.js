@@ -1,4 +1,4 @@
-// The kinds of specifications, the field of the request that each is sent in, and examples.
+// The kinds of specifications, the request field of each, and examples.
 
 const PERSON = `{
   "type": "object",
@@ -126,7 +126,7 @@ export const KINDS = {
     examples: [{ name: "An answer in tags", prompt: "Is water wet?", text: TAG }],
   },
   grammar: {
-    name: "Ready grammar",
+    name: "Bundled grammar",
     field: (text) => ({ grammar: text.trim() }),
     examples: [{ name: "json", prompt: "Write a JSON object about a river.", text: "json" }],
   },

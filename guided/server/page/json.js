@@ -1,14 +1,14 @@
-// JSON that is still being written. In: the beginning of a JSON text. Out: a tree of what is there.
+// Parses JSON that is still being written. In: the beginning of a JSON text. Out: a tree of its values so far.
 //
 // A node: {kind: "object" | "array" | "string" | "number" | "literal", open, value, items}.
-// open: it may go on. value: of a string, number or literal.
-// items: of an object or array, [{key, node}]; a key is null in an array, a node is null where it has not begun.
+// open: whether it may continue. value: the value of a string, number or literal.
+// items: the items of an object or array, [{key, node}]; key is null in an array, node is null if it has not begun.
 
 const DEEPEST = 200;
 const NUMBER = /-?\d*(?:\.\d*)?(?:[eE][+-]?\d*)?/y;
 const LITERALS = new Map([["t", "true"], ["f", "false"], ["n", "null"]]);
 
-/** {node, error}: node is null where nothing has begun; error is the offset of what is no JSON, or null. */
+/** {node, error}: node is null if no value has begun; error is the offset at which the text is not JSON, or null. */
 export function parsePartial(text) {
   const reader = new Reader(text);
   try {
@@ -16,14 +16,14 @@ export function parsePartial(text) {
     reader.space();
     return { node, error: node && !node.open && !reader.ended ? reader.at : null };
   } catch (error) {
-    if (error instanceof NoJson) return { node: null, error: error.at };
+    if (error instanceof NotJson) return { node: null, error: error.at };
     throw error;
   }
 }
 
-class NoJson extends Error {
+class NotJson extends Error {
   constructor(at) {
-    super(`no JSON at ${at}`);
+    super(`not JSON at ${at}`);
     this.at = at;
   }
 }
@@ -45,7 +45,7 @@ class Reader {
   value(depth) {
     this.space();
     if (this.ended) return null;
-    if (depth > DEEPEST) throw new NoJson(this.at);
+    if (depth > DEEPEST) throw new NotJson(this.at);
     const first = this.text[this.at];
     if (first === "{") return this.container("object", "}", depth);
     if (first === "[") return this.container("array", "]", depth);
@@ -67,7 +67,7 @@ class Reader {
       }
       const item = { key: null, node: null };
       if (kind === "object") {
-        if (this.text[this.at] !== '"') throw new NoJson(this.at);
+        if (this.text[this.at] !== '"') throw new NotJson(this.at);
         const key = this.string();
         item.key = key.value;
         node.items.push(item);
@@ -90,7 +90,7 @@ class Reader {
   }
 
   take(character) {
-    if (this.text[this.at] !== character) throw new NoJson(this.at);
+    if (this.text[this.at] !== character) throw new NotJson(this.at);
     this.at++;
   }
 
@@ -106,22 +106,22 @@ class Reader {
     try {
       return { kind: "string", open, value: JSON.parse(`"${inner}"`), items: null };
     } catch {
-      throw new NoJson(begin);
+      throw new NotJson(begin);
     }
   }
 
   literal(word) {
     const rest = this.text.slice(this.at, this.at + word.length);
-    if (!word.startsWith(rest)) throw new NoJson(this.at);
+    if (!word.startsWith(rest)) throw new NotJson(this.at);
     this.at += rest.length;
     return { kind: "literal", open: rest !== word, value: rest, items: null };
   }
 
   number() {
     NUMBER.lastIndex = this.at;
-    const [found] = NUMBER.exec(this.text);
-    if (!found) throw new NoJson(this.at);
-    this.at += found.length;
-    return { kind: "number", open: this.ended, value: found, items: null };
+    const [digits] = NUMBER.exec(this.text);
+    if (!digits) throw new NotJson(this.at);
+    this.at += digits.length;
+    return { kind: "number", open: this.ended, value: digits, items: null };
   }
 }

@@ -1,4 +1,4 @@
-// The page: what is asked, what comes of it, and the keys.
+// The page: requests, answers, and keyboard shortcuts.
 
 import { Answer } from "./answer.js";
 import { ApiError, ask, key, stream } from "./api.js";
@@ -11,17 +11,17 @@ import { mostChanged, StepView } from "./step.js";
 import { TokenReader } from "./tokens.js";
 import { Tree } from "./tree.js";
 
-const HEALTH = 5000; // milliseconds between two looks at the server
+const HEALTH = 5000; // milliseconds between two health checks
 const NUMBERS = ["max_tokens", "temperature", "top_p", "seed"];
 const LARGEST_SEED = 2 ** 31;
-// Fields that change neither what the model reads nor what its answer must be.
+// Fields that change neither the prompt nor the constraint.
 const SAMPLING = new Set([
   ...NUMBERS, "top_k", "min_p", "presence_penalty", "frequency_penalty", "repetition_penalty", "logit_bias", "min_tokens",
   "logprobs", "top_logprobs", "stream_options", "user", "metadata", "priority", "rid",
 ]);
 
-let running = null; // the AbortController of the request under way
-let run = null; // what was sent: {prompt, specification, max_tokens, other (a field that no step takes)}
+let running = null; // the AbortController of the request in progress
+let run = null; // the last request: {prompt, specification, max_tokens, other: a field that /step does not support}
 let reader = new TokenReader();
 let retry = () => {};
 let bannerKind = null;
@@ -62,10 +62,10 @@ function sampling() {
   const more = get("more").value.trim();
   if (!more) return fields;
   try {
-    const found = JSON.parse(more);
-    if (found === null || typeof found !== "object" || Array.isArray(found)) throw new Error("it is no object");
-    if ((found.n ?? 1) !== 1) throw new Error("the page shows one answer: leave n out");
-    return { ...fields, ...found };
+    const value = JSON.parse(more);
+    if (value === null || typeof value !== "object" || Array.isArray(value)) throw new Error("this is not an object");
+    if ((value.n ?? 1) !== 1) throw new Error("the page shows only one answer: leave n out");
+    return { ...fields, ...value };
   } catch (error) {
     throw new ApiError("refused", `More fields of the request: ${error.message}`);
   }
@@ -101,13 +101,13 @@ async function generate() {
         end = choice.finish_reason ?? end;
       }
       showTree(reader.json);
-      tell({ first, begin, seed: fields.seed });
+      showStatistics({ first, begin, seed: fields.seed });
     });
     hideError();
-    tell({ first, begin, seed: fields.seed, end });
-    if (!reader.tokens.length) answer.fail("The answer is empty: the model ended it at once.");
+    showStatistics({ first, begin, seed: fields.seed, end });
+    if (!reader.tokens.length) answer.fail("The answer is empty: the model ended it immediately.");
   } catch (error) {
-    if (error.name === "AbortError") tell({ first, begin, seed: fields.seed, end: "stopped" });
+    if (error.name === "AbortError") showStatistics({ first, begin, seed: fields.seed, end: "stopped" });
     else {
       answer.fail(error.message);
       if (error.kind !== "refused") showError(error, generate);
@@ -118,7 +118,7 @@ async function generate() {
   }
 }
 
-function tell({ first, begin, seed, end = null }) {
+function showStatistics({ first, begin, seed, end = null }) {
   const seconds = (performance.now() - begin) / 1000;
   const number = reader.tokens.length;
   const parts = [`${count(number)} token${number === 1 ? "" : "s"}`];
@@ -150,7 +150,7 @@ async function sample() {
   const seed = Math.floor(Math.random() * LARGEST_SEED);
   try {
     const { texts } = await ask("v1/grammars/sample", { ...editor.fields(), n: 5, seed, max_length: 400 });
-    get("sentences").replaceChildren(...texts.map((text) => make("li", {}, text || "(the empty text)")));
+    get("sentences").replaceChildren(...texts.map((text) => make("li", {}, text || "(empty)")));
     get("sentences").hidden = false;
     get("meta").textContent = `${texts.length} random sentences, without the model · seed ${seed}`;
   } catch (error) {
@@ -172,7 +172,7 @@ function openStep(at) {
 }
 
 // ---- the server
-function showError(error, again = lookAtServer) {
+function showError(error, again = checkHealth) {
   if (error.kind === "key") return showKey(true, error.message);
   retry = again;
   bannerKind = error.kind;
@@ -192,14 +192,14 @@ function showKey(is, note = null) {
   if (is) get("key").focus();
 }
 
-async function lookAtServer() {
+async function checkHealth() {
   if (document.hidden) return;
   const health = get("health");
   try {
-    const told = await ask("health");
+    const status = await ask("health");
     health.dataset.state = "ok";
-    const waiting = told.waiting + told.pending_submit + told.compiling;
-    const active = told.active + told.prefilling;
+    const waiting = status.waiting + status.pending_submit + status.compiling;
+    const active = status.active + status.prefilling;
     const parts = [health.dataset.model, `${active} active`, waiting ? `${waiting} waiting` : ""];
     health.textContent = parts.filter(Boolean).join(" · ");
     if (bannerKind === "gone") hideError();
@@ -210,23 +210,23 @@ async function lookAtServer() {
   }
 }
 
-async function meet() {
+async function connect() {
   try {
     const [models, grammars] = await Promise.all([ask("v1/models"), ask("v1/grammars")]);
     get("health").dataset.model = models.data[0]?.id ?? "";
     editor.offer(grammars.data);
   } catch (error) {
-    showError(error, meet);
+    showError(error, connect);
     return false;
   } finally {
-    lookAtServer();
+    checkHealth();
   }
   return true;
 }
 
-/** What a first visitor sees: an example, its answer, and the step at which the specification changed most. */
+/** For a first visit: generate an example, and open the step at which the specification removed most. */
 async function demonstrate() {
-  if (!(await meet())) return;
+  if (!(await connect())) return;
   await generate();
   const shown = reader;
   const isOver = () => reader !== shown || answer.selected >= 0;
@@ -234,7 +234,7 @@ async function demonstrate() {
     const at = await mostChanged(run, shown.tokens, isOver);
     if (at >= 0) answer.open(at, false);
   } catch {
-    // a server without room for it: the answer is shown, and any step can be chosen
+    // the server is busy: the answer is shown, and any step can be opened
   }
 }
 
@@ -259,7 +259,7 @@ async function share() {
     await navigator.clipboard.writeText(location.href);
     get("share").textContent = "Copied";
   } catch {
-    get("share").textContent = "It is in the address bar";
+    get("share").textContent = "Copy it from the address bar";
   }
   setTimeout(() => (get("share").textContent = "Copy link"), 2000);
 }
@@ -270,9 +270,9 @@ async function copyText() {
   try {
     await navigator.clipboard.writeText(text);
   } catch {
-    copied = copyBySelection(text); // without TLS a page has no clipboard, unless it is this machine's
+    copied = copyBySelection(text); // the clipboard API needs HTTPS or localhost
   }
-  get("copy").textContent = copied ? "Copied" : "The browser refuses it";
+  get("copy").textContent = copied ? "Copied" : "Copying failed";
   setTimeout(() => (get("copy").textContent = "Copy text"), 2000);
 }
 
@@ -287,7 +287,7 @@ function copyBySelection(text) {
   return copied;
 }
 
-function press(event) {
+function handleKey(event) {
   const inField = event.target.closest?.("input, textarea, select");
   if ((event.ctrlKey || event.metaKey) && event.key === "Enter") generate();
   else if (event.key === "Escape" && running) stop();
@@ -322,16 +322,16 @@ function begin() {
     key.set(get("key").value.trim());
     get("key").value = "";
     showKey(false);
-    meet();
+    connect();
     editor.check();
   });
   window.addEventListener("hashchange", () => {
     const fields = fromHash(location.hash);
     if (fields) setPage(fields);
   });
-  document.addEventListener("keydown", press);
-  setInterval(lookAtServer, HEALTH);
-  if (fields || location.hash === "#empty") meet();
+  document.addEventListener("keydown", handleKey);
+  setInterval(checkHealth, HEALTH);
+  if (fields || location.hash === "#empty") connect();
   else demonstrate();
 }
 

@@ -1,16 +1,16 @@
-// One step: the mask, what the model would have written before and after it, the budget, and why a text may not come.
+// One step: the mask, the most likely tokens before and after masking, the budget, and why a text is not allowed.
 
 import { ask } from "./api.js";
 import { count, get, make, percent } from "./dom.js";
 import { shown, visible } from "./tokens.js";
 
 const TOP = 12;
-const MOST = 60; // of the allowed tokens
+const MOST = 60; // allowed tokens
 const MOST_COMPARED = 24; // steps
-const NOT_YET = "Steps of answers that think or call tools are not taken apart yet.";
+const NOT_YET = "Steps of answers with reasoning or tool calls are not supported yet.";
 
 export class StepView {
-  /** `onError` is given errors of the server, `onMove` a step to go to. */
+  /** `onError` is called with errors of the server, `onMove` with the number of a step. */
   constructor({ onError, onMove }) {
     this.box = get("step");
     this.onError = onError;
@@ -31,10 +31,10 @@ export class StepView {
     get("step-title").textContent = "Step";
     get("step-moves").hidden = get("why").hidden = true;
     this.box.className = "";
-    this.box.replaceChildren(make("p", { class: "empty" }, "Choose a token of the answer to see its step."));
+    this.box.replaceChildren(make("p", { class: "empty" }, "Select a token of the answer to see its step."));
   }
 
-  /** Take apart the step of token `at`. `run`: {prompt, specification, max_tokens, other}, as it was sent. */
+  /** Show the step of token `at`. `run`: the request, {prompt, specification, max_tokens, other}. */
   async open(run, tokens, at) {
     this.asking?.abort();
     const asking = (this.asking = new AbortController());
@@ -46,9 +46,9 @@ export class StepView {
     get("step-back").disabled = at === 0;
     get("step-on").disabled = at === tokens.length - 1;
     this.answer("", "");
-    const apart = tokens.some(({ kind }) => kind === "tool" || kind === "reasoning");
-    if (apart || run.other) {
-      const why = apart ? NOT_YET : `Steps of requests with ${run.other} are not taken apart yet.`;
+    const isMixed = tokens.some(({ kind }) => kind === "tool" || kind === "reasoning");
+    if (isMixed || run.other) {
+      const why = isMixed ? NOT_YET : `Steps of requests with ${run.other} are not supported yet.`;
       this.box.replaceChildren(make("p", { class: "empty" }, why));
       get("why").hidden = true;
       return;
@@ -72,7 +72,7 @@ export class StepView {
     const parts = [facts(step)];
     if (mask.forced.length) {
       const words = mask.forced.map((each) => make("span", { class: "chip code forced" }, shown(each)));
-      const title = make("h3", {}, "Nothing else can come: forced");
+      const title = make("h3", {}, "Forced: nothing else is allowed");
       parts.push(make("div", {}, title, make("div", { class: "words" }, ...words)));
     }
     const ask = (each) => this.explain({ token: each.id }, each);
@@ -94,17 +94,17 @@ export class StepView {
     if (card.getBoundingClientRect().top > window.innerHeight - 120) card.scrollIntoView({ block: "nearest" });
   }
 
-  /** Say why a text or a token may, or may not, come in this step. */
-  async explain(asked, token = null) {
-    if (asked.text === "") return this.answer("", "");
-    const name = token ? shown(token) : visible(asked.text);
+  /** Explain why a text or a token is, or is not, allowed in this step. */
+  async explain(continuation, token = null) {
+    if (continuation.text === "") return this.answer("", "");
+    const name = token ? shown(token) : visible(continuation.text);
     try {
-      const body = { ...this.run.specification, prefix: this.before, most: 0, ...asked };
-      const told = await ask("v1/grammars/explain", body, this.asking?.signal);
-      const place = told.place;
-      const more = place ? [...place.places, ...place.refused_by].filter((each) => !told.reason.includes(each)) : [];
-      const where = more.length ? `\nasked for by ${more.join(", ")}` : "";
-      this.answer(told.accepted ? "ok" : "bad", `${name}: ${told.reason}${where}`);
+      const body = { ...this.run.specification, prefix: this.before, most: 0, ...continuation };
+      const result = await ask("v1/grammars/explain", body, this.asking?.signal);
+      const place = result.place;
+      const more = place ? [...place.places, ...place.refused_by].filter((each) => !result.reason.includes(each)) : [];
+      const where = more.length ? `\nrequired by ${more.join(", ")}` : "";
+      this.answer(result.accepted ? "ok" : "bad", `${name}: ${result.reason}${where}`);
     } catch (error) {
       if (error.name === "AbortError") return;
       this.answer("bad", error.message);
@@ -120,14 +120,15 @@ export class StepView {
   }
 }
 
-/** The step after some tokens, given by their ids, as the server computes it. */
+/** Request the step after the tokens with these ids. */
 function askStep(run, before, numbers, signal) {
   const body = { ...run.prompt, ...run.specification, tokens: before, ...numbers };
   if (run.max_tokens) body.max_tokens = run.max_tokens;
   return ask("v1/grammars/step", body, signal);
 }
 
-/** The number of the chosen token at whose step the specification removed most; -1: there is none, or `isOver()`. */
+/** The number of the token, chosen by the model, at whose step the specification removed most. -1: there is none, or
+ * `isOver()`. */
 export async function mostChanged(run, tokens, isOver) {
   let [best, most] = [-1, -1];
   const chosen = [...tokens.keys()].filter((at) => tokens[at].kind === "sampled").slice(0, MOST_COMPARED);
@@ -151,7 +152,7 @@ function facts({ mask, budget, removed, state }) {
   return make("dl", { class: "facts" }, ...rows.map(box));
 }
 
-/** Tokens with their probabilities; those that are removed can be asked about. */
+/** Tokens with their probabilities. A click on a removed token calls `onAsk`. */
 function bars(tokens, chosen, onAsk) {
   if (!tokens.length) return make("p", { class: "empty" }, "Nothing.");
   const rows = tokens.map((token) => {

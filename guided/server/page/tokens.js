@@ -1,5 +1,5 @@
-// From the chunks of a stream to tokens with their texts and kinds. In: choices of chunks. Out: tokens,
-// {id, bytes, text, kind}. A character whose bytes are several tokens is the text of the last of them.
+// Turns the chunks of a stream into tokens with their texts and kinds. In: choices of chunks. Out: tokens,
+// {id, bytes, text, kind}. A character whose bytes span several tokens is the text of the last of them.
 
 const KINDS = ["sampled", "forced", "tool", "reasoning"];
 export { KINDS };
@@ -31,7 +31,7 @@ export class TokenReader {
     return added;
   }
 
-  /** What may be JSON: the text, or else the arguments of the last call. */
+  /** The text that may be JSON: the answer's text, or else the arguments of the last call. */
   get json() {
     return this.content.trim() ? this.content : this.calls.at(-1) ?? "";
   }
@@ -43,15 +43,15 @@ function kindOf(delta, forced) {
   return forced ? "forced" : "sampled";
 }
 
-/** A token for a label: its text with white space made visible; its bytes where they are no text; or its name. */
+/** A token's label: its text with visible white space; its bytes if they are not text; or its name. */
 export function shown({ id, bytes, text, token }) {
   if (!bytes?.length) return token || `id ${id}`;
-  const own = text || token;
-  if (own && !own.includes("\ufffd")) return visible(own);
+  const label = text || token;
+  if (label && !label.includes("\ufffd")) return visible(label);
   return bytes.map((byte) => byte.toString(16).padStart(2, "0")).join(" ");
 }
 
-/** White space and control characters as pictures of them. */
+/** A text with symbols for white space and control characters. */
 export function visible(text) {
   return text
     .replace(/\r\n|\n/g, "↵")
@@ -60,7 +60,7 @@ export function visible(text) {
     .replace(/[\u0000-\u001f\u007f]/g, (character) => `\\x${character.charCodeAt(0).toString(16).padStart(2, "0")}`);
 }
 
-/** The offset in a JavaScript string of the character with a number; characters are code points. */
+/** The offset in a JavaScript string (UTF-16) of the character with this number (code points). */
 export function offsetOf(text, number) {
   let at = 0;
   for (let left = number; left > 0 && at < text.length; left--) at += text.codePointAt(at) > 0xffff ? 2 : 1;

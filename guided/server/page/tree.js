@@ -1,5 +1,5 @@
-// The tree of JSON that grows. In: nodes of json.js. Elements stay as long as their nodes are of the same kind, so that
-// what is folded stays folded while the rest goes on.
+// The tree of the JSON so far. In: nodes of json.js. An element is kept while its node has the same kind, so folded
+// elements stay folded while the tree grows.
 
 import { make } from "./dom.js";
 
@@ -21,12 +21,12 @@ export class Tree {
     if (now !== before) this.box.replaceChildren(now);
   }
 
-  /** An element for a node: the one before, if it fits. */
+  /** An element for a node: the previous element, if it fits. */
   element(before, node, name) {
     this.left--;
     const kind = node?.kind ?? "nothing";
     const fits = before?.dataset.kind === kind && before.dataset.name === String(name);
-    const element = fits ? before : this.fresh(kind, name);
+    const element = fits ? before : this.create(kind, name);
     if (node === null) return element;
     if (node.items) this.fill(element, node);
     else {
@@ -38,7 +38,7 @@ export class Tree {
     return element;
   }
 
-  fresh(kind, name) {
+  create(kind, name) {
     const label = name === null ? [] : [make("span", { class: "name" }, `${name}: `)];
     if (kind === "object" || kind === "array") {
       const summary = make("summary", {}, ...label, make("span", { class: "count" }));

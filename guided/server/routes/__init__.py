@@ -1,1 +1,1 @@
-"""The routes, grouped by their users. Each module adds its own to the application: `add(app, server)`."""
+"""The routes, grouped by their users. Each module adds its routes to the application: `add(app, server)`."""

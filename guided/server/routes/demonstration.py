@@ -1,4 +1,4 @@
-"""`/stream`: the tokens of a text as they arrive, one event each; the minimum for watching an engine.
+"""`/stream`: the tokens of a text as they arrive, one event each: a minimal demonstration of streaming.
 
     {"prompt": "ROMEO:", "max_tokens": 50}  ->  data: {"token": " I", "token_id": 7, "is_first": true, "ttft_ms": 12.5}
                                                 data: {"token": " am", "token_id": 9, "is_first": false}

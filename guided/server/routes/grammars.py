@@ -1,6 +1,6 @@
 """`/v1/grammars/check`, `explain`, `sample`, `step`: analyses of a specification and an output.
 
-A few requests are computed at once, on separate threads. If too many are waiting, clients are asked to retry.
+A few requests run at once, on separate threads. If too many are waiting, clients are asked to retry.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ __all__ = ["add"]
 
 _THREADS: Final = 2
 _MOST_WAITING: Final = 32
-_PATIENCE: Final = 30.0  # seconds
+_TIMEOUT: Final = 30.0  # seconds
 _Result = TypeVar("_Result")
 
-_CHECKED = {"valid": "boolean", "kind": "string"}
-_EXPLAINED = {
+_CHECK_ANSWER = {"valid": "boolean", "kind": "string"}
+_EXPLAIN_ANSWER = {
     "accepted": "boolean",
     "reason": "string",
     "after_prefix": "object",
@@ -45,8 +45,8 @@ _EXPLAINED = {
     "min_tokens_to_finish": "integer",
     "min_tokens_is_exact": "boolean",
 }
-_SAMPLED = {"seed": "integer", "texts": "array"}
-_STEP = {"mask": "object", "before": "array", "after": "array", "removed": "object", "budget": "object"}
+_SAMPLE_ANSWER = {"seed": "integer", "texts": "array"}
+_STEP_ANSWER = {"mask": "object", "before": "array", "after": "array", "removed": "object", "budget": "object"}
 
 
 class _InspectionPool:
@@ -57,14 +57,16 @@ class _InspectionPool:
         self._slots = threading.Semaphore(_MOST_WAITING)
 
     async def run(self, work: Callable[[], _Result]) -> _Result:
-        """Run the work and return its result. It is metered: once the client has an answer, it stops at its next step.
+        """Run the work and return its result. The work is metered: once the client is answered, it stops at its next
+        step.
 
         Raises:
             RequestError: too many requests are waiting, or the work takes too long.
         """
         if not self._slots.acquire(blocking=False):
-            raise RequestError(f"{_MOST_WAITING} inspections wait already", code="overloaded", status=503)
-        answered, end = threading.Event(), perf_counter() + _PATIENCE
+            message = f"{_MOST_WAITING} inspections are already waiting: retry later"
+            raise RequestError(message, code="overloaded", status=503)
+        answered, end = threading.Event(), perf_counter() + _TIMEOUT
 
         def metered_work() -> _Result:
             with metered(end - perf_counter(), stop=answered), gc_paused():
@@ -73,11 +75,11 @@ class _InspectionPool:
         future = self._threads.submit(metered_work)
         future.add_done_callback(lambda _: self._slots.release())
         try:
-            return await asyncio.wait_for(asyncio.wrap_future(future), _PATIENCE)
+            return await asyncio.wait_for(asyncio.wrap_future(future), _TIMEOUT)
         except (TimeoutError, LimitExceeded, CompileTimeout) as error:
             if not isinstance(error, TimeoutError) and perf_counter() < end:
                 raise
-            message = f"this takes more than {_PATIENCE:.0f} seconds"
+            message = f"the request took more than {_TIMEOUT:.0f} seconds"
             raise RequestError(message, code="request_timeout", status=503) from None
         finally:
             answered.set()
@@ -89,25 +91,25 @@ def add(app: FastAPI, server: Server) -> None:
     bounds: Any = {"allow_special_tokens": settings.allow_special_tokens, "seconds": settings.compile_timeout}
 
     @app.post("/v1/grammars/check")
-    @takes(CheckRequest, answer=_CHECKED)
+    @takes(CheckRequest, answer=_CHECK_ANSWER)
     async def check_grammar(request: Request) -> dict[str, Any]:
         body = await server.read(request, partial(read_request, CheckRequest))
         return await pool.run(partial(check, engine, body, **bounds))
 
     @app.post("/v1/grammars/explain")
-    @takes(ExplainRequest, answer=_EXPLAINED)
+    @takes(ExplainRequest, answer=_EXPLAIN_ANSWER)
     async def explain_grammar(request: Request) -> dict[str, Any]:
         body = await server.read(request, partial(read_request, ExplainRequest))
         return await pool.run(partial(explain, engine, body, **bounds))
 
     @app.post("/v1/grammars/sample")
-    @takes(SampleRequest, answer=_SAMPLED)
+    @takes(SampleRequest, answer=_SAMPLE_ANSWER)
     async def sample_grammar(request: Request) -> dict[str, Any]:
         body = await server.read(request, partial(read_request, SampleRequest))
         return await pool.run(partial(sample, body, seconds=settings.compile_timeout))
 
     @app.post("/v1/grammars/step")
-    @takes(StepRequest, answer=_STEP)
+    @takes(StepRequest, answer=_STEP_ANSWER)
     async def step_of_output(request: Request) -> dict[str, Any]:
         body = await server.read(request, partial(read_request, StepRequest))
         server.check_model(body.model)
@@ -124,4 +126,4 @@ def add(app: FastAPI, server: Server) -> None:
     @app.get("/v1/grammars")
     @takes(answer={"object": "string", "data": "array"})
     def grammars() -> dict[str, Any]:
-        return {"object": "list", "data": [{"id": each.name, "title": each.title} for each in library().values()]}
+        return {"object": "list", "data": [{"id": entry.name, "title": entry.title} for entry in library().values()]}

@@ -1,4 +1,4 @@
-"""`/v1/models`, `/v1/completions`, `/v1/chat/completions`: OpenAI's interface."""
+"""`/v1/models`, `/v1/completions`, `/v1/chat/completions`: OpenAI's API."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from guided.server.openai.answers import Answer
 from guided.server.openai.conversations import build_chat_request
 from guided.server.openai.deltas import Reading
 from guided.server.openai.requests import ChatRequest, CompletionRequest, StreamOptions, read_request
-from guided.server.openai.streaming import NewReading, collect_readings, server_sent, wait_until_begun
+from guided.server.openai.streaming import NewReading, collect_readings, stream_chunks, wait_until_begun
 from guided.server.openai.structured import Structured
 from guided.server.openai.warnings import header_of, warnings_of
 from guided.server.server import Server, run_while_connected, stream_response
 
 __all__ = ["PreparedRequest", "add", "prepare_request"]
 
-_SHORT_COMPLETION = 16  # tokens, as in OpenAI's interface
+_COMPLETION_TOKENS = 16  # the default of max_tokens, as in OpenAI's API
 
 _ANSWER = {
     "id": "string",
@@ -69,13 +69,13 @@ def _model(server: Server) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class PreparedRequest:
-    """The engine's requests for a request, and how to read the answer.
+    """The engine's requests for an HTTP request, and how to read the answer.
 
     Attributes:
         parts: one request of the engine for each prompt.
         text: the constraint on the text.
         param: the field of the specification, for its errors; None: there is none, or the errors name it themselves.
-        new_reading: makes the reader of a sample.
+        new_reading: makes the `Reading` of a sample.
     """
 
     parts: Sequence[EngineRequest]
@@ -83,30 +83,30 @@ class PreparedRequest:
     param: str | None = None
     new_reading: NewReading = Reading
 
-    def notices(self, streams: Sequence[Stream]) -> list[dict[str, Any]]:
+    def warnings(self, streams: Sequence[Stream]) -> list[dict[str, Any]]:
         """The warnings in the answer, once the streams have begun."""
         return warnings_of(self.text, self.param or "", streams)
 
 
 def prepare_request(
-    server: Server, body: ChatRequest | CompletionRequest, *, own_tools: bool = True
+    server: Server, body: ChatRequest | CompletionRequest, *, allow_server_tools: bool = True
 ) -> PreparedRequest:
     """Build the engine's requests. Requests of /v1/responses arrive in the form of chat completions.
 
     Args:
-        own_tools: whether the answer may call the server's own tools, which requires that the route reports results.
+        allow_server_tools: whether the answer may call the server's own tools; the route must then report the results.
 
     Raises:
         RequestError, GuidedError: the request is refused.
     """
     text = body.structured_output(allow_special_tokens=server.settings.allow_special_tokens)
     if isinstance(body, ChatRequest):
-        settings = server.settings if own_tools else replace(server.settings, tools=())
+        settings = server.settings if allow_server_tools else replace(server.settings, tools=())
         part, reading_options = build_chat_request(body, text, server.engine, settings)
         has_tools = reading_options.calls is not None  # errors of tools have their own locations
         param = None if has_tools else text.param or None
         return PreparedRequest([part], text, param, partial(Reading, reading_options))
-    return PreparedRequest(body.requests(text, _SHORT_COMPLETION), text, text.param or None)
+    return PreparedRequest(body.requests(text, _COMPLETION_TOKENS), text, text.param or None)
 
 
 async def _answer(server: Server, request: Request, kind: type[ChatRequest] | type[CompletionRequest]) -> Response:
@@ -118,21 +118,21 @@ async def _answer(server: Server, request: Request, kind: type[ChatRequest] | ty
         return body, prepare_request(server, body)
 
     body, prepared = await server.read(request, read)
-    request.state.param, request_context_of(request).kind = prepared.param, prepared.text.param
+    request.state.param, request_context_of(request).constraint_field = prepared.param, prepared.text.param
     streams = server.submit(request, prepared.parts, body.priority, rid=body.rid, streams=body.stream)
     is_chat = isinstance(body, ChatRequest)
     answer = Answer(is_chat, server.settings.model_name, server.engine.vocabulary, body.top, body.return_token_ids)
     if not body.stream:
         readings = await run_while_connected(request, collect_readings(streams, prepared.new_reading))
-        warnings = prepared.notices(streams)
+        warnings = prepared.warnings(streams)
         return JSONResponse(
             answer.body(readings) | ({"warnings": warnings} if warnings else {}), headers=header_of(warnings)
         )
     await run_while_connected(request, wait_until_begun(streams))
-    warnings = prepared.notices(streams)
+    warnings = prepared.warnings(streams)
     options = body.stream_options or StreamOptions()
     keep_alive = server.settings.keep_alive
-    events = server_sent(
+    events = stream_chunks(
         answer, streams, options, prepared.new_reading, samples=body.n, keep_alive=keep_alive, warnings=warnings
     )
     return stream_response(events, header_of(warnings))

@@ -20,7 +20,7 @@ __all__ = ["AbortRequest", "add"]
 
 
 class AbortRequest(Checked):
-    """A request of /abort_request, as SGLang has it: one of the two."""
+    """A request of /abort_request, as in SGLang, with one of its two fields."""
 
     model_config = ConfigDict(strict=False)
 
@@ -47,7 +47,7 @@ def add(app: FastAPI, server: Server) -> None:
 
     @app.get("/version")
     @takes(answer={"version": "string"})
-    def tell_version() -> dict[str, str]:
+    def report_version() -> dict[str, str]:
         return {"version": app.version}
 
     @app.get("/metrics")
@@ -59,5 +59,5 @@ def add(app: FastAPI, server: Server) -> None:
     async def abort(request: Request) -> dict[str, Any]:
         body = await server.read(request, partial(read_request, AbortRequest))
         if (body.rid is None) is not body.abort_all:
-            raise RequestError("give rid, or abort_all=true", param="rid")
-        return {"aborted": server.abort(request_context_of(request).key, body.rid)}
+            raise RequestError("give either rid or abort_all=true", param="rid")
+        return {"aborted": server.abort(request_context_of(request).key_number, body.rid)}

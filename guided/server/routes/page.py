@@ -1,4 +1,4 @@
-"""The inspector's page at `/`, and its files below `/page/`. They are read once; requests never open a file."""
+"""The inspector's page at `/`, and its files below `/page/`. They are read at the start, so requests open no file."""
 
 from __future__ import annotations
 

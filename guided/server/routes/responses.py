@@ -1,4 +1,4 @@
-"""`/v1/responses`: OpenAI's interface of items; requests are converted to chat completions."""
+"""`/v1/responses`: OpenAI's Responses API. Requests are converted to chat completions."""
 
 from __future__ import annotations
 
@@ -55,7 +55,8 @@ def add(app: FastAPI, server: Server) -> None:
     @app.get("/v1/responses/{response_id}")
     @app.delete("/v1/responses/{response_id}")
     def stored(response_id: str) -> Response:
-        raise RequestError("nothing is stored here", param="response_id", code="response_not_found", status=404)
+        message = "this server does not store responses"
+        raise RequestError(message, param="response_id", code="response_not_found", status=404)
 
 
 def _read(server: Server, kind: type[_Body], value: Any) -> tuple[_Body, PreparedRequest]:
@@ -63,23 +64,22 @@ def _read(server: Server, kind: type[_Body], value: Any) -> tuple[_Body, Prepare
     body = read_request(kind, value)
     server.check_model(body.model)
     chat = body.chat()
-    with body.by_its_names():
-        return body, prepare_request(server, chat, own_tools=False)
+    with body.rename_errors():
+        return body, prepare_request(server, chat, allow_server_tools=False)
 
 
 async def _answer(server: Server, request: Request) -> Response:
     """A response, whole or as a stream."""
     body, prepared = await server.read(request, partial(_read, server, ResponsesRequest))
-    with body.by_its_names():
-        request.state.param, request_context_of(request).kind = (
+    with body.rename_errors():
+        request.state.param, request_context_of(request).constraint_field = (
             body.param(prepared.param),
             body.param(prepared.text.param) or "",
         )
         [stream] = server.submit(request, prepared.parts, body.priority, rid=body.rid, streams=body.stream)
         answer = Answer(True, server.settings.model_name, server.engine.vocabulary, body.top)
         await run_while_connected(request, wait_until_begun([stream]))
-        notices = prepared.notices([stream])
-        warnings = [each | {"param": body.param(each["param"])} for each in notices]
+        warnings = [warning | {"param": body.param(warning["param"])} for warning in prepared.warnings([stream])]
         events = ResponseEvents(answer, body.echoed_fields() | ({"warnings": warnings} if warnings else {}))
         headers = header_of(warnings)
         if not body.stream:

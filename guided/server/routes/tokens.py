@@ -20,14 +20,14 @@ __all__ = ["add"]
 
 
 class TokenizeRequest(Checked):
-    """A text to be tokenised; a conversation is a `ChatRequest`."""
+    """A text to tokenise. For a conversation, the request is a `ChatRequest`."""
 
     model: str | None = None
     prompt: str
 
 
 class DetokenizeRequest(Checked):
-    """Ids that are to become text."""
+    """Token ids to decode."""
 
     model: str | None = None
     tokens: Annotated[list[Annotated[int, Field(ge=0)]], Field(fail_fast=True)]
@@ -60,5 +60,5 @@ def add(app: FastAPI, server: Server) -> None:
         size = server.engine.vocabulary.size
         server.check_model(body.model)
         if wrong := [id for id in body.tokens if id >= size]:
-            raise RequestError(f"tokens holds {wrong[0]}, ids are 0 to {size - 1}", param="tokens")
+            raise RequestError(f"tokens contains {wrong[0]}, but ids are 0 to {size - 1}", param="tokens")
         return {"prompt": server.engine.vocabulary.decode(body.tokens).decode("utf-8", "replace")}

@@ -1,8 +1,8 @@
-// One value for each state of an arena, stored by the part of the core that computes it.
+// One value per state of an arena, stored by the part of the core that computes it.
 //
-// In: numbers of states from 0 on, and values. Out: the value of a state, or `unset` if it has none yet.
-// Layout: chunks that never move, each as large as all before it, allocated when a value of theirs is first set. So a
-// reader needs no lock; `set` needs the lock of the arena. Cost: one more load than a field of the state itself.
+// In: states, numbered from 0, and values. Out: the value of a state, or `unset` if it has none yet.
+// Layout: chunks that never move, each as large as all earlier ones together, allocated when a value is first set in
+// them. So readers need no lock; `set` needs the arena's lock. Cost: one load more than a field of the state itself.
 #pragma once
 
 #include <atomic>
@@ -25,7 +25,7 @@ class ByState {
     const std::atomic<T>* chunk = chunks_[at.chunk].load(std::memory_order_acquire);
     return chunk ? chunk[at.index].load(std::memory_order_acquire) : unset_;
   }
-  // Returns the bytes that were allocated.
+  // Returns the number of bytes that were allocated.
   size_t set(int32_t state, T value) {
     const Place at = place(state);
     std::atomic<T>* chunk = chunks_[at.chunk].load(std::memory_order_relaxed);

@@ -1,15 +1,15 @@
-// What one call into the core may cost once a grammar is compiled: a bound on its work and on the memory that it adds.
+// Limits on the work and the added memory of one call into the core, after the grammar has been compiled.
 //
-// In: limits, where a call begins. Every loop whose length depends on the grammar, the vocabulary or the text passes
-// `CallMeter::work`, and every allocation that outlives the call `CallMeter::memory`; both throw LimitFailure ("call_work",
-// "memory") once a limit is exceeded. Work is counted in units of about 10 ns, so the bound is reached at the same place on
-// every machine. What throws leaves the states half changed: `StatesLock` (matching/states.hpp) sees to it that no one
-// looks at them again.
+// In: the limits, when a call begins. Every loop whose length depends on the grammar, the vocabulary or the text calls
+// `CallMeter::work`, and every allocation that outlives the call calls `CallMeter::memory`. They throw LimitFailure
+// ("call_work", "memory") once a limit is exceeded. Work is counted in units of about 10 ns rather than measured, so
+// every machine reaches the limit at the same point. An exception leaves the states half changed: `StatesLock`
+// (matching/states.hpp) ensures that nobody reads them afterwards.
 //
-// How: the counters belong to the OS thread, so that no function has to pass them on. A call within a call, such as one
-// into a part of a composed grammar, counts as part of the outer one. Outside of calls nothing is limited: compilation has a
-// meter of its own (common.hpp), and carrying states over costs no more than what is carried.
-// Cost: a subtraction on a counter of the OS thread.
+// How: each OS thread has its own counters, so no function has to pass them on. A nested call, such as a call into a
+// part of a composed grammar, counts as part of the outer one. Outside of calls nothing is limited: compilation has its
+// own meter (common.hpp), and transferring states to a new arena costs no more than these states did.
+// Cost: one subtraction on a thread-local counter.
 #pragma once
 
 #include <algorithm>
@@ -23,12 +23,12 @@ namespace guided {
 
 struct CallLimits {
   int64_t work = INT64_MAX;  // units of about 10 ns
-  size_t memory = SIZE_MAX;  // bytes that the states may take; one call may add as many to them, or kLeastMemory
+  size_t memory = SIZE_MAX;  // bytes for all states; one call may add as many, but at least kLeastMemory
   static constexpr size_t kLeastMemory = size_t{64} << 20;
   int64_t most_added() const { return static_cast<int64_t>(std::clamp<size_t>(memory, kLeastMemory, INT64_MAX)); }
 };
 
-// `initial-exec`: the module is loaded late, but these few bytes fit into what loaders keep free for such modules.
+// `initial-exec`: the module is loaded late, but its few bytes fit into the static TLS that loaders reserve.
 #if defined(__linux__)
 #define GUIDED_OF_THREAD __attribute__((tls_model("initial-exec")))
 #else
@@ -56,13 +56,13 @@ class CallMeter {
     fault_point(Fault::Limit);
     if ((count_.memory -= static_cast<int64_t>(bytes)) < 0) stop_memory();
   }
-  // What the calls that are under way have spent so far.
+  // The work of the current calls so far.
   static int64_t worked() { return count_.calls == 0 ? 0 : count_.limits.work - count_.work; }
 
  private:
   struct Count {
     int64_t work = INT64_MAX, memory = INT64_MAX;
-    int32_t calls = 0;  // that are under way, one within the other
+    int32_t calls = 0;  // the nesting depth of the current calls
     CallLimits limits;
   };
   [[noreturn]] static void stop_work();

@@ -1,4 +1,4 @@
-// Shared vocabulary of the core: symbols, failures that become Python errors, the compile-time meter, hashing.
+// Basic types of the core: symbols, failures that become Python errors, the compile-time meter, hashing, byte sets.
 #pragma once
 
 #include <chrono>
@@ -16,11 +16,11 @@ namespace guided {
 //   e << 21 | code point    code points spelled by encoding e < 64
 //   kCall + rule            a call of a rule
 //   kToken + id             a control token
-//   kEffect + index         a guarded register operation of the rule's frame
+//   kEffect + index         a guarded action on the register of the rule's frame
 //
-//   kSpelling + index       after encoding: the bytes of one character, which are laid out with the rule (encoding.hpp)
+//   kSpelling + index       only after encoding: all spellings of one character; the layout expands it (encoding.hpp)
 //
-// After encoding, 0..255 are bytes and the upper three kinds stay as they are.
+// After encoding, 0..255 are bytes, and the upper three kinds are unchanged.
 using Symbol = uint32_t;
 constexpr int kEncodingShift = 21;
 constexpr int kMaxEncodings = 64;
@@ -40,14 +40,14 @@ struct Range {
   Symbol lo, hi;  // inclusive
 };
 
-// Of a step, besides states: nothing can be read on; the step was never taken.
+// Results of a step that are not states: kDead, no text can follow; kUnknown, the step was never taken.
 enum NoState : int32_t { kDead = -1, kUnknown = -2 };
 
-// Failures, translated at the Python border.
+// Failures. The Python bindings translate them into Python errors.
 struct LimitFailure : std::runtime_error {
-  std::string limit, rule;  // where it was reached, if that is known
+  std::string limit, rule;  // rule: where the limit was reached, or empty
   double given, allowed;
-  std::string advice;  // of a bound of the core itself, which no setting raises: what to do instead; else empty
+  std::string advice;  // for a fixed limit, which no setting raises: what to do instead; otherwise empty
   LimitFailure(std::string name, double g, double a, std::string instead = "")
       : std::runtime_error("limit " + name + " exceeded"),
         limit(std::move(name)),
@@ -59,7 +59,7 @@ struct EmptyLanguage : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 struct Unsupported : std::runtime_error {
-  std::string rule;  // where it was found, if that is known
+  std::string rule;  // where the construct was found, or empty
   using std::runtime_error::runtime_error;
 };
 struct VocabularyFailure : std::runtime_error {
@@ -70,10 +70,10 @@ struct BudgetFailure : std::runtime_error {
   BudgetFailure(int64_t n, int64_t g) : std::runtime_error("budget too small"), needed(n), given(g) {}
 };
 
-// What it costs to find a key in a table, in units of work (`Meter`).
+// The cost of a hash-table look-up, in units of work (`Meter`).
 inline constexpr int64_t kLookup = 8;
 
-// Counts what one compilation uses and stops it at its limits.
+// Counts what one compilation uses, and stops it at its limits.
 class Meter {
  public:
   Meter(int64_t max_states, double max_seconds, int64_t max_work)
@@ -81,7 +81,7 @@ class Meter {
         max_work_(max_work),
         max_seconds_(max_seconds),
         start_(std::chrono::steady_clock::now()) {}
-  // Work in units of about one automaton state or edge; checks the total and the clock now and then.
+  // Adds work, in units of about one automaton state or edge. Checks the limit and the clock every few thousand units.
   void work(int64_t units) {
     pending_ += units;
     if (pending_ >= 4096) check();
@@ -91,7 +91,7 @@ class Meter {
   }
   int64_t max_states() const { return max_states_; }
   int64_t worked() const { return worked_ + pending_; }
-  // The rule that is worked on, or -1: where a limit was reached.
+  // The rule that is being compiled, or -1. Errors name it as the rule in which a limit was reached.
   int32_t rule = -1;
 
  private:
@@ -118,12 +118,12 @@ inline uint64_t mix(uint64_t h) {
 }
 inline uint64_t combine(uint64_t h, uint64_t v) { return mix(h * 0x9E3779B97F4A7C15ull + v + 0x632BE59BD9B4E019ull); }
 
-// Two numbers as one: a key.
+// Combines two numbers into one key.
 inline uint64_t pair_key(int32_t a, int32_t b) {
   return uint64_t{static_cast<uint32_t>(a)} << 32 | static_cast<uint32_t>(b);
 }
 
-// Hash of a vector of 32-bit integers: the key type of every interning table of the compiler.
+// Hashes a vector of 32-bit integers, which is the key of every interning table of the compiler.
 struct IntsHash {
   size_t operator()(const std::vector<int32_t>& v) const {
     uint64_t h = v.size();
@@ -132,7 +132,7 @@ struct IntsHash {
   }
 };
 
-// 128 bits that stand for a piece of content (two independent mixes). Used where equal content is shared.
+// A 128-bit hash of some content (two independent mixes), used to share equal content.
 struct Digest {
   uint64_t a = 0x243F6A8885A308D3ull, b = 0x13198A2E03707344ull;
   void add(uint64_t v) {
@@ -163,7 +163,7 @@ struct ByteSet {
   bool operator==(const ByteSet& o) const {
     return w[0] == o.w[0] && w[1] == o.w[1] && w[2] == o.w[2] && w[3] == o.w[3];
   }
-  // Calls visit(byte) for each, in order.
+  // Calls visit(byte) for each byte, in order.
   template <class Visit>
   void each(Visit&& visit) const {
     for (int i = 0; i < 4; ++i)

@@ -1,7 +1,7 @@
-// What was made of some content, by its digest, so that it is made once.
+// A cache of items that are built from some content, keyed by the digest of that content.
 //
-// In: a digest, and an item with a `size()`. Out: the item, shared. Any number of OS threads may use it. It is bounded
-// by two generations: an item that was not requested while the younger generation filled up is forgotten.
+// In: a digest, and an item with a `size()`. Out: the item, shared. Any number of OS threads may use the cache. Two
+// generations bound it: an item that was not requested while the younger generation filled up is dropped.
 // Cost: a look-up under a lock.
 #pragma once
 
@@ -32,7 +32,7 @@ class ContentCache {
   }
 
  private:
-  static constexpr size_t kMost = 150000;  // states and ranges of a generation
+  static constexpr size_t kMost = 150000;  // the size of a generation, in states and ranges
   using Map = std::unordered_map<Digest, std::shared_ptr<const Item>, DigestHash>;
 
   void add(const Digest& key, std::shared_ptr<const Item> item) {

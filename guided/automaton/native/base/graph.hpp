@@ -8,7 +8,7 @@
 
 namespace guided {
 
-// In: adjacency lists. Out: a component number per vertex; a component's number is above those of all it can reach.
+// In: adjacency lists. Out: the component number of each vertex, which exceeds those of all components it can reach.
 inline std::vector<int32_t> components(const std::vector<std::vector<int32_t>>& graph) {
   int32_t n = static_cast<int32_t>(graph.size());
   std::vector<int32_t> index(n, -1), low(n, 0), comp(n, -1), stack;

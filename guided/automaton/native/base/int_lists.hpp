@@ -1,6 +1,6 @@
-// Lists of 32-bit integers, each kept once and numbered in the order of coming: the interning table of the compiler.
+// Interns lists of 32-bit integers, numbered in the order of insertion: the interning table of the compiler.
 //
-// One store for all lists and one table of open addressing: nothing is allocated for a list by itself.
+// All lists share one store and one table with open addressing, so no list needs an allocation of its own.
 #pragma once
 
 #include <algorithm>
@@ -30,7 +30,7 @@ class IntLists {
     ends_.push_back(store_.size());
     return {size() - 1, true};
   }
-  // Valid until the next list comes.
+  // Valid until the next list is added.
   std::span<const int32_t> operator[](int32_t number) const {
     const size_t from = number ? ends_[number - 1] : 0;
     return {store_.data() + from, ends_[number] - from};

@@ -1,6 +1,6 @@
-// A hash table from 64-bit keys to 32-bit values; it grows a little at a time (slot_table.hpp), nothing is removed.
+// A hash table from 64-bit keys to 32-bit values. It grows a little at a time (slot_table.hpp); nothing is removed.
 //
-// Cost: a look-up reads one or two cache lines; memory 24 to 48 bytes an entry.
+// Cost: a look-up reads one or two cache lines; 24 to 48 bytes of memory per entry.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,12 @@ namespace guided {
 
 class PairMap {
  public:
-  // Null where there is none; valid until the next change.
+  // Null if the key is missing. The pointer is valid until the next change.
   const int32_t* find(uint64_t key) const {
     const Slot* found = slot(key);
     return found ? &found->value : nullptr;
   }
-  // `key`: not all ones.
+  // `key` must not be all ones.
   void set(uint64_t key, int32_t value) {
     if (Slot* found = slot(key))
       found->value = value;
@@ -27,7 +27,7 @@ class PairMap {
 
  private:
   struct Slot {
-    uint64_t opposite;  // of the key's bits
+    uint64_t opposite;  // the inverted key, so that 0 means free
     int32_t value;
     uint64_t hash() const { return mix(~opposite); }
     bool free() const { return opposite == 0; }

@@ -1,10 +1,10 @@
-// Sets of byte strings that share what they have in common: a set is a number, one more string makes a new set.
+// Persistent sets of byte strings that share the nodes of one trie. A set is the number of its root.
 //
-// In: strings, one by one. Out: the root of a trie with one node for each common beginning; a node knows how many
-// strings lie below it. Nodes are never changed: a new set copies those on the way of the new string.
+// In: strings, one by one. Out: the root of a trie with one node per common prefix. Each node stores how many strings
+// end at or below it. Nodes never change: adding a string copies the nodes on its path, which gives a new set.
 //
-// Cost: a new string takes as many small nodes as it is long, and a copy of the children of those that others share
-// with it; a look-up is a search among the children for each byte.
+// Cost: adding a string creates one node per byte and one more, and copies the child lists on its path. A look-up does
+// one binary search per byte.
 #pragma once
 
 #include <string_view>
@@ -28,8 +28,8 @@ class PersistentTrie {
   };
 
   PersistentTrie() : nodes_{{0, 0, false, 0}} {}
-  int32_t with(int32_t root, std::string_view text);  // the set and this string
-  int32_t child(int32_t node, uint8_t byte) const;    // kNowhere: no string goes on so
+  int32_t with(int32_t root, std::string_view text);  // the set with this string added
+  int32_t child(int32_t node, uint8_t byte) const;    // kNowhere: no string continues with this byte
   int32_t at(int32_t node, std::string_view text) const {
     for (size_t i = 0; i < text.size() && node >= 0; ++i) node = child(node, static_cast<uint8_t>(text[i]));
     return node;
@@ -39,7 +39,7 @@ class PersistentTrie {
     return node >= 0 && ends(node);
   }
   bool ends(int32_t node) const { return nodes_[node].end; }        // a string ends here
-  int32_t count(int32_t node) const { return nodes_[node].count; }  // how many strings end here or below
+  int32_t count(int32_t node) const { return nodes_[node].count; }  // the number of strings that end here or below
   Children children(int32_t node) const {
     const Node& n = nodes_[node];
     return {children_.data() + n.first, children_.data() + n.first + n.children};
@@ -54,7 +54,7 @@ class PersistentTrie {
     int32_t count;
   };
   std::vector<Node> nodes_;
-  std::vector<Child> children_;  // those of a node are neighbours, sorted by byte
+  std::vector<Child> children_;  // the children of a node are adjacent, sorted by byte
 };
 
 }  // namespace guided

@@ -1,9 +1,9 @@
-// A hash table that grows a little at a time: open addressing with linear probing, nothing is removed.
+// A hash table that grows a little at a time: open addressing with linear probing; nothing is removed.
 //
-// For tables that grow inside of a step: to grow at once, however quick for each entry, makes one step in many wait for
-// milliseconds. In: slots, which know their hashes; what is all zeros is free. While a table of twice the size fills
-// up, each new entry moves a few of the old ones, which are looked up in both until all have moved.
-// Cost: a look-up reads one or two cache lines, twice while it grows; an addition moves kMoved slots at most.
+// For tables that grow during a step. Rehashing a whole table at once would delay some steps by milliseconds. In: slots
+// that compute their own hashes. A slot of zero bytes is free. When a table of twice the size replaces a full one, each
+// addition moves a few old slots. Until all have moved, look-ups search both tables.
+// Cost: a look-up reads one or two cache lines, twice as many during growth; an addition moves at most kMoved slots.
 #pragma once
 
 #include <cstdint>
@@ -14,17 +14,17 @@
 
 namespace guided {
 
-// Slot: trivially copyable; `uint64_t hash() const`, `bool free() const`.
+// Slot: trivially copyable, with `uint64_t hash() const` and `bool free() const`.
 template <class Slot>
 class SlotTable {
  public:
-  // The slot with this hash that `match` takes; null where there is none. Valid until the next addition.
+  // The slot with this hash for which `match` is true, or null. Valid until the next addition.
   template <class Match>
   Slot* find(uint64_t hash, Match&& match) const {
     if (Slot* found = look(slots_, size_, hash, match)) return found;
     return moved_ < old_size_ ? look(old_, old_size_, hash, match) : nullptr;
   }
-  // One that is not there.
+  // Adds a slot that is not in the table.
   void add(const Slot& slot) {
     if ((count_ + 1) * 3 > size_ * 2) grow();
     ++count_;
@@ -35,7 +35,7 @@ class SlotTable {
   }
 
  private:
-  static constexpr int kMoved = 4;  // two would do: what is in two thirds of a table moves while as many are added
+  static constexpr int kMoved = 4;  // 2 would suffice: the n old slots are visited while 2n / 3 entries are added
   struct Release {
     void operator()(Slot* slots) const { std::free(slots); }
   };
@@ -55,7 +55,7 @@ class SlotTable {
   }
   void grow() {
     const size_t size = size_ == 0 ? 64 : size_ * 2;
-    auto* bigger = static_cast<Slot*>(std::calloc(size, sizeof(Slot)));  // pages that are not written cost nothing
+    auto* bigger = static_cast<Slot*>(std::calloc(size, sizeof(Slot)));  // untouched pages cost nothing
     if (!bigger) throw std::bad_alloc();
     old_ = std::exchange(slots_, Slots(bigger));
     old_size_ = std::exchange(size_, size);
@@ -66,23 +66,23 @@ class SlotTable {
   size_t size_ = 0, old_size_ = 0, moved_ = 0, count_ = 0;
 };
 
-// Numbers of what is kept elsewhere, by the hashes of that.
+// Maps the hashes of objects that are stored elsewhere to the numbers of these objects.
 class NumberTable {
  public:
-  // The number that `match` takes of those with this hash; -1 where there is none.
+  // The number with this hash for which `match` is true, or -1.
   template <class Match>
   int32_t find(uint64_t hash, Match&& match) const {
     const auto part = static_cast<uint32_t>(hash);
     const Numbered* found = table_.find(part, [&](const Numbered& n) { return n.part == part && match(n.number - 1); });
     return found ? found->number - 1 : -1;
   }
-  // One that is not there.
+  // Adds a number that is not in the table.
   void add(uint64_t hash, int32_t number) { table_.add({number + 1, static_cast<uint32_t>(hash)}); }
 
  private:
   struct Numbered {
-    int32_t number;  // and 1; 0: free
-    uint32_t part;   // of the hash
+    int32_t number;  // the number plus 1; 0: the slot is free
+    uint32_t part;   // the lower half of the hash
     uint64_t hash() const { return part; }
     bool free() const { return number == 0; }
   };

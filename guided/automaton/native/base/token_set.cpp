@@ -2,7 +2,7 @@
 
 namespace guided {
 
-// Sorted, each once: by comparing few, by bits otherwise.
+// Sorts and removes duplicates: short lists by comparison, others with a bitmask.
 static void sort_ids(std::vector<int32_t>& ids, int32_t words) {
   constexpr size_t kFew = 64;
   if (ids.size() < kFew) {
@@ -10,7 +10,7 @@ static void sort_ids(std::vector<int32_t>& ids, int32_t words) {
     ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
     return;
   }
-  thread_local std::vector<uint32_t> bits;  // all 0 in between
+  thread_local std::vector<uint32_t> bits;  // all zeros between calls
   if (bits.size() < static_cast<size_t>(words)) bits.resize(static_cast<size_t>(words));
   for (int32_t id : ids) set_bit(bits.data(), id);
   ids.clear();

@@ -1,8 +1,8 @@
 // A set of token ids.
 //
-// In: ids in any order, or a mask row. Out: a bitmask where there are many, a sorted list where there are few. A row
-// takes the set by OR.
-// Cost: few ids are sorted, O(n log n); many are set bit by bit, O(n + words of a row).
+// In: ids in any order, or a mask row. Out: a bitmask if there are many ids, otherwise a sorted list. `add_to` combines
+// the set with a row by OR.
+// Cost: few ids are sorted in O(n log n); many are set bit by bit, in O(n + words of a row).
 #pragma once
 
 #include <algorithm>
@@ -12,14 +12,14 @@
 
 namespace guided {
 
-constexpr size_t kDenseFrom = 600;  // a set of at least so many ids is kept as a bitmask
+constexpr size_t kDenseFrom = 600;  // a set with at least this many ids is stored as a bitmask
 
 inline void set_bit(uint32_t* row, int32_t id) { row[id >> 5] |= 1u << (id & 31); }
 inline void clear_bit(uint32_t* row, int32_t id) { row[id >> 5] &= ~(1u << (id & 31)); }
 
 struct TokenSet {
   std::vector<uint32_t> dense;  // words of a mask row, or empty
-  std::vector<int32_t> sparse;  // sorted ids, where not dense
+  std::vector<int32_t> sparse;  // sorted ids; empty if dense
   bool has(int32_t id) const {
     if (dense.empty()) return std::binary_search(sparse.begin(), sparse.end(), id);
     return dense[static_cast<size_t>(id) >> 5] >> (id & 31) & 1;

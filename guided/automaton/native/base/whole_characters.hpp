@@ -1,7 +1,7 @@
-// The bytes of the characters past ASCII that count as kWholeCharacters (token_trie.hpp): all but white space.
+// The UTF-8 ranges of the non-ASCII characters that count as kWholeCharacters (token_trie.hpp): all but white space.
 //
-// In: nothing. Out: stretches of them by their first bytes. White space is no whole character (token_trie.cpp), so
-// the characters beside it are told by all of their bytes.
+// kCharacterLeads lists ranges by their first two bytes. kCharacterEnds lists the three-byte characters that share
+// their first two bytes with white space (`is_white` in token_trie.cpp).
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace guided {
 
 struct CharacterLead {
   uint8_t lo, hi;                // the first byte
-  uint8_t second_lo, second_hi;  // the next
+  uint8_t second_lo, second_hi;  // the second byte
   int more;                      // bytes after the first
 };
 inline constexpr CharacterLead kCharacterLeads[] = {
@@ -19,7 +19,7 @@ inline constexpr CharacterLead kCharacterLeads[] = {
     {0xE4, 0xEC, 0x80, 0xBF, 2}, {0xED, 0xED, 0x80, 0x9F, 2}, {0xEE, 0xEE, 0x80, 0xBF, 2}, {0xEF, 0xEF, 0x80, 0xBA, 2},
     {0xEF, 0xEF, 0xBC, 0xBF, 2}, {0xF0, 0xF0, 0x90, 0xBF, 3}, {0xF1, 0xF3, 0x80, 0xBF, 3}, {0xF4, 0xF4, 0x80, 0x8F, 3}};
 
-struct CharacterEnd {  // of three bytes: the first two, and the last from..to
+struct CharacterEnd {  // a three-byte character: its first two bytes, and the range of the third
   uint8_t first, second, lo, hi;
 };
 inline constexpr CharacterEnd kCharacterEnds[] = {

@@ -1,20 +1,20 @@
 // Completions that are alike: computed once for all counts (completion.hpp).
 //
-// Problem: the text of `a{1000000}` is a million iterations, and the fewest tokens that spell it are a sum over all of
-// them: tokens cross from one into the next. Nested counts multiply.
+// Problem: the text of `a{1000000}` has a million iterations. The fewest tokens that spell it are a sum over all of
+// them, since tokens cross from one iteration into the next. Nested counts multiply.
 //
-// How: what stands in front of a text asks of it only its *window*: as many symbols as the longest token has bytes, and
-// what each costs more than the whole. Windows are numbered; equal ones have equal numbers. So
-//   - a rule that is called by several callers whose texts behind it have equal windows needs the same tokens for each,
-//     and as many more as they differ in;
-//   - iterations of a frame that are all alike, as those of a counter far from its bounds are, have windows that must
-//     come round: from the last iteration backwards each window follows from the one behind it alone. Once one comes
-//     again, all further iterations repeat what lies between the two, whatever the count.
-// That a frame's text leads from one iteration to the next, and leaves the memory as it was, is checked on the texts
-// themselves. The number is that of the construction iteration by iteration, not an estimate.
+// How: what comes before a text depends only on the text's *window*: as many symbols as the longest token has bytes,
+// and the cost from each of them on, relative to the whole. Windows are numbered; equal ones have equal numbers. So
+//   - if several callers of a rule have equal windows after the call, the rule needs the same tokens for each of them,
+//     and the totals differ as much as the totals of what follows;
+//   - if all iterations of a frame are alike, as in a counter far from its bounds, their windows must become periodic:
+//     from the last iteration backwards, each window depends only on the one after it. Once a window occurs again, all
+//     further iterations repeat what lies between the two, whatever the count.
+// Whether a frame's text leads from one iteration to the next, and leaves the memory unchanged, is checked on the texts
+// themselves. The result is the same as if each iteration were constructed, not an estimate.
 //
-// In: a configuration. Out: its completion, copied from one that is alike; or what has to be known first.
-// Cost: iterations up to where windows repeat, at most some thousand; for others a look-up.
+// In: a configuration. Out: its completion, copied from one that is alike; or the configuration that is needed first.
+// Cost: iterations until windows repeat, at most a few thousand; for all others a look-up.
 #include <algorithm>
 
 #include "budget/completion.hpp"
@@ -22,17 +22,17 @@
 namespace guided {
 
 namespace {
-constexpr int64_t kFewRounds = 8;     // that are not worth it
-constexpr size_t kMostRounds = 4096;  // in which windows come round, or are given up
+constexpr int64_t kFewRounds = 8;     // so few are not worth the effort
+constexpr size_t kMostRounds = 4096;  // iterations within which windows must repeat
 constexpr size_t kMostPieces = 4096;  // of one iteration
-constexpr int kMostCalls = 64;        // that begin where one of them does
+constexpr int kMostCalls = 64;        // nested calls that end on the way back to a frame
 constexpr int64_t kPieceWork = 4;
 constexpr size_t kMostNumbers = 4096;  // of one window
 enum Mark : int32_t { kUnlike = -1, kCannot = -2, kEither = -3, kFence = -4, kEnd = -5 };
 }  // namespace
 
 // ---- windows
-// Adds what can be seen of a text; false where that is too much.
+// Appends the window of a text; false if it is too long.
 bool CompletionFinder::describe(int32_t config, int64_t base, size_t left, std::vector<int32_t>& out) {
   auto add_cost = [&](int64_t cost) {
     const int64_t more = cost >= kUnreachable ? kUnreachable : cost - base;
@@ -59,7 +59,7 @@ bool CompletionFinder::describe(int32_t config, int64_t base, size_t left, std::
     for (size_t i = 0; i < c.symbols.size() && left > 0; ++i, --left) {
       out.push_back(c.symbols[i] < 256 ? c.symbols[i] : 256);
       add_cost(cost_after(c, i + 1));
-      if (c.symbols[i] >= 256) return true;  // no token reaches beyond it
+      if (c.symbols[i] >= 256) return true;  // no token extends beyond it
     }
     if (left == 0) return true;
     if (c.next < 0) {
@@ -84,7 +84,7 @@ int32_t CompletionFinder::window(int32_t config) {
 }
 
 // ---- copies
-// The completion of a configuration that differs from another one in what stands far behind it. False: it is unlike.
+// Copies the completion of a configuration that differs only in what comes far after it; false if they are not alike.
 bool CompletionFinder::copy(int32_t alike, int64_t tokens, int64_t entries, int32_t config,
                             std::unique_ptr<Completion>& out) {
   const Completion& from = stored(alike);
@@ -106,7 +106,7 @@ bool CompletionFinder::copy(int32_t alike, int64_t tokens, int64_t entries, int3
   return true;
 }
 
-// What the text of a rule does to a memory, as far as its automaton shows it.
+// Finds, from the automata, what the text of each rule may do to a memory.
 void CompletionFinder::find_memory_use() {
   const auto rules = static_cast<int32_t>(grammar_.rules.size());
   memory_use_.assign(grammar_.rules.size(), MemoryUse::None);
@@ -137,7 +137,7 @@ void CompletionFinder::find_memory_use() {
   }
 }
 
-// Whether the text of a thread's frame leaves its memory as it is, as far as that is known.
+// Whether the text of a thread's frame is known to leave its memory unchanged.
 bool CompletionFinder::keeps_memory(const Thread& t) {
   if (t.mem <= kLastUnknownSet) return true;
   if (arena_.uniqueness().reading(t.mem)) return false;
@@ -146,14 +146,14 @@ bool CompletionFinder::keeps_memory(const Thread& t) {
   return use == MemoryUse::None || (use == MemoryUse::Own && enters(t));
 }
 
-// Whether a thread stands where a rule was entered.
+// Whether a thread is where a rule was entered.
 bool CompletionFinder::enters(const Thread& t) {
   const int32_t r = grammar_.positions[t.pos].rule;
   return t.ret > kFree && t.pos == grammar_.rules[r].start && t.reg == arena_.initial_register(r);
 }
 
 // ---- iterations
-// How many iterations that are all alike are still to come, the one that is under way left out; -1: too few.
+// The number of remaining iterations that are all alike, without the current one; -1: too few.
 int64_t CompletionFinder::rounds_left(const Thread& t) {
   const Rule& rule = grammar_.rules[grammar_.positions[t.pos].rule];
   if (rule.kind == RuleKind::Plain || rule.choices || rule.min <= kFewRounds) return -1;
@@ -176,8 +176,8 @@ Thread CompletionFinder::in_round(const Thread& thread, int64_t count) {
   return out;
 }
 
-// The configuration in which the frame that returns to `caller` continues, once the calls that `config` is in have
-// returned; -1: not known.
+// The configuration in which the frame that returns to `caller` continues, once the calls in which `config` is have
+// returned; -1: unknown.
 int32_t CompletionFinder::in_frame(int32_t config, int32_t caller) {
   for (int calls = 0; config >= 0 && calls < kMostCalls; ++calls) {
     const Config& c = arena_.config(config);
@@ -189,7 +189,7 @@ int32_t CompletionFinder::in_frame(int32_t config, int32_t caller) {
   return -1;
 }
 
-// The next one from the end, whose completion is known: whether it leads to the one before.
+// Adds the iteration before those already added; its completion is known. False if it does not lead to the next one.
 bool CompletionFinder::add_round(Rounds& rounds, int32_t config) {
   if (rounds.configs.size() >= kMostRounds || stored(config).total >= kUnreachable) return false;
   int32_t at = rounds.configs.empty() ? -1 : config;
@@ -207,7 +207,7 @@ bool CompletionFinder::add_round(Rounds& rounds, int32_t config) {
   return true;
 }
 
-// Whether a text in the frame of iterations, whose completion is known, leads to where one of them begins.
+// Whether a text in the frame of the iterations, whose completion is known, leads to the start of an iteration.
 bool CompletionFinder::leads_to(Rounds& rounds, int32_t config) {
   const Thread from = arena_.config(config).threads[0];
   const auto [it, inserted] = rounds.leading.try_emplace(from.pos, false);
@@ -224,7 +224,7 @@ bool CompletionFinder::leads_to(Rounds& rounds, int32_t config) {
   return false;
 }
 
-// As take_alike(), of a frame with so many iterations to come.
+// As take_alike(), for a frame with `left` more iterations.
 int32_t CompletionFinder::take_round(const Thread& t, int64_t left, int32_t config, std::unique_ptr<Completion>& out) {
   const int32_t rule = grammar_.positions[t.pos].rule, behind = with_memory(t.ret, t.mem);
   const bool counter = grammar_.rules[rule].kind == RuleKind::Counter;
@@ -240,12 +240,12 @@ int32_t CompletionFinder::take_round(const Thread& t, int64_t left, int32_t conf
   while (t.pos == rounds.last.pos && !rounds.unlike && rounds.period == 0 && rounds.configs.size() <= wanted) {
     const auto back = static_cast<int64_t>(rounds.configs.size());
     const int32_t next = arena_.intern({in_round(rounds.last, rounds.count - back)}, false);
-    if (next == config) return -1;  // it is constructed
+    if (next == config) return -1;  // it must be constructed
     if (!completions_.get(next)) return next;
     rounds.unlike = !add_round(rounds, next);
   }
   if (rounds.unlike) {
-    known = nullptr;  // others may begin elsewhere
+    known = nullptr;  // other iterations may begin elsewhere
     return -1;
   }
   if (rounds.period == 0 && rounds.configs.size() <= wanted) return -1;
@@ -268,7 +268,7 @@ int32_t CompletionFinder::take_round(const Thread& t, int64_t left, int32_t conf
   return -1;
 }
 
-// Makes a completion from one that is alike. A configuration: its completion has to be known before.
+// Makes a completion from one that is alike. Returns the configuration whose completion is needed first, or -1.
 int32_t CompletionFinder::take_alike(int32_t config, std::unique_ptr<Completion>& out) {
   const Config& c = arena_.config(config);
   if (c.count != 1 || c.threads[0].pos == kExit || c.threads[0].ret == kTop || c.threads[0].ret == kFree) return -1;
@@ -278,7 +278,7 @@ int32_t CompletionFinder::take_alike(int32_t config, std::unique_ptr<Completion>
   if (!completions_.get(behind)) return behind;
   const Completion& here = stored(behind);
   if (here.total >= kUnreachable) return -1;
-  int32_t from = -1, other = -1;  // what is alike, and what comes behind it
+  int32_t from = -1, other = -1;  // an alike configuration, and what follows it
   if (here.copied >= 0) {
     other = here.copied;
     Thread caller = arena_.config(other).threads[0];
@@ -300,7 +300,7 @@ int32_t CompletionFinder::take_alike(int32_t config, std::unique_ptr<Completion>
   return left < 0 ? -1 : take_round(t, left, config, out);
 }
 
-// Remembers a completion for those that are alike.
+// Stores a completion for configurations that are alike.
 void CompletionFinder::keep_alike(int32_t config) {
   const Config& c = arena_.config(config);
   if (c.count != 1 || c.threads[0].pos == kExit) return;

@@ -5,7 +5,7 @@
 namespace guided {
 
 std::shared_ptr<const TokenGroups> BudgetMasks::groups(const Thread& partial, TokenTable& table) {
-  // Near a bound tokens with the same count may have been let through by different guards: no table knows them.
+  // Near a bound, different guards may have let tokens with the same count through. No table distinguishes these.
   const Rule& rule = arena_.grammar().rules[arena_.grammar().positions[partial.pos].rule];
   const bool near =
       table.relative && (partial.reg < rule.min || (rule.max >= 0 && partial.reg + table.furthest > rule.max));
@@ -22,8 +22,8 @@ std::shared_ptr<const TokenGroups> BudgetMasks::groups(const Thread& partial, To
   return table.groups;
 }
 
-// Tokens that could also leave the frame and go on outside lead to more than the state they are grouped by: each stands
-// for itself.
+// Tokens that could also leave the frame lead to more than the state by which they are grouped, so each becomes a
+// separate group.
 TokenGroups BudgetMasks::apart(TokenGroups groups, const TokenTable& table, int32_t words) {
   std::vector<int32_t> both = table.both;
   for (const Remainder& r : table.staying_entries) both.push_back(r.token);
@@ -55,7 +55,7 @@ const BudgetMasks::Outlook& BudgetMasks::outlook(const Thread& thread, TokenTabl
   std::vector<int32_t> states;
   auto distance = [&](int32_t state) {
     if (state == kDead) return kUnreachable;
-    // Between two entries what was written is known: only a token that begins the next one is partial to it.
+    // The seen set between two entries is known. Only a token that begins the next entry depends on unknown values.
     state = arena_.with_next_entry(state);
     states.push_back(state);
     return completions_.distance(state);
@@ -87,7 +87,7 @@ const BudgetMasks::Outlook& BudgetMasks::outlook(const Thread& thread, TokenTabl
   return out;
 }
 
-// Whether a token that leads a thread to this state begins an entry, or ends one.
+// Whether a token that leads a thread to this state begins or ends an entry.
 bool BudgetMasks::begins(const Thread& partial, int32_t state) {
   Uniqueness& uniqueness = arena_.uniqueness();
   const Config& c = arena_.config(state);
@@ -109,7 +109,7 @@ void BudgetMasks::look_at(const Thread& thread, const Outlook& outlook, const To
   };
   if (touches || arena_.uniqueness().reading(thread.mem)) masks_.each_watched(watching, memory, look);
   if (touches) return;
-  const int32_t from = arena_.lone(watching);  // nothing begins or ends within the frame
+  const int32_t from = arena_.lone(watching);  // no entry begins or ends within the frame
   for (int32_t token : outlook.beginning) look(token, step(from, token));
 }
 
@@ -169,7 +169,7 @@ void BudgetMasks::fill(int32_t state, int64_t most, uint32_t* row) {
     for (size_t k = first; k < looked_at.size(); ++k) clear_bit(some.data(), looked_at[k]);
     for (size_t w = 0; w < words; ++w) allowed[w] |= some[w];
   }
-  // Bounds need the first tokens of the text that they come from; where distances are exact there is no such text.
+  // For a bound, the first tokens of its text must be examined. Exact distances have no such text.
   if (arena_.grammar().token_distance.empty()) completions_.first_tokens(state, looked_at);
   std::sort(looked_at.begin(), looked_at.end());
   looked_at.erase(std::unique(looked_at.begin(), looked_at.end()), looked_at.end());

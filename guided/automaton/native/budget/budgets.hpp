@@ -1,23 +1,23 @@
 // Masks under a budget: the tokens after which the output can end in time.
 //
-// Problem: the distance to the end (completion.hpp) must be known after each token that a mask allows. To step over
-// 90,000 tokens of a string one by one is a hundred milliseconds.
+// Problem: the distance to the end (completion.hpp) must be known after each token that a mask allows. Stepping over
+// 90,000 tokens of a string one by one takes a hundred milliseconds.
 //
 // How: tokens that lead a thread to the same state have the same distance, so one of them is examined for all. Example:
-// in a string all tokens of letters lead back to the string, at a distance of 2 (`"`, then `}`): with three tokens left
-// they are allowed together by one OR, with two left none of them is. The groups belong to the token table: what stays
-// in a frame leads to the same state wherever the frame was called. Tokens that leave it, or could leave it as well,
-// are few and are examined individually.
+// in a string, all tokens of letters lead back to the string, at a distance of 2 (`"`, then `}`). With three tokens
+// left, one OR allows them all; with two left, none of them is allowed. The groups belong to the token table: a token
+// that stays in a frame leads to the same state wherever the frame was called. Tokens that leave it, or could leave it
+// as well, are few and are examined individually.
 //
-// In a uniqueness scope (uniqueness.hpp) a thread would come to another state after each token of a name. Instead,
-// tokens are grouped for a *partial* thread, of which the entry under way is unknown: it is assumed to end, with a
-// value that has not been seen. That is right for all tokens but those along the spellings of seen values, or of values
-// that the texts to the end write later in the same scope; and where a token ends and begins entries, more has to be
-// known. These are examined individually, with the thread as it is.
+// In a uniqueness scope (uniqueness.hpp), each token of a name would lead a thread to a different state. So tokens are
+// grouped for a *partial* thread, whose current entry is unknown: it is assumed to end with an unseen value. That is
+// right for all tokens except those along the spellings of seen values, or of values that the texts to the end write
+// later in the same scope. If a token ends and begins entries, more must be known. All of these are examined
+// individually, with the actual thread.
 //
-// Sound: what is allowed leads to a state whose distance fits. Never empty where the state's own distance fits: tokens
-// on its texts are always examined. Cost: some OR of bitmasks for each state, and the tokens that are examined; the
-// groups of a table are a walk of the vocabulary, once.
+// Sound: an allowed token leads to a state whose distance fits. Never empty if the state's own distance fits, since
+// tokens on its texts are always examined. Cost: a few ORs of bitmasks per state, and the tokens that are examined; the
+// groups of a table take one walk of the vocabulary, once.
 #pragma once
 
 #include <optional>
@@ -31,33 +31,32 @@ class BudgetMasks {
  public:
   BudgetMasks(MaskBuilder& masks, CompletionFinder& completions)
       : masks_(masks), arena_(masks.arena()), completions_(completions) {}
-  // Tokens to an accepting state, the end token not counted: one at least of those that the state allows leads to a
-  // smaller distance, and it is at most `reach_bound` and one more. With the arena's lock held.
+  // Tokens to an accepting state, without the end token. At least one allowed token leads to a smaller distance. The
+  // result is at most reach_bound() + 1. With the arena's lock held.
   int64_t distance(int32_t state);
-  // The most that the distance can be after one token; INT64_MAX where it may be without bound. With the arena's lock
-  // held.
+  // The largest distance after one allowed token that can lead to an end. With the arena's lock held.
   int64_t reach(int32_t state);
-  // No less than that, and soon found where values must differ; kUnreachable elsewhere (reach_bound.cpp).
+  // An upper bound on reach(), found quickly if values must differ; otherwise kUnreachable (reach_bound.cpp).
   int64_t reach_bound(int32_t state);
-  // Sets the bits of the textual tokens after which the distance is at most `most`, all of which the state allows.
+  // Fills the row with the allowed textual tokens after which the distance is at most `most`.
   void fill(int32_t state, int64_t most, uint32_t* row);
 
  private:
-  // Of a partial thread, see the head.
+  // What is known about a partial thread; see the head of this file.
   struct Outlook {
-    std::vector<std::pair<int64_t, const TokenSet*>> staying;  // distance after them
+    std::vector<std::pair<int64_t, const TokenSet*>> staying;  // (distance afterwards, tokens)
     std::vector<std::pair<int64_t, int32_t>> leaving;
-    std::vector<int32_t> beginning;             // tokens that leave and begin or end an entry
-    std::vector<int32_t> unsure;                // tokens whose distance is not known
-    std::vector<Uniqueness::Written> later;     // values that the texts write
-    std::shared_ptr<const TokenGroups> groups;  // what `staying` points into
+    std::vector<int32_t> beginning;             // tokens that leave, and begin or end an entry
+    std::vector<int32_t> unsure;                // tokens whose distance is unknown
+    std::vector<Uniqueness::Written> later;     // values that the texts write later
+    std::shared_ptr<const TokenGroups> groups;  // owns the sets of `staying`
   };
   const Outlook& outlook(const Thread& thread, TokenTable& table);
-  // Of a thread whose memory takes notes.
+  // For a thread with noting memory.
   struct Bound {
     bool known = false, many_if_alive = false;
-    int64_t bytes = 0;                      // to the end, after any token but those that are to be looked at
-    std::vector<int32_t> if_alive, always;  // these: the former where an entry may end with a value that was there
+    int64_t bytes = 0;                      // to the end, after any token except the following
+    std::vector<int32_t> if_alive, always;  // tokens to examine: if an entry may become a seen value; always
   };
   bool is_bounded(int32_t state) const;
   const Bound& bound(const Thread& thread, TokenTable& table);
@@ -69,7 +68,7 @@ class BudgetMasks {
   std::shared_ptr<const TokenGroups> groups(const Thread& partial, TokenTable& table);
   TokenGroups group(int32_t state);
   static TokenGroups apart(TokenGroups groups, const TokenTable& table, int32_t words);
-  // The tokens for which a thread's outlook says nothing, and those of them that are not dead.
+  // Appends the tokens for which a thread's outlook does not hold, so they must be examined individually.
   void look_at(const Thread& thread, const Outlook& outlook, const TokenTable& table, std::vector<int32_t>& out);
   bool begins(const Thread& partial, int32_t state);
   int32_t step(int32_t state, int32_t token);

@@ -6,16 +6,16 @@
 namespace guided {
 
 namespace {
-constexpr int32_t kLinkEvery = 32;   // positions of a rule at which texts are cut, so that they share their ends
-constexpr size_t kLongest = 256;     // symbols of one piece at most
+constexpr int32_t kLinkEvery = 32;   // texts are cut at multiples of this position, so that they share their ends
+constexpr size_t kLongest = 256;     // symbols of one piece
 constexpr size_t kSmallTrie = 4096;  // vocabularies up to this size get exact distances
-constexpr int kMostChoices = 16;     // choices of threads that remember, on the way to one completion
-// Pieces of a text whose end is in doubt, and for each byte that the shortest would have.
+constexpr int kMostChoices = 16;     // nested choices between threads with seen sets
+// Limits on the pieces of a text that may not end: a minimum, and a number per byte of the shortest text.
 constexpr int64_t kLeastPieces = 200;
 constexpr int64_t kPiecesOfByte = 8;
-constexpr int64_t kSymbolWork = 8;  // for each symbol or configuration
-constexpr int kMostNested = 32;     // searches, one within the other
-constexpr int kMostFrames = 64;     // that an estimate looks at
+constexpr int64_t kSymbolWork = 8;  // per symbol or configuration
+constexpr int kMostNested = 32;     // nested searches
+constexpr int kMostFrames = 64;     // frames that an estimate considers
 }  // namespace
 
 CompletionFinder::~CompletionFinder() {
@@ -23,7 +23,7 @@ CompletionFinder::~CompletionFinder() {
 }
 
 // ---- pieces
-// The tree's path from a thread up to the next link. `exactly`: no drafts.
+// Follows the tree from a thread to the next link. `exactly`: without drafts.
 void CompletionFinder::follow(Thread at, Completion& out, bool exactly) {
   const int32_t caller = at.ret;
   auto link = [&] { out.next = arena_.intern({at}, false); };
@@ -74,7 +74,7 @@ void CompletionFinder::follow(Thread at, Completion& out, bool exactly) {
   }
 }
 
-// An action on the way; false where the piece ends.
+// Applies an action on the way. Returns false if the piece ends here.
 bool CompletionFinder::operate(const EffectEdge& e, Thread& at, Completion& out, bool exactly) {
   const Rule& rule = grammar_.rules[grammar_.positions[at.pos].rule];
   if (e.effect.op == Effect::Begin && !exactly && is_drafted_from_here(at))
@@ -90,7 +90,7 @@ bool CompletionFinder::operate(const EffectEdge& e, Thread& at, Completion& out,
   return false;
 }
 
-// The way to the end of a rule with a limit of tokens, as one piece.
+// The way to the end of a rule with a token limit, as one piece.
 void CompletionFinder::end_limited(const Thread& thread, Completion& out) {
   out.fenced = true;
   for (int32_t at = thread.pos; !grammar_.positions[at].accept;) {
@@ -103,7 +103,7 @@ void CompletionFinder::end_limited(const Thread& thread, Completion& out) {
   out.next = with_memory(thread.ret, thread.mem);
 }
 
-// The way to the end of an entry that may come to a value that was there, as one piece.
+// The way to the end of an entry that may become a seen value, as one piece.
 void CompletionFinder::end_entry(const Thread& at, Completion& out) {
   const NewEntry::Way* way = new_entry_.find(at);
   if (!way) {
@@ -117,7 +117,7 @@ void CompletionFinder::end_entry(const Thread& at, Completion& out) {
   if (!written.empty()) written_[&out] = std::move(written);
 }
 
-// Bytes from a thread to the end, as far as the frames around it are known, whatever was written.
+// An estimate of the bytes from a thread to the end, over a limited number of frames and without seen sets.
 int64_t CompletionFinder::estimate(Thread t) {
   int64_t sum = 0;
   for (int frame = 0; frame < kMostFrames && t.pos != kExit; ++frame) {
@@ -134,7 +134,7 @@ Thread CompletionFinder::nearest(const Config& config) {
                            [&](const Thread& x, const Thread& y) { return estimate(x) < estimate(y); });
 }
 
-// A return configuration, entered with a memory.
+// A return configuration, with `memory` in its threads.
 int32_t CompletionFinder::with_memory(int32_t config, int32_t memory) {
   if (memory == kOutside || config <= kFree) return config;
   std::vector<Thread> threads(arena_.config(config).begin(), arena_.config(config).end());
@@ -143,7 +143,7 @@ int32_t CompletionFinder::with_memory(int32_t config, int32_t memory) {
 }
 
 // ---- spelling in tokens
-// The fewest tokens, this one included, where a token stands at `node` of the trie when `config` is entered.
+// The fewest tokens, including the current one, if this token is at `node` of the trie when `config` is entered.
 int64_t CompletionFinder::across(int32_t node, int32_t config) {
   const TokenTrie& trie = masks_.vocabulary().trie;
   int64_t best = kUnreachable;
@@ -197,7 +197,7 @@ void CompletionFinder::spell(Completion& c) {
   c.total = cost_after(c, 0);
 }
 
-// Whether the nearest thread each time comes to an end.
+// Whether always following the nearest thread leads to an end.
 bool CompletionFinder::ends_straight(int32_t state, int64_t most_pieces) {
   while (most_pieces-- > 0) {
     const Config& config = arena_.config(state);
@@ -208,7 +208,7 @@ bool CompletionFinder::ends_straight(int32_t state, int64_t most_pieces) {
     follow(at, piece);
     written_.erase(&piece);
     if (piece.impossible) return false;
-    if (piece.next < 0 || is_draft(piece.next)) return true;  // of drafts only those are taken that end
+    if (piece.next < 0 || is_draft(piece.next)) return true;  // a draft is only made if it ends
     state = piece.next;
   }
   return false;
@@ -226,10 +226,10 @@ bool CompletionFinder::ends(int32_t state) {
   }
 }
 
-// The texts of a configuration: of several threads, or the first piece of one.
+// Begins a completion: the configurations of several threads, or the first piece of one.
 void CompletionFinder::begin(int32_t id, bool nearest_alone, Completion& c) {
   const Config& config = arena_.config(id);
-  if (nearest_alone) {  // of values that must differ there may be one more without end
+  if (nearest_alone) {  // otherwise there may be more and more choices
     c.either.push_back(arena_.intern({nearest(config)}, false));
     return;
   }
@@ -250,7 +250,7 @@ void CompletionFinder::begin(int32_t id, bool nearest_alone, Completion& c) {
     c.drafted = drafted;
 }
 
-// What it comes to, when all that its texts lead to is known.
+// Computes the totals, once everything to which the texts lead is known.
 void CompletionFinder::finish(int32_t id, Completion& c) {
   const Config& config = arena_.config(id);
   auto take = [&](const Completion& one) {
@@ -271,7 +271,7 @@ void CompletionFinder::finish(int32_t id, Completion& c) {
   if (c.drafted >= 0) take(stored(c.drafted));
 }
 
-// Within completion(): that of a configuration further on. The text of a copy is known only as far as it was asked for.
+// The completion of a later configuration, for use inside of completion(). After a copy, it may not exist yet.
 const Completion& CompletionFinder::stored(int32_t config) {
   if (const Completion* known = completions_.get(config)) return *known;
   if (nested_ < kMostNested) return completion(config);
@@ -297,7 +297,7 @@ const Completion& CompletionFinder::completion(int32_t id, int64_t most_pieces) 
   return *completions_.get(id);
 }
 
-// One step for the configuration that is needed first. After a Missing the same step is taken again.
+// Takes one step for the configuration that is needed first. After a Missing, the step is repeated.
 void CompletionFinder::go_on(Search& search) {
   CallMeter::work(kSymbolWork);
   Task& task = search.tasks.back();
@@ -323,7 +323,7 @@ void CompletionFinder::go_on(Search& search) {
       task.made = std::move(made);
       std::vector<int32_t> need = task.made->either;
       if (task.made->next >= 0) need.push_back(task.made->next);
-      for (int32_t x : need)  // `task` is not looked at again
+      for (int32_t x : need)  // `task` may be invalid from here on
         if (!completions_.get(x)) search.tasks.push_back({x});
       return;
     }
@@ -402,7 +402,7 @@ void CompletionFinder::written_later(int32_t state, std::vector<Uniqueness::Writ
     CallMeter::work(kSymbolWork);
     const int32_t config = open.back();
     open.pop_back();
-    if (is_draft(config)) continue;  // which chooses no values
+    if (is_draft(config)) continue;  // a draft chooses no values
     for (const Thread& t : arena_.config(config)) arena_.uniqueness().written_since(t.mem, out);
     const Completion& c = completion(config);
     if (auto it = written_.find(&c); it != written_.end()) out.insert(out.end(), it->second.begin(), it->second.end());

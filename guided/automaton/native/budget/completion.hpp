@@ -1,30 +1,29 @@
 // Shortest completions, in tokens.
 //
-// Problem: under a budget a token is allowed only if the output can still end in time, so each state needs a number of
-// tokens to its end that is never too small. The shortest text in bytes can be computed once for each position, but its
-// number of tokens cannot: tokens cross the ends of rules, and a state has a stack. To search over states would visit
-// as many as the output has bytes, for each token of a mask.
+// Problem: under a budget, a token is allowed only if the output can still end in time. So each state needs a number of
+// tokens to its end that is never too small. The shortest text in bytes can be computed once per position, but its
+// number of tokens cannot: tokens cross the ends of rules, and a state has a stack. A search over states would visit as
+// many states as the output has bytes, for each token of a mask.
 //
-// How: for every thread one text is fixed: along the shortest-path tree over the rules' automata (shortest_text.hpp),
-// or, while an entry is read that may become a seen value, along the way to another one (new_entry.hpp). It is cut into
-// segments that are linked: a segment ends at calls, register actions and the frame's end, where the next configuration
-// is entered. A configuration of several threads has the texts of each. So the texts of a state form a tree, and its
-// distance is the fewest tokens that spell any of them: dynamic programming over the trie, where a token that crosses
-// from a segment into a configuration goes on along each of its texts. It is an upper bound of the least number of
-// tokens. Example: inside of a string of an array in an object the text is `"]}`. With a token `"]` and a token `}` the
-// bytes give a distance of 2, with a token `"]}` of 1.
+// How: one text is fixed for every thread. It follows the shortest-path tree over the rules' automata
+// (shortest_text.hpp). While an entry is read that may become a seen value, it follows the way to another value
+// (new_entry.hpp). The text is cut into linked segments. A segment ends at calls, register actions and the frame's end,
+// where the next configuration is entered. A configuration of several threads has the texts of each. So the texts of a
+// state form a tree, and its distance is the fewest tokens that spell any of them. This is dynamic programming over the
+// trie, in which a token that crosses from a segment into a configuration continues along each of its texts. The
+// distance is an upper bound on the least number of tokens. Example: inside of a string of an array in an object, the
+// text is `"]}`. With the tokens `"]` and `}`, the distance is 2; with a token `"]}`, it is 1.
 //
-// No certificate needs to be carried: after the first token of a best spelling the state has a thread that is on the
-// same path, under a return configuration whose texts contain all that followed on it (merging only unites
-// configurations). So a state with bound b always allows a token that leads to a state with bound at most b - 1.
+// A matcher need not carry a completion along. After the first token of a best spelling, the state has a thread on the
+// same path. The texts of its return configuration contain everything that followed on this path, since merging only
+// unites configurations. So a state with bound b always allows a token that leads to a state with bound at most b - 1.
 //
-// Texts of rules with a limit of tokens are those of the fewest tokens, and no token crosses their borders, so that the
-// limit is kept whatever stands around them.
+// For rules with a token limit, the text has the fewest tokens, and no token crosses its borders. So the limit holds
+// whatever surrounds the text.
 //
-// Where the vocabulary is small and the language regular with few states, the least number itself is known
-// (token_distance.hpp), and where some byte is no token by itself, too (token_graph.hpp); the budgeted mask is then the
-// largest one.
-// Cost: O(length of the segment * longest match) once per thread, stored. The plain mask uses nothing of this.
+// If the vocabulary is small and the language regular with few states, the exact minimum is known (token_distance.hpp);
+// likewise if some byte is not a token by itself (token_graph.hpp). The budgeted mask is then the largest possible one.
+// Cost: O(length of the segment * longest match) once per thread, stored. The plain mask needs none of this.
 #pragma once
 
 #include <array>
@@ -37,19 +36,19 @@
 namespace guided {
 
 struct Completion {
-  std::vector<int32_t> symbols;  // of a lone thread: bytes, or 256 + token; the segment up to the next link
+  std::vector<int32_t> symbols;  // of a single thread: bytes, or 256 + token; the segment up to the next link
   std::vector<int64_t> cost;     // cost[i]: tokens that spell symbols[i..] and all that follows
-  int32_t next = -1;             // the configuration that comes then; -1: none
+  int32_t next = -1;             // the configuration that follows; -1: none
   std::vector<int32_t> either;   // of several threads: the configurations of each alone
-  int32_t drafted = -1;          // of a lone thread that remembers: another text, with drafts of its entries; or -1
-  int32_t exit = -1;             // of a lone thread: what is entered where its frame ends; -1: not known
-  int32_t window = -1;           // see alike.cpp; -1: not known
-  int32_t copied = -1;           // from this configuration's completion, which is alike; -1: it is none
+  int32_t drafted = -1;          // of a single thread with a seen set: another text, with drafts of its entries; or -1
+  int32_t exit = -1;             // of a single thread: the configuration after its frame; -1: unknown
+  int32_t window = -1;           // see alike.cpp; -1: unknown
+  int32_t copied = -1;           // the alike configuration whose completion was copied; -1: none
   bool returns = false;          // the segment ends the frame
   bool impossible = false;       // there is no text
   bool fenced = false;           // no token crosses its borders
   int64_t total = 0;
-  int64_t entries = 0;  // of a draft: how many are written
+  int64_t entries = 0;  // of a draft: the number of entries that it writes
   size_t bytes() const { return sizeof(Completion) + symbols.size() * 12 + either.size() * 4; }
 };
 
@@ -66,37 +65,37 @@ class CompletionFinder {
   ~CompletionFinder();
   CompletionFinder(const CompletionFinder&) = delete;
   NewEntry& new_entry() { return new_entry_; }
-  // Tokens to an accepting state, the end token not counted. With the arena's lock held.
+  // Tokens to an accepting state, without the end token. With the arena's lock held.
   int64_t distance(int32_t state);
   // The tokens with which the texts of a state may begin; one of them leads to a state with a smaller distance.
   void first_tokens(int32_t state, std::vector<int32_t>& out);
-  // The values that these texts write in scopes in which there is one that is not known.
+  // The values that the texts of a state write in scopes that contain an unknown value.
   void written_later(int32_t state, std::vector<Uniqueness::Written>& out);
   // The symbols of a completion, at most `limit` of them.
   std::vector<int32_t> spelled(int32_t state, size_t limit);
   const Completion& completion(int32_t config, int64_t most_pieces = INT64_MAX);
-  // Whether a configuration is of a draft: no thread of a state is.
+  // Whether a configuration belongs to a draft. The configuration of a state never does.
   bool is_draft(int32_t config) const {
     const Config& c = arena_.config(config);
     return c.count > 0 && c.threads[0].mem < 0;
   }
-  // Whether an end is known; false also where none has come after many times what would do if nothing had to differ.
+  // Whether an end is known. Also false if the search gives up after many times the length of the shortest text.
   bool ends(int32_t state);
 
  private:
-  struct NoEnd {};  // thrown where a completion has more pieces than allowed
-  struct Missing {  // thrown where searches are nested too deep: this completion is needed before
+  struct NoEnd {};  // thrown if a completion has more pieces than allowed
+  struct Missing {  // thrown if searches are nested too deeply: this completion is needed first
     int32_t config;
   };
   struct Task {
     int32_t config;
     std::unique_ptr<Completion> made = nullptr;  // not finished
-    bool chooses = false;                        // between threads that remember
+    bool chooses = false;                        // between threads with seen sets
   };
   struct Search {
     std::vector<Task> tasks;  // the last one is needed first
     int64_t most_pieces;
-    int choices = 0;  // under way
+    int choices = 0;  // current tasks that choose
   };
   void go_on(Search& search);
   const Completion& stored(int32_t config);
@@ -118,14 +117,14 @@ class CompletionFinder {
   // ---- texts that are alike (alike.cpp)
   struct Rounds {  // iterations of one frame that are all alike, backwards from the last
     Thread last;
-    int64_t count = 0;                            // of the last
+    int64_t count = 0;                            // of `last`
     std::vector<int32_t> configs;                 // where each begins
-    std::unordered_map<int32_t, size_t> windows;  // the first with a window
-    size_t first = 0, period = 0;                 // where they begin to repeat; 0: they have not yet
+    std::unordered_map<int32_t, size_t> windows;  // window -> the first iteration with it
+    size_t first = 0, period = 0;                 // where windows begin to repeat; period 0: they have not yet
     bool unlike = false;
-    std::unordered_map<int32_t, bool> leading;  // positions of the frame: whether their text leads to an iteration
+    std::unordered_map<int32_t, bool> leading;  // by position of the frame: whether its text leads to an iteration
   };
-  enum class MemoryUse : int8_t { None, Own, Outer };  // a rule has no entries, those of a scope of its own, or others
+  enum class MemoryUse : int8_t { None, Own, Outer };  // entries of a rule: none, in scopes that it opens, in others
   int32_t take_alike(int32_t config, std::unique_ptr<Completion>& out);
   int32_t take_round(const Thread& thread, int64_t left, int32_t config, std::unique_ptr<Completion>& out);
   void keep_alike(int32_t config);
@@ -156,14 +155,14 @@ class CompletionFinder {
   const Grammar& grammar_;
   NewEntry new_entry_;
   ShortestText& tree_;
-  std::map<std::array<int32_t, 4>, Rounds> rounds_;   // by position, register, memory, window behind the frame
-  std::map<std::array<int32_t, 4>, Rounds*> frames_;  // the same by rule: those that are not unlike
-  std::map<std::array<int32_t, 4>, int32_t> alike_;   // the same: a configuration
+  std::map<std::array<int32_t, 4>, Rounds> rounds_;   // by position, register, memory, window after the frame
+  std::map<std::array<int32_t, 4>, Rounds*> frames_;  // by rule instead of position; null: unlike
+  std::map<std::array<int32_t, 4>, int32_t> alike_;   // by the key of rounds_: a configuration to copy
   std::unordered_map<std::vector<int32_t>, int32_t, IntsHash> windows_;
-  std::vector<MemoryUse> memory_use_;  // by rule, once it is asked for
-  int nested_ = 0;                     // calls of completion() that are under way
+  std::vector<MemoryUse> memory_use_;  // by rule; filled when it is first needed
+  int nested_ = 0;                     // current calls of completion()
   NewLetters letters_;
-  // For written_later(); nearly always none.
+  // For written_later(); nearly always empty.
   std::unordered_map<const Completion*, std::vector<Uniqueness::Written>> written_;
   TokenDistances exact_;
 };

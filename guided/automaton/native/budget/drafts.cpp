@@ -1,23 +1,23 @@
 // Drafts: texts that write entries without choosing their values (completion.hpp).
 //
-// Problem: to end `{"minProperties": 1000}` a thousand names must be written, each unlike all others. To construct them
-// one after the other costs a search for each, for each state that is asked for.
+// Problem: to end `{"minProperties": 1000}`, a thousand different names must be written. Constructing them one after
+// the other takes a search for each, for each state that is examined.
 //
-// How: a *draft* follows the tree of shortest texts as if nothing had to differ. Where an entry begins it writes the
-// bytes to the nearest loop and then some letters that are not chosen yet (new_letters.hpp), of one token each: enough
-// of them that, whatever was written, some make the entry new. So a draft is the text of a thread that remembers
-// nothing, all that is known of those holds for it (alike.cpp), and it is the same whatever was written.
+// How: a *draft* follows the tree of shortest texts as if no values had to differ. Where an entry begins, it writes the
+// bytes to the nearest loop and then some letters that are not chosen yet (new_letters.hpp), each of which is one
+// token: enough that, whatever was written, some choice of them makes the entry unseen. So a draft is the text of a
+// thread without a seen set. Everything known about such threads holds for it (alike.cpp), whatever was written.
 //
-// A draft has a *level*: it is right for up to 4 to the power of its level values: those that were written, those of the
-// entries under way, and those that it writes itself. Their number does not grow along a draft, as an entry only moves
-// from the last kind to the second and to the first. Of the levels that suffice the least is taken. Both the level and
-// the letters that the entry under way still needs are told by the memory of its threads, a negative number.
+// A draft has a *level*: it is valid for up to 4 to the power of its level values, which include seen values, current
+// entries, and the entries that it writes itself. Their number does not grow along a draft, as an entry only moves from
+// the last kind to the second and to the first. The lowest sufficient level is used. The memory of a draft's threads, a
+// negative number, contains the level and the number of letters that the current entry still needs.
 //
-// Sound: n values begin with what was read of an entry, of A letters one leads to at most n / A of them, and after as
-// many letters as the way says to none; the entry then ends along the tree. Never too hopeful: after that letter the
-// state's draft needs one letter less, and after the entry the draft is that of one entry less, at no higher level.
+// Sound: if n values begin with what was read of an entry, one of A letters leads to at most n / A of them, and as many
+// letters as the way requires lead to none; the entry then ends along the tree. Never too low: after that letter, the
+// state's draft needs one letter less. After the entry, the draft has one entry less, at no higher level.
 //
-// In: a thread that remembers. Out: the configuration of its draft; none where an entry has no loop nearby.
+// In: a thread with a seen set. Out: the configuration of its draft; none if an entry has no loop nearby.
 #include "budget/completion.hpp"
 
 namespace guided {
@@ -25,10 +25,10 @@ namespace guided {
 namespace {
 constexpr int kMostLevels = 12;
 constexpr int kMostLetters = 31;
-constexpr int32_t kAnyLetter = 256;  // a symbol that no token joins with others
-constexpr int kMostSteps = 4096;     // on the way to the end of an entry
+constexpr int32_t kAnyLetter = 256;  // a symbol that no token combines with others
+constexpr int kMostSteps = 4096;     // to the end of an entry
 constexpr int64_t kManyAhead = 64;
-constexpr int64_t kKnownEntries = 8;  // so many are constructed; the draft of those behind them is taken as it is
+constexpr int64_t kKnownEntries = 8;  // this many entries are constructed; drafts are used for those after them
 
 int32_t draft_memory(int level, int letters) { return -2 - (level * (kMostLetters + 1) + letters); }
 int level_of(int32_t memory) { return (-2 - memory) / (kMostLetters + 1); }
@@ -36,12 +36,12 @@ int letters_of(int32_t memory) { return (-2 - memory) % (kMostLetters + 1); }
 int64_t values_of(int level) { return int64_t{1} << (2 * level); }
 }  // namespace
 
-// Whether the entries that begin here are no longer constructed.
+// Whether an entry that begins here is drafted rather than constructed.
 bool CompletionFinder::is_drafted_from_here(const Thread& t) {
   return t.mem > kLastUnknownSet && arena_.uniqueness().met(t.mem) >= kKnownEntries;
 }
 
-// Whether the entry under way may come to so many values that another end of it takes long to find.
+// Whether the current entry may become so many seen values that another end takes long to find.
 bool CompletionFinder::is_hard_to_end(const Thread& t) {
   Uniqueness& uniqueness = arena_.uniqueness();
   if (!uniqueness.alive(t.mem) || uniqueness.ahead(t.mem) <= kManyAhead) return false;
@@ -74,7 +74,7 @@ int32_t CompletionFinder::draft(const Thread& t) {
 
 int CompletionFinder::letters_of_draft(int32_t memory) { return letters_of(memory); }
 
-// The bytes to the loop and the letters, as one piece.
+// The bytes to the loop, and the letters, as one piece.
 void CompletionFinder::follow_letters(const Thread& at, Completion& out) {
   const NewLetters::Way* way = letters_.find(at);
   const int letters = letters_of(at.mem);
@@ -89,8 +89,8 @@ void CompletionFinder::follow_letters(const Thread& at, Completion& out) {
   out.next = arena_.intern({*after}, false);
 }
 
-// Whether the tree's text behind an entry that is written as `way` says is nearer to the end of the frame than its
-// begin: else there might be one more, and again.
+// Whether the tree's text after an entry along `way` is nearer to the end of the frame than the entry's start.
+// Otherwise one entry might follow another forever.
 bool CompletionFinder::comes_nearer(const Thread& entry, const NewLetters::Way& way) {
   Thread at = way.loop;
   at.mem = kOutside;
@@ -119,7 +119,7 @@ bool CompletionFinder::comes_nearer(const Thread& entry, const NewLetters::Way& 
   return false;
 }
 
-// Scopes are not opened: what is known from their start counts as written.
+// Applies an effect on a scope. Scopes are not opened; their known names count as written.
 bool CompletionFinder::draft_effect(const EffectEdge& e, Thread& at, Completion& out) {
   at.pos = e.to;
   if (e.effect.op == Effect::Open) out.entries += std::ssize(grammar_.known[static_cast<size_t>(e.effect.a)].sorted);

@@ -28,7 +28,7 @@ std::optional<Thread> NewLetters::after(const Way& way, int letters) const {
   return out;
 }
 
-// Tokens of one length, as many as there can be. The last digit of a number is none that may be left out.
+// The largest number of tokens of one length. In a number, a last digit 0 might not change the value.
 int64_t NewLetters::count_letters(const ByteSet& bytes, bool digits) {
   const std::pair key{std::array{bytes.w[0], bytes.w[1], bytes.w[2], bytes.w[3]}, digits};
   auto [it, inserted] = counts_.try_emplace(key, 0);
@@ -86,7 +86,7 @@ const NewLetters::Way* NewLetters::find(Thread thread) {
   return it->second ? &*it->second : nullptr;
 }
 
-// Breadth first, and the least bytes first: so the rest of a way is the way of what it leads to.
+// Breadth first, in byte order. So the rest of a way is the way from each thread on it.
 std::optional<NewLetters::Way> NewLetters::search(const Thread& thread) {
   struct Step {
     Thread at;

@@ -1,18 +1,18 @@
-// How an entry (uniqueness.hpp) can become new, in tokens, whatever was written.
+// How many tokens make an entry (uniqueness.hpp) unseen, whatever was written.
 //
-// Problem: a text that writes a thousand more names must avoid all those that were written, and its own. To construct
-// each name costs a search, and a mask asks for such texts after many tokens.
+// Problem: a text that writes a thousand more names must avoid all names that were written, and those that it writes.
+// Constructing each name takes a search, and a mask needs such texts after many tokens.
 //
-// How: in most entries there is a *loop* near: a position in a string or in the digits of a number at which the same
-// characters may be read again and again. *Letters* are tokens of equal length of such characters. Different letters
-// make different values, so of A letters after a text that n seen values begin with, one leads to at most n / A of them
-// (the pigeonhole principle): the logarithm of n to the base A, and one, is a number of letters after which the entry
-// can come to none.
+// How: most entries have a *loop* nearby: a position in a string or in the digits of a number at which the same
+// characters can be read again and again. *Letters* are tokens of equal length that consist of such characters.
+// Different letters make different values. So if n seen values begin with the text so far, one of A letters leads to at
+// most n / A of them (the pigeonhole principle). After log_A(n) + 1 letters, the entry can become none of them.
 //
-// In: a thread at which an entry begins, or within one. Out: the bytes to the nearest loop, the thread there, and how
-// many letters there are. Nothing where the loop lies deeper, in an array or object.
-// Example: where any name begins, the bytes are `"`, and the letters the words of six characters, some ten thousand.
-// Cost: a few positions, once for each thread; for each set of characters once the tokens of the vocabulary.
+// In: a thread at the start of an entry, or within one. Out: the bytes to the nearest loop, the thread there, and the
+// number of different letters. Nothing if the loop is deeper, in an array or object.
+// Example: at the start of a name, the bytes are `"`, and the letters are the words of six characters, about ten
+// thousand.
+// Cost: a few positions, once per thread; once for each set of characters, the tokens of the vocabulary.
 #pragma once
 
 #include <optional>
@@ -29,15 +29,15 @@ class NewLetters {
   NewLetters(Arena& arena, const TokenVocabulary& vocabulary) : arena_(arena), vocabulary_(vocabulary) {}
   struct Way {
     std::string text;     // to the loop
-    Thread loop;          // its memory is of no meaning
-    int64_t letters = 0;  // how many there are, two at least
+    Thread loop;          // its memory has no meaning
+    int64_t letters = 0;  // the number of different letters, at least two
     bool counts = false;  // each adds one to the register
   };
-  // `thread`: its memory is not looked at. Null: none is known.
+  // `thread`: its memory is ignored. Null if no way is known.
   const Way* find(Thread thread);
-  // So many letters lead to none of `values`.
+  // The number of letters after which the entry can become none of `values` values.
   static int needed(const Way& way, int64_t values);
-  // The thread after some letters; nothing where the count has no room for them.
+  // The thread after some letters; nullopt if the count has no room for them.
   std::optional<Thread> after(const Way& way, int letters) const;
 
  private:

@@ -1,24 +1,26 @@
-// A bound on what any one token can lead to, for states that remember (uniqueness.hpp): while more of the budget is
-// left, the plain mask is right, and no token has to be looked at (BudgetMasks::reach finds the number itself).
+// A bound on the distance after any one token, for states with seen sets (uniqueness.hpp). If the remaining budget is
+// larger, the plain mask is right, and no token has to be examined (BudgetMasks::reach computes the exact number).
 //
-// In: a state. Out: no token that it allows leads to a larger distance; kUnreachable where this is not known.
+// In: a state. Out: a distance that no allowed token exceeds; kUnreachable if no bound is known.
 //
-// How: each thread is taken with a memory that has no values (Uniqueness::noting), so that what its tokens lead to is
-// found once for a position, a caller and a nesting of scopes, whatever was written: the bytes of the text to the end.
-// With values, an entry under way may have to end otherwise. Where it is in characters or digits that can be repeated,
-// two of them at least, one of 2^n ways to write n more is new if fewer than 2^n values were there, the rest of the
-// text stays as it is, and no way that is found (new_entry.hpp) has more bytes. The same holds a few bytes before,
-// and before an entry that must come next. Other tokens are looked at one by one if they are few; so are those after
-// which the text writes more entries.
+// How: each thread gets a memory without values (Uniqueness::noting). So the length of the text to the end after each
+// token, in bytes, is computed once per position, caller and nesting of scopes. It does not depend on the values.
 //
-// Cost: a look-up for each thread, and the few tokens.
+// With values, a current entry may have to end differently. If at least two characters or digits can be repeated where
+// the entry is, there are at least 2^n ways to write n more of them. If fewer than 2^n values were seen, one of these
+// ways gives an unseen value, and the rest of the text is unchanged. The way that new_entry.hpp finds has the fewest
+// bytes, so it is no longer than this one. The same holds if such a repetition is a few bytes ahead, or in an entry
+// that must come next. All other tokens, and those after which the text writes more entries, are examined one by one if
+// there are few.
+//
+// Cost: a look-up per thread, and examining these few tokens.
 #include "budget/budgets.hpp"
 
 namespace guided {
 
 namespace {
 constexpr size_t kMostLookedAt = 64;
-constexpr size_t kMostThreads = 64;      // on the way to where something repeats
+constexpr size_t kMostThreads = 64;      // on the way to a repetition
 constexpr int64_t kMostBytes = 1 << 14;  // of a text
 }  // namespace
 
@@ -47,7 +49,7 @@ int64_t BudgetMasks::text_bytes(int32_t config) {
   return text_bytes_[config] = sum;
 }
 
-// Where a thread comes to, some bytes on and before any entry ends, at which characters or digits repeat.
+// The nearest thread, before any entry ends, at which characters or digits repeat, and the number of bytes to it.
 std::optional<std::pair<Thread, int64_t>> BudgetMasks::nearest_repeat(const Thread& thread) {
   const Grammar& g = arena_.grammar();
   std::vector<std::pair<Thread, int64_t>> open{{thread, 0}};
@@ -86,7 +88,7 @@ std::optional<std::pair<Thread, int64_t>> BudgetMasks::nearest_repeat(const Thre
   return std::nullopt;
 }
 
-// The begin of the entry that the tree's text writes next, and the bytes before it.
+// The start of the entry that the tree's text writes next, and the number of bytes before it.
 std::optional<std::pair<Thread, int64_t>> BudgetMasks::next_entry(Thread at) {
   const Grammar& g = arena_.grammar();
   int64_t bytes = 0;
@@ -118,7 +120,7 @@ std::optional<std::pair<Thread, int64_t>> BudgetMasks::next_entry(Thread at) {
   return std::nullopt;
 }
 
-// The bytes of a text in which something repeats, on the way to its end; kUnreachable: none is known.
+// The bytes of a text to the end that passes a thread at which characters repeat; kUnreachable: none is known.
 int64_t BudgetMasks::repeating_bytes(const Thread& thread) {
   auto through = [&](const Thread& from) {
     const auto repeat = nearest_repeat(from);
@@ -130,8 +132,8 @@ int64_t BudgetMasks::repeating_bytes(const Thread& thread) {
   return next ? std::min(kUnreachable, next->second + through(next->first)) : kUnreachable;
 }
 
-// Whether tokens that lead to a state are to be looked at: 0: no; 1: where entries that were under way may end with
-// values that were there; 2: always.
+// Whether tokens that lead to a state must be examined. 0: no; 1: if an entry that was being read before the token may
+// still become a seen value; 2: always.
 int BudgetMasks::doubt(int32_t state, int64_t& bytes) {
   if (state == kDead) return 2;
   Uniqueness& uniqueness = arena_.uniqueness();
@@ -184,7 +186,7 @@ bool BudgetMasks::is_bounded(int32_t state) const {
   return arena_.config(state).remembers && arena_.grammar().token_distance.empty() && masks_.vocabulary().byte_complete;
 }
 
-// A text that was found for a state may be longer than what was found one token on: the bound is about the latter.
+// Some token may lead to a shorter text than the state's own. reach_bound() is about the texts after tokens.
 int64_t BudgetMasks::distance(int32_t state) {
   int64_t least = completions_.distance(state);
   if (least <= 1 || !is_bounded(state)) return least;

@@ -10,16 +10,16 @@ namespace guided {
 namespace {
 constexpr int64_t kNotYet = -1, kUnderWay = -2;
 constexpr int64_t kPositionWork = 4;
-constexpr int kDeepest = 1000;          // positions that wait for each other
-constexpr int64_t kStatesOfWay = 6000;  // that new_entry.hpp looks at, at least
-constexpr int64_t kNewEnds = 10;        // bytes of which two can be chosen at each: more ends than values there may be
-constexpr int64_t kNewEndsOfStrings = 16;  // of strings without end, for which as many states are looked at as it takes
+constexpr int kDeepest = 1000;             // nested positions
+constexpr int64_t kStatesOfWay = 6000;     // states that a search of new_entry.hpp examines, at least
+constexpr int64_t kNewEnds = 10;           // bytes with two choices at each: more ends than there may be values
+constexpr int64_t kNewEndsOfStrings = 16;  // the same for unbounded strings, whose search has no limit
 bool known(int64_t cost) { return cost < kUnreachable; }
 int64_t bytes_of(int64_t cost) { return cost / kByteCost + 1; }
 }  // namespace
 
 // ---- entries
-// What lies in a frame from where an entry begins to where it ends.
+// The positions of a frame from the start of an entry to its end.
 const RestBound::Entry& RestBound::entry_at(int32_t begin) {
   auto [it, inserted] = entries_.try_emplace(begin);
   Entry& out = it->second;
@@ -45,8 +45,8 @@ const RestBound::Entry& RestBound::entry_at(int32_t begin) {
   return out;
 }
 
-// Whether from a position two different characters or digits lead back to it, by a further iteration or without: so
-// texts of one length are many values. The bytes of each; 0: there are none.
+// Whether two different characters or digits lead from a position back to it, possibly by another iteration, so that
+// texts of equal length have many values. Returns the bytes of each, or 0 if there are none.
 int RestBound::loop_bytes(int32_t position) const {
   auto leads_back = [&](int32_t from) {
     const Position& p = grammar_.positions[from];
@@ -62,7 +62,7 @@ int RestBound::loop_bytes(int32_t position) const {
   if (loops > 1) return 1;
   if (!bytes.has(StringProgress::kEscape)) return 0;
   const int32_t escaped = grammar_.step(position, StringProgress::kEscape);
-  for (size_t i = 0; i < StringProgress::kShort.size(); ++i) {  // each stands for another character
+  for (size_t i = 0; i < StringProgress::kShort.size(); ++i) {  // each represents a different character
     const auto c = static_cast<uint8_t>(StringProgress::kShort[i]);
     loops += !StringProgress::is_plain(static_cast<uint8_t>(StringProgress::kMeaning[i])) &&
              grammar_.positions[escaped].bytes.has(c) && leads_back(grammar_.step(escaped, c));
@@ -70,10 +70,10 @@ int RestBound::loop_bytes(int32_t position) const {
   return loops > 1 ? 2 : 0;
 }
 
-// The positions in which entries are under way, of few strings or others, those of rules that they call included. False
-// where there is more to know than bytes: entries in entries, control tokens.
+// The positions inside of entries that are, or are not, one of few strings, with those of the rules that they call.
+// False if bytes and counts are not everything: entries in entries, control tokens.
 bool RestBound::find_inside(bool few, std::vector<int32_t>& inside) {
-  std::vector<int64_t> frames(grammar_.rules.size(), 0);  // around the positions of a rule, its own included
+  std::vector<int64_t> frames(grammar_.rules.size(), 0);  // by rule: frames around its positions, including its own
   for (const EffectEdge& e : grammar_.effects)
     if (e.effect.op == Effect::Begin && arena_.finite_strings().begins_few(e.to) == few)
       for (int32_t at : entry_at(e.to).inside) inside.push_back(at);
@@ -98,7 +98,7 @@ bool RestBound::find_inside(bool few, std::vector<int32_t>& inside) {
   return true;
 }
 
-// Calls visit(position, bytes) for what comes next in an entry, in the frame or in one that is called.
+// Calls visit(position, bytes) for what comes next in an entry, in the same frame or in a called one.
 template <class Visit>
 void RestBound::each_next_inside(int32_t position, Visit&& visit) const {
   const Position& p = grammar_.positions[position];
@@ -112,9 +112,9 @@ void RestBound::each_next_inside(int32_t position, Visit&& visit) const {
   }
 }
 
-// The bytes of an entry that has to end in a new way; false where that is not known. From each position inside a loop
-// is near, round which a few times there is a new value, or there are no loops at all: then no text is longer than the
-// longest one.
+// Computes the bytes of an entry that must end with an unseen value; false if they are unknown. Each position inside
+// must have a loop nearby, which gives an unseen value after a few rounds; or it has no loops, so there is a longest
+// text.
 bool RestBound::find_entries() {
   most_written_ = INT32_MAX;
   std::vector<int32_t> inside, few;
@@ -146,7 +146,7 @@ bool RestBound::find_entries() {
     auto it = near.find(at);
     farthest = std::max(farthest, it != near.end() ? it->second + end + new_ends : longest_from(at, longest, 0));
   }
-  // Of few strings a new one is looked up, others are searched for.
+  // For few strings, an unseen one is looked up; for others, it is searched.
   if (!inside.empty() && known(farthest))
     most_written_ = static_cast<int32_t>(
         std::min(unbounded ? INT32_MAX : kStatesOfWay / (farthest + 1), int64_t{1} << (new_ends - 1)));
@@ -157,7 +157,7 @@ bool RestBound::find_entries() {
   return has_room();
 }
 
-// A count that is bounded has to leave room for a new value, wherever a token ends.
+// A bounded count must leave room for an unseen value, wherever a token ends.
 bool RestBound::has_room() const {
   for (int32_t r : bounded_) {
     const Rule& rule = grammar_.rules[r];
@@ -168,10 +168,10 @@ bool RestBound::has_room() const {
   return true;
 }
 
-// The longest text of an entry from a position on, in its frame; kUnreachable where there is none.
+// The longest text of an entry from a position on, in its frame; kUnreachable if there is none.
 int64_t RestBound::longest_from(int32_t position, std::unordered_map<int32_t, int64_t>& longest, int depth) const {
   auto [it, inserted] = longest.try_emplace(position, kUnreachable);
-  if (!inserted || depth > kDeepest) return it->second;  // under way: a loop
+  if (!inserted || depth > kDeepest) return it->second;  // in progress: a loop
   int64_t out = 0;
   const Position& p = grammar_.positions[position];
   for (int32_t k = p.effect_lo; k < p.effect_hi; ++k)
@@ -201,8 +201,8 @@ RestBound::Steps RestBound::steps(int32_t r) const {
   return out;
 }
 
-// Whether the tree's text meets nothing of the register but: an iteration or member to begin, of members all to choose
-// from, and the end of a member, where the frame ends or another one follows.
+// Whether the tree's text needs the register only where an iteration or member begins, with all members to choose from,
+// and at the end of a member, where the frame ends or another member follows.
 bool RestBound::has_known_shape(int32_t r, const Steps& steps) const {
   const Rule& rule = grammar_.rules[r];
   if (rule.kind == RuleKind::Plain) return steps.puts.empty() && steps.incs.empty() && steps.mores.empty();
@@ -229,9 +229,9 @@ bool RestBound::has_known_shape(int32_t r, const Steps& steps) const {
   return true;
 }
 
-// How many iterations the tree's text has at most once there are enough of them. Where any number may follow it ends at
-// once. Else it goes on along the tree until a guard stands in the way; then fewer iterations fit than there would
-// have been, each of which has a byte.
+// The most iterations of the tree's text after the minimum. If any number of iterations may follow, it ends at once.
+// Otherwise it follows the tree until a guard forbids this. Then the remaining iterations are fewer than the text would
+// have had, and each has at least one byte.
 int64_t RestBound::more_iterations(int32_t r) const {
   const Rule& rule = grammar_.rules[r];
   bool any = true;
@@ -250,7 +250,7 @@ int64_t RestBound::more_iterations(int32_t r) const {
   return any ? 1 : 2 * longest + 2;
 }
 
-// The text from a position along the tree, to the end of the frame or to its next iteration or member.
+// The cost of the text along the tree, from a position to the end of the frame or to its next iteration or member.
 int64_t RestBound::rest(int32_t pos, int depth) {
   if (rest_[pos] == kNotYet && depth > kDeepest) return kUnreachable;
   const size_t first = path_.size();
@@ -273,7 +273,7 @@ int64_t RestBound::rest(int32_t pos, int depth) {
   return found;
 }
 
-// Whether the tree goes on by a byte, whatever the register holds.
+// Whether the tree continues with a byte, whatever the register contains.
 bool RestBound::reads(int32_t pos) const {
   if (tree_.by_byte(pos) < 0) return false;
   const Position& p = grammar_.positions[pos];
@@ -282,10 +282,10 @@ bool RestBound::reads(int32_t pos) const {
   return true;
 }
 
-// As ShortestText::choose() where no effect of the register is open.
+// As ShortestText::choose() if no effect on the register applies.
 int64_t RestBound::along_tree(int32_t pos, int depth) {
   const Position& p = grammar_.positions[pos];
-  if (p.accept || !known(tree_.cost(pos))) return 0;  // where there is no way on nothing stands
+  if (p.accept || !known(tree_.cost(pos))) return 0;  // no thread is at a position without an end
   for (int32_t i = p.effect_lo; i < p.effect_hi; ++i)
     if (!grammar_.effects[i].effect.of_memory()) return 0;
   const int64_t cost = tree_.cost(pos);
@@ -293,7 +293,7 @@ int64_t RestBound::along_tree(int32_t pos, int depth) {
     const EffectEdge& e = grammar_.effects[i];
     if (tree_.cost(e.to) != cost) continue;
     if (e.effect.op != Effect::Begin) return rest(e.to, depth);
-    // An entry may have to end another way than the tree's, and go on from there.
+    // An entry may have to end differently from the tree's text, and continue from there.
     int64_t most = 0;
     for (int32_t to : entry_at(e.to).behind) most = std::max(most, rest(to, depth));
     return plus(most, plus(entry_, bytes_of(cost)));
@@ -306,7 +306,7 @@ int64_t RestBound::along_tree(int32_t pos, int depth) {
   return kUnreachable;
 }
 
-// The bytes of the tree from a position on, in as few tokens as spell them. What comes after it is known.
+// The fewest tokens that spell the tree's bytes from a position on. The rests after these bytes are known.
 int64_t RestBound::spelled(int32_t pos) const {
   const TokenTrie& trie = vocabulary_.trie;
   int64_t least = kUnreachable;
@@ -327,14 +327,14 @@ int64_t RestBound::spelled(int32_t pos) const {
   return least;
 }
 
-// The longest rest behind some effects.
+// The largest rest after some effects.
 int64_t RestBound::most(const std::vector<int32_t>& effects, int depth) {
   int64_t out = 0;
   for (int32_t i : effects) out = std::max(out, rest(grammar_.effects[i].to, depth));
   return out;
 }
 
-// A rule's shortest text.
+// The cost of a rule's shortest text.
 int64_t RestBound::whole(int32_t r, int depth) {
   if (whole_[r] == kUnderWay) return kUnreachable;
   if (whole_[r] != kNotYet) return whole_[r];
@@ -354,8 +354,8 @@ int64_t RestBound::whole(int32_t r, int depth) {
   return whole_[r] = out;
 }
 
-// What is required, and the cheapest of the others up to the least number; with a condition each member that may be
-// chosen for it.
+// The required members, and the cheapest others up to the minimum; with a condition, each member that may be chosen for
+// it.
 int64_t RestBound::whole_set(int32_t r, int depth) {
   const Rule& rule = grammar_.rules[r];
   const int64_t between = most(steps_[r].mores, depth);
@@ -388,7 +388,7 @@ int64_t RestBound::whole_set(int32_t r, int depth) {
   return plus(sum, times(dearest, rule.min));
 }
 
-// What the register of a frame may still ask for, whatever it has seen; of a counter one iteration.
+// The most that the register of a frame may still require, whatever it contains; for a counter, per iteration.
 int64_t RestBound::owed(int32_t r) {
   const Rule& rule = grammar_.rules[r];
   const Steps& s = steps_[r];
@@ -422,7 +422,7 @@ void RestBound::prepare() {
   for (size_t pos = rest_.size(); pos-- > 0;) rest(static_cast<int32_t>(pos), 0);
   for (const EffectEdge& e : grammar_.effects)
     if (e.effect.op == Effect::Begin) entry_at(e.to);
-  // In an entry that is under way the same may happen as where one begins.
+  // A current entry may have to end differently, too.
   for (const auto& [begin, entry] : entries_) {
     int64_t longest = 0, most = 0;
     for (int32_t at : entry.inside) longest = std::max(longest, known(tree_.cost(at)) ? bytes_of(tree_.cost(at)) : 0);

@@ -1,21 +1,24 @@
-// How much is left at most after one more token, from the rules alone.
+// A bound on the tokens that are needed after one more token, from the rules alone.
 //
 // In: a grammar; then states. Out: a number of tokens within which an output can end after any token that a state
-// allows, so that a larger budget takes nothing from its mask and nothing has to be followed (budgets.hpp does that
-// where this bound is too weak). It bounds what completion.hpp finds, which follows the tree of shortest_text.hpp: each
-// run of bytes is spelled by itself, in tokens or, for a start, in bytes.
+// allows. A larger budget removes nothing from the state's mask, so no token has to be examined (budgets.hpp does that
+// if this bound is too weak). The number bounds the distances of completion.hpp, whose texts follow the tree of
+// shortest_text.hpp. Here, each run of bytes in such a text is spelled separately: in tokens or, as a first attempt,
+// with one token for each byte.
 //
-// How: of a frame on the stack the text to its end is known by its position, and by what its register can still ask for
-// at most. A token may leave frames, which only makes the rest shorter, and then stands somewhere in the innermost
-// frame that is left or in one of those called there: the worst position of a rule and of all that it calls. In rules
-// that call themselves each frame on the way began with a byte of its own, and no token has more of these bytes than
-// the vocabulary's richest (rest_rules.cpp). An entry that may come to a value that was there (uniqueness.hpp) ends
-// another way; where some loop of two characters is always near, a few bytes more make a new value, and of few strings
-// (finite_string_sets.hpp) none is longer than the longest.
+// How: the text to the end of a frame on the stack is bounded by its position, and by the most that its register can
+// still require. A token may leave frames, which only makes the rest shorter. It then ends in the innermost remaining
+// frame, or in a frame that is called from there. So the worst position of that rule and of all rules that it calls is
+// assumed. In recursive rules, one token can open many frames. But each of these frames begins with a byte from a known
+// set, so their number is at most the number of such bytes that one token can have (rest_rules.cpp).
 //
-// Nothing is known (kUnreachable) of vocabularies in which some byte is no token, of arrays and objects that must differ,
-// and of permutations whose separators differ. Cost: once for a grammar, linear in its positions; one look-up for each
-// thread of a state.
+// An entry that may become a seen value (uniqueness.hpp) may have to end differently. If a loop over two characters is
+// always nearby, a few more bytes give an unseen value. If the entry is one of few strings (finite_string_sets.hpp),
+// the longest of them is the bound.
+//
+// Nothing is known (kUnreachable) for vocabularies in which some byte is not a token, for arrays and objects that must
+// differ, and for permutations whose separators differ. Cost: once per grammar, linear in its positions; one look-up
+// for each thread of a state.
 #pragma once
 
 #include <array>
@@ -30,8 +33,8 @@ namespace guided {
 
 class RestBound {
  public:
-  // `spells`: runs of bytes are spelled in tokens; else each byte counts as one, which is quicker to find.
-  // `least`: receives the least that was found for a state.
+  // `spells`: runs of bytes are spelled in tokens; otherwise each byte counts as one token, which is faster to compute.
+  // `least`: receives the lowest bound found for a state.
   RestBound(Arena& arena, ShortestText& tree, const TokenVocabulary& vocabulary, bool spells, ByState<int64_t>& least)
       : arena_(arena),
         grammar_(arena.grammar()),
@@ -46,16 +49,16 @@ class RestBound {
   struct Rest {
     int64_t now = 0, after = 0;  // from here, and after any bytes of a token that are read from here
   };
-  struct Entry {                          // in a frame
-    std::vector<int32_t> inside, behind;  // positions where it is under way, and where it has ended
+  struct Entry {
+    std::vector<int32_t> inside, behind;  // positions of its frame: in the entry, and right after it
   };
   struct Member {  // of a component of rules that call each other
     int32_t rule;
     std::vector<int32_t> calling, callees;
     int64_t rounds;
-    bool reads;  // before each of its calls
+    bool reads;  // a byte is read before each of its calls
   };
-  struct Steps {  // of a rule: the effects of its register
+  struct Steps {  // the effects on a rule's register
     std::vector<int32_t> puts, incs, mores;
   };
   void prepare();
@@ -96,19 +99,19 @@ class RestBound {
   const bool spells_;
   ByState<int64_t>& least_;
   bool prepared_ = false, known_ = false;
-  int64_t frames_of_entry_ = 1;   // that are open in an entry at once
-  int64_t room_ = 0;              // that a count needs within its bound, in entries
-  std::vector<int32_t> bounded_;  // counters in entries that have one
-  int64_t entry_ = 0;             // bytes of an entry that ends in a new way
-  int32_t most_written_ = 0;      // values in a scope for which that holds
+  int64_t frames_of_entry_ = 1;   // frames that are open in an entry at once
+  int64_t room_ = 0;              // how far below its bound a count in an entry must be
+  std::vector<int32_t> bounded_;  // counters in entries that have a bound
+  int64_t entry_ = 0;             // the most bytes of an entry that must end with an unseen value
+  int32_t most_written_ = 0;      // the most seen values in a scope for which `entry_` holds
   std::vector<int64_t> rest_;     // by position: to the end of the frame, or to its next iteration or member
-  std::vector<int32_t> path_;     // positions that wait for the next one
+  std::vector<int32_t> path_;     // positions whose rest is computed after that of the next one
   std::vector<int64_t> whole_;    // by rule: its shortest text
   std::vector<Steps> steps_;
-  std::vector<int64_t> owed_;      // by rule: what its register asks for at most; of a counter one iteration
-  std::vector<int64_t> more_;      // by counter: iterations when there are enough of them
-  std::vector<int64_t> anywhere_;  // by rule: from the worst position in it and in what it calls
-  std::unordered_map<int32_t, Entry> entries_;  // by where they begin
+  std::vector<int64_t> owed_;      // by rule: the most that its register requires; for a counter, per iteration
+  std::vector<int64_t> more_;      // by counter: iterations after the minimum
+  std::vector<int64_t> anywhere_;  // by rule: from the worst position in it and in the rules that it calls
+  std::unordered_map<int32_t, Entry> entries_;  // by start
   std::unordered_map<int32_t, Rest> callers_;
 };
 

@@ -1,10 +1,10 @@
-// What is left at most after a token that stands anywhere in a rule, or in what it calls (rest_bound.hpp).
+// Bounds what is left after a token that ends anywhere in a rule, or in the rules that it calls (rest_bound.hpp).
 //
-// In: what is left of each frame by its position. Out: a bound for each rule. For rules that do not call themselves it
-// is the worst position, added up along the calls. Where rules call each other in a circle, one token can begin as many
-// frames as it can come round: each time it reads a byte with which such a frame begins, and the vocabulary says how
+// In: what is left of each frame, by position. Out: a bound for each rule. For rules that are not recursive, it is the
+// worst position, summed along the calls. If rules call each other in a cycle, one token can begin as many frames as it
+// can go round the cycle. In each round it reads a byte with which such a frame begins, and the vocabulary says how
 // often a token has that byte at most.
-// Cost: linear in the rules, and a few searches for circles in each component.
+// Cost: linear in the rules, and a few searches for cycles in each component.
 #include <algorithm>
 #include <utility>
 
@@ -14,7 +14,7 @@
 namespace guided {
 
 namespace {
-constexpr int kMostTried = 8;  // rules that may be on every circle
+constexpr int kMostTried = 8;  // rules that may be on every cycle
 }  // namespace
 
 void RestBound::bound_rules() {
@@ -26,13 +26,13 @@ void RestBound::bound_rules() {
   std::vector<std::vector<int32_t>> members(n);
   for (size_t r = 0; r < n; ++r) members[component[r]].push_back(static_cast<int32_t>(r));
   anywhere_.assign(n, 0);
-  for (const auto& rules : members)  // what they call comes first
+  for (const auto& rules : members)  // callees first
     if (!rules.empty()) bound_component(rules, component);
 }
 
 void RestBound::bound_component(const std::vector<int32_t>& rules, const std::vector<int32_t>& component) {
-  int64_t base = 0;    // the worst place in a rule, or in a rule of another component that it calls
-  int64_t behind = 0;  // behind calls within the component, one of each rule
+  int64_t base = 0;    // the worst position of a rule, or of a rule of another component that it calls
+  int64_t behind = 0;  // after calls within the component, the worst of each rule
   std::vector<Member> members;
   for (int32_t r : rules) {
     const Rule& rule = grammar_.rules[r];
@@ -62,8 +62,8 @@ void RestBound::bound_component(const std::vector<int32_t>& rules, const std::ve
   for (int32_t r : rules) anywhere_[r] = plus(base, times(behind, rounds));
 }
 
-// How often one token can come back to any rule of a component: so many frames of a rule on every cycle that read a
-// byte first. Of such rules the one with the rarest bytes is taken; else all of them together; else all rules.
+// How often one token can return to any rule of a component: no more often than to a rule on every cycle that reads a
+// byte before its calls. The one with the rarest bytes is taken; or else all such rules together; or else all rules.
 int64_t RestBound::most_rounds(std::vector<Member>& members) const {
   ByteSet together, everything;
   for (Member& m : members) {
@@ -81,7 +81,7 @@ int64_t RestBound::most_rounds(std::vector<Member>& members) const {
   return most_in_token(everything);
 }
 
-// Whether rules call each other in a circle, some left out.
+// Whether rules call each other in a cycle, if some rules are left out.
 template <class LeftOut>
 bool RestBound::has_cycle(const std::vector<Member>& members, LeftOut&& left_out) const {
   std::unordered_map<int32_t, int32_t> number;
@@ -107,7 +107,7 @@ int64_t RestBound::most_in_token(const ByteSet& bytes) const {
   return out;
 }
 
-// The bytes of which each frame has read the first one when it stands at one of its calls; `reads`: it always has.
+// The bytes that may come first in a frame that is at one of its calls; `reads`: whether it has always read one.
 ByteSet RestBound::bytes_before(int32_t r, const std::vector<int32_t>& calling, bool& reads) const {
   const Rule& rule = grammar_.rules[r];
   std::vector<std::vector<int32_t>> before(static_cast<size_t>(rule.size));
@@ -118,7 +118,7 @@ ByteSet RestBound::bytes_before(int32_t r, const std::vector<int32_t>& calling, 
     for (int32_t i = p.call_lo; i < p.call_hi; ++i) add(grammar_.calls[i].after);
     for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) add(grammar_.effects[i].to);
   }
-  std::vector<uint8_t> leads(static_cast<size_t>(rule.size), 0);  // to a call
+  std::vector<uint8_t> leads(static_cast<size_t>(rule.size), 0);  // by position: leads to a call
   std::vector<int32_t> open = calling;
   for (int32_t pos : open) leads[pos - rule.base] = 1;
   for (size_t i = 0; i < open.size(); ++i)

@@ -7,11 +7,11 @@ namespace guided {
 
 namespace {
 constexpr int64_t kNever = INT64_MAX / 8;
-constexpr int64_t kMostWork = 400'000;  // of CallMeter, from the start of a grammar: some milliseconds
+constexpr int64_t kMostWork = 400'000;  // units of CallMeter for a search from the initial state: a few milliseconds
 constexpr size_t kProbeMemory = size_t{64} << 20;
 }  // namespace
 
-// In states of its own, of which nothing is known yet.
+// Searches in a fresh arena, so the result depends on the grammar alone, not on earlier calls.
 bool TokenDistances::is_affordable() const {
   Arena arena(arena_.shared_grammar(), kProbeMemory);
   MaskBuilder masks(arena, masks_.vocabulary());
@@ -62,7 +62,7 @@ int64_t TokenDistances::search(int32_t state, int64_t most_worked) {
   }
   std::vector<int64_t> distance(order.size(), kNever);
   std::sort(sources.begin(), sources.end());
-  std::deque<std::pair<int64_t, int32_t>> queue;  // unit steps from sources at several levels
+  std::deque<std::pair<int64_t, int32_t>> queue;  // sorted: sources join in order of distance, and each step adds 1
   size_t next = 0;
   while (next < sources.size() || !queue.empty()) {
     std::pair<int64_t, int32_t> top;

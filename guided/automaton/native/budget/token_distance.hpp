@@ -1,11 +1,11 @@
 // Exact distances: the least number of tokens from a state to an accepting one.
 //
-// Breadth first over the graph of states and tokens, forwards to find it and backwards from its accepting states to
-// measure it; whatever has been measured is kept. For vocabularies and languages with few states: every token of
-// every state that can be reached is followed once. First this is tried on states of its own, with a bound on work: a state
-// of nested counts has a thread for each way to count, and there are as many states as counts. Whether distances are exact
-// therefore depends on the grammar alone, and not on what was asked before.
-// Cost: some milliseconds, twice for a grammar.
+// Breadth first over the graph of states and tokens: forwards to explore it, and backwards from its accepting states to
+// measure it. Measured distances are stored. For vocabularies and languages with few states: every token of every
+// reachable state is followed once. This is first tried in a separate arena, with a limit on work: a state of nested
+// counts has a thread for each way to count, and there are as many states as counts. So whether distances are exact
+// depends on the grammar alone, not on earlier calls.
+// Cost: a few milliseconds, twice per grammar.
 #pragma once
 
 #include <unordered_map>
@@ -17,7 +17,7 @@ namespace guided {
 class TokenDistances {
  public:
   explicit TokenDistances(MaskBuilder& masks) : masks_(masks), arena_(masks.arena()) {}
-  // Whether all states from the start on can be followed.
+  // Whether all states that can be reached from the initial one can be followed.
   bool is_affordable() const;
   // With the arena's lock held.
   int64_t find(int32_t state);

@@ -1,9 +1,9 @@
-// The tokens that a state allows, by the state that they lead to.
+// Groups the tokens that a state allows by the state to which they lead.
 //
-// In: a state. Out: its groups. How: where characters lead back to the state itself, as inside of a string, the tokens
+// In: a state. Out: its groups. How: if characters lead back to the state itself, as inside of a string, the tokens
 // that consist of them are one set of the vocabulary (class_token_sets.hpp), and only what follows such characters is
-// walked. So it is one character later, as after the quote that opens a string.
-// Cost: a copy of that set and the tokens of other characters; elsewhere the nodes of the trie that the state reaches.
+// walked. The same is possible one character later, as after the quote that opens a string.
+// Cost: a copy of that set and the tokens with other characters; otherwise the trie nodes that the state reaches.
 #include <algorithm>
 #include <bit>
 #include <cstdint>
@@ -15,10 +15,10 @@ namespace guided {
 
 namespace {
 
-constexpr int kManyKinds = 16;   // fewer character classes: walking them costs less than their set
+constexpr int kManyKinds = 16;   // with fewer character classes, walking costs less than building their set
 constexpr int kManyTokens = 64;  // below a node: fewer are walked
 
-// Whether each of some bytes, and all that complete a character after it, leads to `goal`.
+// Whether each byte of lo..hi, and all bytes that complete a character after it, lead to `goal`.
 bool completes(Arena& arena, int32_t from, int lo, int hi, int more, int32_t goal) {
   int32_t last = kDead;
   for (int b = lo; b <= hi; ++b) {
@@ -76,7 +76,7 @@ class Grouping {
  private:
   struct Loop {
     CharClasses char_classes = 0;
-    std::shared_ptr<const ClassTokens> set;  // null: there are few of them
+    std::shared_ptr<const ClassTokens> set;  // null if there are few such tokens
   };
 
   const Loop& loop_of(int32_t state) {
@@ -91,15 +91,15 @@ class Grouping {
     last_ = next;
     into_->push_back(token);
   }
-  // The tokens of a node, but those that are taken.
+  // Takes the tokens of a node, except those that are `taken`.
   void take_at(const TokenTrie::Node& node, int32_t state, const ClassTokens* taken) {
     if (node.payload_hi == node.payload_lo || !at_boundary(arena_, state)) return;
     for (int32_t i = node.payload_lo; i < node.payload_hi; ++i)
       if (!taken || !(taken->members[static_cast<size_t>(i) >> 6] >> (i & 63) & 1)) take(trie_.payloads()[i], state);
   }
 
-  // The tokens at and below a node that is reached in a state, where that is a loop for what was read before, which is
-  // of `read` (any, at the root).
+  // Takes the tokens at and below a node that is reached in a state, if the state is a loop for some of the characters
+  // before it. `read`: their classes (any, at the root).
   bool take_loop(int32_t at, int32_t state, CharClasses read) {
     const Loop loop = loop_of(state);
     if (!loop.set || (loop.char_classes & read) == 0) return false;
@@ -112,16 +112,16 @@ class Grouping {
       const auto byte = static_cast<uint8_t>(b);
       const int32_t next = loop.set->edges[byte].empty() ? kDead : arena_.step(state, byte);
       if (next == kDead) continue;
-      // Of a character that loops only the tokens that end inside of it: what follows it is in the set, or at an edge.
+      // Of a character that loops, only tokens that end inside of it: what follows it is in the set, or at an edge.
       const bool inside_only = b >= 0x80 && (loop.char_classes & kWholeCharacters);
       loop.set->each_edge(trie_, node, byte, [&](const ClassTokens::Edge& edge) {
-        if (edge.node > at) take_below(edge.node, next, inside_only, loop.set.get());  // else it lies above
+        if (edge.node > at) take_below(edge.node, next, inside_only, loop.set.get());  // other nodes are above `at`
       });
     }
     return true;
   }
 
-  // The tokens at and below a node; `inside_only`: those that end inside of its character.
+  // Takes the tokens at and below a node; `inside_only`: those that end inside of its character.
   void take_below(int32_t from, int32_t state, bool inside_only, const ClassTokens* taken) {
     walk_trie_from(arena_, trie_, from, state, [&](const TokenTrie::Node& node, int32_t after) {
       if (inside_only && !node.inside) return false;
@@ -130,7 +130,7 @@ class Grouping {
     });
   }
 
-  // Many characters lead to the same few states, which are loops.
+  // For states in which many characters lead to the same few states, which are loops.
   void take_by_first_character(int32_t state) {
     struct First {
       int32_t node, state;
@@ -153,7 +153,7 @@ class Grouping {
     }
   }
 
-  // The set of the loop that the walk begins in, with what leads back to it through other characters; -1: it is empty.
+  // The set of the loop that begins the walk, and the tokens that lead back through others; `one`: -1 if it is empty.
   TokenGroup with_others() {
     TokenSet all{whole_.set->tokens, whole_.set->ids};
     for (int32_t token : by_state_[whole_.state])

@@ -16,7 +16,7 @@ struct Segment {
   int32_t to;
 };
 
-// What is left of sorted segments within from..to, relative to `from`.
+// The parts of sorted segments that lie within from..to, relative to `from`.
 std::vector<Segment> clip(const std::vector<Segment>& segments, int64_t from, int64_t to) {
   std::vector<Segment> out;
   auto it =
@@ -34,7 +34,7 @@ std::vector<Segment> clip(const std::vector<Segment>& segments, int64_t from, in
 constexpr int32_t kNoResidual = -1;  // of a Step: it leads to a border
 constexpr int32_t kNoBorder = -1;    // of a Step: it leads to a residual
 constexpr int32_t kSeparator = -1;   // in a set: between borders and residuals
-constexpr int32_t kNoSpelling = -1;  // of a character whose spellings cannot be one edge
+constexpr int32_t kNoSpelling = -1;  // for a character whose spellings cannot be one edge
 constexpr Symbol kFirstNonAscii = 128;
 
 class Encoder {
@@ -197,7 +197,7 @@ class Encoder {
   }
 
   // The simplest case: all characters of a border are of one encoding, and the only spelling of each is the byte of the
-  // same value. The edges can be copied. Returns whether this is so.
+  // same value. Then this copies the edges and returns true.
   bool copy_plain(int32_t border) {
     const Edge* first = nullptr;
     for (const Edge& e : dfa_.edges[border]) {
@@ -217,7 +217,7 @@ class Encoder {
     return true;
   }
 
-  // The next case: a border with one character gets an edge that represents its spellings. Returns whether this is so.
+  // The next case: a border with one character gets an edge that represents its spellings. Then this returns true.
   bool spell(int32_t border) {
     const Edge* only = nullptr;
     for (const Edge& e : dfa_.edges[border]) {
@@ -261,7 +261,7 @@ class Encoder {
     return spelling;
   }
 
-  // Exchanges the end (the only accepting state, without edges) with the last state.
+  // Swaps the end (the only accepting state, without edges) with the last state.
   static void end_last(Dfa& dfa) {
     const int32_t last = dfa.size() - 1;
     const auto end = static_cast<int32_t>(std::ranges::find(dfa.accept, 1) - dfa.accept.begin());
@@ -277,7 +277,7 @@ class Encoder {
     dfa = std::move(out);
   }
 
-  // Turns steps into edges: where several overlap, their bytes lead to the set of all that they lead to.
+  // Turns steps into edges. The bytes at which several steps overlap lead to the set of all their targets.
   void add_steps(std::vector<Step>& steps, std::vector<Edge>& list) {
     auto by_low = [](const Step& x, const Step& y) { return x.lo < y.lo; };
     if (steps.size() > 1) std::sort(steps.begin(), steps.end(), by_low);
@@ -326,7 +326,7 @@ class Encoder {
     }
   }
 
-  // The edge for bytes lo..hi to the set of all that the steps from..to lead to.
+  // The edge for bytes lo..hi to the set of all targets of the steps from..to.
   Edge edge_to(int lo, int hi, const Step* from, const Step* to) {
     std::vector<int32_t>&borders = borders_, &residuals = residual_set_;
     borders.clear();

@@ -1,25 +1,25 @@
-// Encoding: an automaton over code points becomes one over bytes.
+// Encoding: turns an automaton over code points into an automaton over bytes.
 //
 // In: a deterministic automaton whose text symbols are `encoding << 21 | code point`, and the encodings (forms.hpp).
-// Out: a deterministic automaton over bytes (0..255). Calls, control tokens and actions stay as they are. Characters
-// with a spelling in bytes that no token has (not `live`) lose that spelling.
+// Out: a deterministic automaton over bytes (0..255). Calls, control tokens and actions are unchanged. If a spelling of
+// a character has a byte that no token contains (not `live`), it is left out.
 //
 // How: a subset construction. A state of the result is a set of
 //  - states of the input, at the border between two characters, and
 //  - *residuals*, inside a character: the form of the encoding, how many of its digits were read, and which of the
 //    state's edges the following digits can still select.
-// The ranges of a residual are stored relative to the sum of the digits read. Example: `[U+0400-U+04FF]` in UTF-8,
-// whose first byte is 0xD0, 0xD1, 0xD2 or 0xD3 (64 code points each, value (byte - 0xC0) * 64):
+// The ranges of a residual are stored relative to the sum of the digits read so far. Example: `[U+0400-U+04FF]` in
+// UTF-8, whose first byte is 0xD0, 0xD1, 0xD2 or 0xD3 (64 code points each, value (byte - 0xC0) * 64):
 //     border --D0--> residual {0..63 -> q}     each of the four bytes leaves the same range, relative to its value,
 //     border --D1--> the same residual         so that all lead to one state, and
 //     residual --80..BF--> q                   its continuation bytes lead to q
 // This merging of equal suffixes is what range tries do (regex-automata's range_trie.rs), without a trie.
 //
 // A state with a single character, as in a literal, gets one edge with a symbol `kSpelling + i` instead. It represents
-// the automaton of the character's spellings, which all literals share; the states inside of it are copied only when
-// the rule is laid out for stepping (rule_block.hpp).
+// the automaton of the character's spellings, which all literals share. The inner states of that automaton are copied
+// only when the rule is laid out for stepping (rule_block.hpp).
 //
-// Cost: O(different residuals * bytes of a digit). A range that a digit does not cut costs one residual per digit.
+// Cost: O(distinct residuals * bytes of a digit). A range that a digit does not split costs one residual per digit.
 #pragma once
 
 #include <memory>
@@ -55,8 +55,8 @@ struct EncodeOptions {
   ContentCache<Spelling>* spellings;  // a cache of the spellings of characters; may be null
 };
 
-// If `dfa` is minimal the result is nearly so: residuals of one form are merged, equivalent ones of different forms
-// are not.
+// If `dfa` is minimal, the result is nearly minimal: residuals of one form are merged, but equivalent residuals of
+// different forms are not.
 ByteAutomaton encode(const Dfa& dfa, const EncodeOptions& options, Meter& meter);
 
 }  // namespace guided

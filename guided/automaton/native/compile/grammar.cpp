@@ -10,7 +10,7 @@ namespace guided {
 
 namespace {
 
-// By rule, which of the IR's later rules it stands for; -1: none.
+// By rule: the index of the later rule of the IR that it represents; -1: none.
 std::vector<int32_t> later_of(const std::vector<LoweredRule>& rules, const IrGrammar& ir) {
   std::vector<int32_t> by_origin(ir.rules.size(), -1), out(rules.size(), -1);
   for (size_t i = 0; i < ir.later.size(); ++i) by_origin[ir.later[i].rule] = static_cast<int32_t>(i);
@@ -35,10 +35,10 @@ Digest content(const LoweredRule& rule, const std::vector<Digest>& callee, bool 
 }
 
 // By rule, a digest that is equal only for rules with the same behaviour. It includes the digests of all callees, which
-// is circular for mutually recursive rules. Those get their digests by colour refinement: all begin with the same
-// colour, each round a rule's new colour is the digest of its content and of its callees' colours, until the number of
-// colours is stable. A rule's digest then includes all colours of its component, so equal digests mean equal quotient
-// automata. The bounds of a relative rule are left out of its own digest, but not of its callers'.
+// is circular for mutually recursive rules. These get their digests by colour refinement: all begin with the same
+// colour. In each round, a rule's new colour is the digest of its content and of its callees' colours, until the number
+// of colours is stable. A rule's digest then includes all colours of its component, so equal digests mean equal
+// quotient automata. The digest of a relative rule includes the bounds of other rules, but not its own.
 std::vector<Digest> digests(const std::vector<LoweredRule>& rules, const std::vector<int32_t>& later,
                             const IrGrammar& ir, Meter& meter) {
   size_t n = rules.size();
@@ -82,7 +82,7 @@ std::vector<Digest> digests(const std::vector<LoweredRule>& rules, const std::ve
   return own;
 }
 
-// Copies the blocks of rules into one grammar, one after the other, and makes their numbers absolute.
+// Copies the blocks of rules into one grammar, one after the other, with absolute numbers.
 class Linker {
  public:
   Linker(Grammar& g, const std::vector<LoweredRule>& rules) : g_(g) {

@@ -1,4 +1,4 @@
-// A compiled grammar: the byte automata of all rules, in arrays made for stepping. Immutable; OS threads share it.
+// A compiled grammar: the byte automata of all rules, in arrays for fast stepping. Immutable; OS threads share it.
 //
 // In: rules with their blocks (rule_block.hpp). Out: a `Grammar`. The blocks are *linked*: copied one after the other,
 // with the numbers of positions, lists and rules made absolute.
@@ -9,9 +9,9 @@
 //                   +- byte_lo..byte_hi -> spans  [(lo, hi) -> position]           few of them
 //                   +- call_lo.., effect_lo.., token_lo..: lists of the other edges
 //
-// Each rule has a digest of its content and of all rules that it calls, so that token tables can be shared between all
-// grammars of a vocabulary that contain the same rule.
-// Cost: linear in positions and edges; the digests of mutually recursive rules take a round per refinement.
+// Each rule has a digest of its content and of all rules that it calls. So all grammars of a vocabulary that contain
+// the same rule share its token tables.
+// Cost: linear in positions and edges; the digests of mutually recursive rules need several rounds of refinement.
 #pragma once
 
 #include <array>
@@ -28,43 +28,43 @@ namespace guided {
 struct Rule {
   RuleKind kind = RuleKind::Plain;
   int64_t min = 0, max = kUnbounded;      // of the register: bounds of the count, or of the number of members
-  int32_t start = 0, base = 0, size = 0;  // positions: the start state, the first one, how many
+  int32_t start = 0, base = 0, size = 0;  // positions: the start state, the first one, their number
   int32_t origin = -1;                    // the IR rule
-  // A rule without calls, whose texts take at most so many tokens, counted by the register: see run/token_counts.cpp.
+  // The most tokens of each text, counted by the register (run/token_counts.cpp). Such a rule has no calls.
   int64_t max_tokens = kUnbounded;
-  int64_t furthest_rest = 0;  // the most of TokenRest::tokens after a token, where it may not end
+  int64_t furthest_rest = 0;  // the largest TokenRest::tokens after the start, where the rule may not end
   // A counter whose guards depend only on the count and the least that must follow: its token tables fit every count.
   bool relative = false;
   int64_t reach = 0;                               // the largest finite rest that a guard adds to the count
   std::vector<uint8_t> required, repeatable;       // by member of a permutation
-  std::vector<uint64_t> required_bits, once_bits;  // the same, of the members that can be written
+  std::vector<uint64_t> required_bits, once_bits;  // as bits, for the members that can be written
   std::shared_ptr<const MemberChoices> choices;    // of a permutation with a condition
   int32_t scopes = 0;                              // how many uniqueness scopes open in it (uniqueness.hpp)
   bool keeps = false;                              // entries of a scope end in it
   bool unbounded = false;                          // some member may be written any number of times
-  int32_t later = -1;                              // its number in Grammar::later
+  int32_t later = -1;                              // its index in Grammar::later
   std::array<uint8_t, 256> byte_class{};
   int32_t classes = 0;
-  Digest digest;  // of the automaton and all it calls; without the rule's own bounds if `relative`
+  Digest digest;  // of the automaton and all rules it calls; without the rule's own bounds if `relative`
 };
 
-// In a rule with a limit of tokens: the fewest, one at least, that lead from a position to the rule's end, and the first.
+// In a rule with a token limit: the fewest tokens, at least one, from a position to the rule's end; the first of them.
 struct TokenRest {
   int64_t tokens = 0;
   int32_t first = -1;
 };
 
-// A rule that is compiled when it is first entered, see later_rules.hpp.
+// A rule that is compiled when it is first entered; see later_rules.hpp.
 struct LaterRule {
-  int32_t rule = -1;      // which stands for it
-  int64_t least = 0;      // bytes: no less than its shortest text has
-  int32_t compiled = -1;  // the rule that was compiled; -1: not yet
-  int32_t number = -1;    // among the IR's later rules
+  int32_t rule = -1;      // the rule that represents it
+  int64_t least = 0;      // an upper bound on the bytes of its shortest text
+  int32_t compiled = -1;  // the compiled rule; -1: not compiled yet
+  int32_t number = -1;    // its index among the IR's later rules
 };
 
-// Thrown where what is asked for depends on rules that are not compiled yet.
+// Thrown if a result depends on rules that are not compiled yet.
 struct RulesNeeded {
-  std::vector<int32_t> later;  // their numbers; empty: these states were given up when others were needed
+  std::vector<int32_t> later;  // their numbers; empty: an earlier call has made these states unusable
 };
 
 struct Grammar {
@@ -78,17 +78,17 @@ struct Grammar {
   std::vector<std::string> names;  // IR rule names, for explanations
   int32_t start = 0;
   bool nullable = false, recursive = false;
-  // Set while matching: the token graph is too large for exact distances (see completion.hpp).
+  // Set while matching, if the token graph is too large for exact distances (see completion.hpp).
   mutable std::atomic<bool> too_large{false};
   std::vector<KnownNames> known;  // by uniqueness scope: the strings that count as seen from the start
   std::vector<LaterRule> later;
   bool single = false;                  // one plain rule without calls: every state is one position
   std::vector<TokenRest> token_rests;   // by position; empty: no rule has a limit of tokens
-  std::vector<int32_t> token_distance;  // by position: least tokens to the end; empty if unknown (token_graph.hpp)
+  std::vector<int32_t> token_distance;  // by position: fewest tokens to the end; empty if unknown (token_graph.hpp)
 
-  // Whether a position stands for a rule that is not compiled yet.
+  // Whether a position represents a rule that is not compiled yet.
   bool is_later(int32_t position) const { return !later.empty() && rules[positions[position].rule].later >= 0; }
-  // Calls visit(position) for the positions that bytes lead to, for some of them more than once.
+  // Calls visit(position) for all positions that bytes lead to, for some of them more than once.
   template <class Visit>
   void each_next(const Position& p, Visit&& visit) const {
     for (int32_t i = p.byte_lo; i < p.byte_hi; ++i) visit(spans[i].to);

@@ -1,5 +1,5 @@
-// The grammar IR as the core receives it: the nodes of guided/ir/nodes.py in one array, children before their parents
-// and referred to by index. What each kind of node means is documented in ir.py.
+// The grammar IR as the core receives it: the nodes of guided/ir/nodes.py in one array. Children come before their
+// parents, which refer to them by index. nodes.py documents what each kind of node means.
 #pragma once
 
 #include <memory>
@@ -13,14 +13,14 @@
 
 namespace guided {
 
-constexpr int kMaxDepth = 2000;  // of recursion over nodes
-constexpr int kShallow = 48;     // up to this depth nodes are lowered on the caller's stack, beyond on a larger one
+constexpr int kMaxDepth = 2000;  // of the recursion over nodes
+constexpr int kShallow = 48;  // nodes up to this depth are lowered on the caller's stack, deeper ones on a larger stack
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr size_t kStackPerLevel = 32 << 10;
 #else
 constexpr size_t kStackPerLevel = 8 << 10;  // bytes; a level needs up to 1.5 KB, several times that under sanitizers
 #endif
-constexpr size_t kStackKept = 128 << 10;  // bytes, for everything but the recursion
+constexpr size_t kStackKept = 128 << 10;  // bytes, in addition to the recursion
 constexpr const char* kDepth = "depth";   // the name of the limit
 
 enum class Kind : uint8_t {
@@ -45,24 +45,24 @@ enum class Kind : uint8_t {
 
 struct IrNode {
   Kind kind;
-  std::vector<Range> ranges = {};     // Chars
-  std::vector<uint32_t> text = {};    // Text: code points; Dispatch: the state before each item but the first
-  std::vector<int32_t> items = {};    // children; of Permutation: the members; Dispatch: the automaton is first
-  int64_t min = 0, max = kUnbounded;  // Repeat, Length, Permutation; Tokens: max; Special: max is the last id
+  std::vector<Range> ranges = {};   // Chars
+  std::vector<uint32_t> text = {};  // Text: code points; Dispatch: the state after which each item but the first begins
+  std::vector<int32_t> items = {};  // children; Permutation: the members; Dispatch: the automaton is first
+  int64_t min = 0, max = kUnbounded;  // Repeat, Length, Permutation; Tokens: only max; Special: max is the last id
   int32_t ref = -1;                   // Ref: rule; Encoded: encoding; Special: first id; Permutation: separator node;
-                                      // Distinct: known names
-  std::vector<uint8_t> required = {}, repeatable = {};   // Permutation
-  std::shared_ptr<const Dfa> automaton = nullptr;        // Automaton
-  Digest digest = {};                                    // of the whole subtree
-  bool closed = true;                                    // no rule, token or permutation in the subtree
+                                      // Distinct: index into IrGrammar::known
+  std::vector<uint8_t> required = {}, repeatable = {};  // Permutation
+  std::shared_ptr<const Dfa> automaton = nullptr;       // Automaton
+  Digest digest = {};                                   // of the whole subtree
+  bool closed = true;  // no Ref, Special, Permutation, Distinct or Entry in the subtree
   std::shared_ptr<const Condition> condition = nullptr;  // Permutation; null: none
 };
 
-// A rule that is compiled when it is first entered: its node stands for it until then (later_rules.hpp).
+// A rule that is compiled when it is first entered. Until then its node is a placeholder (later_rules.hpp).
 struct IrLater {
   int32_t rule;
   Digest digest;  // of what will be compiled
-  int64_t least;  // bytes: no less than its shortest text has
+  int64_t least;  // an upper bound on the bytes of its shortest text
 };
 
 struct IrGrammar {
@@ -72,7 +72,7 @@ struct IrGrammar {
   int32_t start = 0;
   Encodings encodings;  // 0 is UTF-8
   std::vector<Digest> encoding_digests;
-  std::vector<KnownNames> known;  // by Distinct: the strings that count as seen from the start
+  std::vector<KnownNames> known;  // by IrNode::ref of Distinct: the strings that count as seen from the start
   std::vector<IrLater> later;
 };
 

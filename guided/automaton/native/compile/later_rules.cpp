@@ -30,7 +30,7 @@ int32_t count(const std::vector<Item>& list) {
   return static_cast<int32_t>(list.size());
 }
 
-// Adds a part, with its numbers counted from the end of the grammar.
+// Appends a part. Its indices are shifted by the sizes of the grammar's lists.
 void append(Grammar& g, const Grammar& part) {
   const int32_t rule = count(g.rules), position = count(g.positions), name = count(g.names), scope = count(g.known);
   const Position::Before before{.rows = count(g.next),
@@ -60,7 +60,7 @@ void append(Grammar& g, const Grammar& part) {
   g.names.insert(g.names.end(), part.names.begin(), part.names.end());
   g.known.insert(g.known.end(), part.known.begin(), part.known.end());
   g.recursive |= part.recursive;
-  if (g.token_rests.empty() && part.token_rests.empty()) return;  // by position; only rules with a limit have some
+  if (g.token_rests.empty() && part.token_rests.empty()) return;  // no rule has a token limit
   g.token_rests.resize(static_cast<size_t>(position));
   g.token_rests.insert(g.token_rests.end(), part.token_rests.begin(), part.token_rests.end());
   g.token_rests.resize(g.positions.size());

@@ -41,7 +41,7 @@ Dfa suffix_automaton(const std::vector<LoweredRule>& rules, const std::vector<in
 // The left-corner graph.
 struct Corners {
   std::vector<std::vector<int32_t>> rules;    // by rule: its left corners
-  std::vector<std::vector<uint8_t>> guarded;  // by rule and corner: it is behind an action, or its rule has a register
+  std::vector<std::vector<uint8_t>> guarded;  // by rule and corner: after an action, or the rule has a register
   std::vector<int32_t> component;             // by rule: its strongly connected component
 
   explicit Corners(const std::vector<LoweredRule>& all) : rules(all.size()), guarded(all.size()) {

@@ -116,12 +116,12 @@ Window count_window(const Dfa& dfa, int64_t min, int64_t max, Meter& meter) {
   for (int32_t s = 0; s < dfa.size(); ++s) rests[s] = {a[s], b[s]};
   if (a[0] >= min && (max < 0 || (b[0] != kUnbounded && b[0] <= max)))
     return {.kind = Window::Everything, .dfa = {}, .effects = {}};
-  // Which bounds matter. With an upper bound alone the shortest rest decides, with a lower bound alone the longest.
+  // Which bounds matter. With only an upper bound, the shortest rest decides; with only a lower bound, the longest.
   const bool above = max >= 0, below = a[0] < min;
   if (above && below && !solves_equation(dfa, rests))
     return {.kind = Window::Written, .dfa = minimise(unrolled_window(dfa, min, max, meter), meter), .effects = {}};
   if ((max >= 0 && a[0] > max) || (b[0] != kUnbounded && b[0] < min))
-    return {.kind = Window::Written, .dfa = {}, .effects = {}};  // empty
+    return {.kind = Window::Written, .dfa = {}, .effects = {}};  // the empty language
 
   Window out{.kind = Window::Counted, .dfa = {}, .effects = {}};
   std::map<std::pair<int64_t, int64_t>, int32_t> effect_of;

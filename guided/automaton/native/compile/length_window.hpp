@@ -1,27 +1,27 @@
 // Length windows: the strings of a regular language that have min to max characters (`minLength`, `maxLength`).
 //
 // The problem: the product of the automaton with a counter has a state for each state and count, a thousand times as
-// many for `maxLength: 1000`. A counter in the frame's register avoids this, but then it must be known before each
-// character whether the string can still end inside the window. A *rest* of a state is a string from it to the end.
+// many for `maxLength: 1000`. A counter in the frame's register avoids this. But then, before each character, the core
+// must know whether the string can still end inside the window. A *rest* of a state is a string from it to the end.
 //
 // In: a trimmed automaton D over characters, and the window. Out: one of
 //   Everything  every string of D has a length inside the window: D itself
-//   Counted     D with a guarded action `Inc(a, b)` before each character. It counts the character, and is allowed only
-//               if some rest of a to b characters then still leads into the window
+//   Counted     D with a guarded action `Inc(a, b)` before each character. It counts the character, if some rest of a
+//               to b characters can then lead into the window
 //   Written     the product of D and the counter, as states; only if both bounds matter and the lengths of the rests of
 //               some state have gaps
 //
-// Example: `[a-z]+` with 3 to 5 characters. After each character any number may follow, so before each there is
-// Inc(0, unbounded): with `count` the count after it, count + 0 <= 5. At the end the matcher checks count >= 3. But for
-// `(ab)*` the rests of the start have the lengths 0, 2, 4, ...: with 3 to 3 characters the guard would allow `a`,
-// though no string of three characters exists. That is Written.
+// Example: `[a-z]+` with 3 to 5 characters. After each character any number may follow, so before each there is Inc(0,
+// unbounded): with `count` the count after it, count + 0 <= 5. At the end the matcher checks count >= 3. But in `(ab)*`
+// the rests of the start have the lengths 0, 2, 4, ...: for exactly 3 characters, the guard would allow `a`, although
+// no string of three characters exists. That is Written.
 //
 // Exactness: with one bound, only the shortest or the longest rest of a state matters. With both, the lengths of the
 // rests of each state must form an interval. The candidates are [shortest, longest] rest; they are right if they solve
 //     rests(q) = {0 if q accepts} union, over all edges q -> r, of 1 + rests(r)
 // because each step adds one, so this equation has only one solution.
 //
-// Cost: linear in the edges, but for Written: times the length of the window.
+// Cost: linear in the edges; for Written, times the length of the window.
 #pragma once
 
 #include "compile/rules.hpp"

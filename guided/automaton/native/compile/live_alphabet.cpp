@@ -6,11 +6,11 @@ namespace guided {
 
 namespace {
 
-struct SumRange {  // sums of digits, inclusive; may lie above the code points
+struct SumRange {  // sums of digits, inclusive; may exceed the largest code point
   int64_t lo, hi;
 };
 
-// Sorted, with overlapping and adjacent ranges joined.
+// Sorts the ranges, and joins overlapping and adjacent ones.
 std::vector<SumRange> joined(std::vector<SumRange> ranges) {
   std::sort(ranges.begin(), ranges.end(), [](const SumRange& x, const SumRange& y) { return x.lo < y.lo; });
   std::vector<SumRange> out;

@@ -1,14 +1,14 @@
 // The characters that a vocabulary can write.
 //
-// The problem: some vocabularies lack bytes; a character-level one has only those of its characters. A character that
-// cannot be written must be removed before automata are minimised and tested for emptiness.
+// The problem: some vocabularies lack bytes; a character-level vocabulary has only the bytes of its characters.
+// Characters that cannot be written must be removed before automata are minimised and tested for emptiness.
 //
-// In: encodings, and the *live* bytes, those that occur in some token. Out: for each encoding, the code points with a
-// spelling in live bytes, and those whose only spelling is the byte of the same value; and automata over code points
-// without all others.
+// In: encodings, and the *live* bytes, which occur in some token. Out: for each encoding, the code points with a
+// spelling in live bytes, and those whose only spelling is the byte of the same value. `restricted` removes all other
+// characters from an automaton over code points.
 // How: a form of an encoding spells sums of digits, so the sums of live digits are computed from the last digit to the
 // first, as sorted ranges. Sums above the largest code point are dropped.
-// Cost: O(ranges * live bytes of a digit), once for each encoding of a vocabulary; many ranges are metered as states.
+// Cost: O(ranges * live bytes of a digit), once for each encoding of a vocabulary; the meter counts ranges as states.
 // O(edges * ranges) for an automaton.
 #pragma once
 

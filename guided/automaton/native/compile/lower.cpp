@@ -25,8 +25,8 @@ bool calls_itself(const std::vector<LoweredRule>& rules) {
   return false;
 }
 
-// The digest of an automaton and its actions. Calls are represented by their numbers within the rule, and the strings
-// that a scope knows from the start by their content.
+// The digest of an automaton and its actions. Calls are represented by their numbers within the rule, and the known
+// strings of a scope by their content.
 Digest shape_of(const ByteAutomaton& automaton, const std::vector<Effect>& effects) {
   Digest d;
   const Dfa& dfa = automaton.dfa;
@@ -82,7 +82,7 @@ class RuleStore {
   }
 
  private:
-  static constexpr int kDeepest = 50;  // nesting of counters in counters
+  static constexpr int kDeepest = 50;  // the limit on nested counters
 
   // The rule with its counters; references become indices into the key. Null if it calls a rule that the key lacks.
   std::shared_ptr<const KnownRule> known_as(const LoweredRule& rule, const RuleKey& key, int depth) {
@@ -110,7 +110,7 @@ class RuleStore {
     return known;
   }
 
-  // The same for a counter. A closed one is one object, whichever rules contain it.
+  // The same for a counter. A closed counter becomes one object, which all rules that contain it share.
   std::shared_ptr<const KnownRule> counter_as(int32_t rule, const RuleKey& key, int depth) {
     if (const auto it = closed_.find(rule); it != closed_.end()) return it->second;
     auto known = known_as(rules_[rule], key, depth);

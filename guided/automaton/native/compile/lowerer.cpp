@@ -37,7 +37,7 @@ LoweredGrammar Lowerer::run() {
   return out;
 }
 
-// Fills in rule `i` from the cache of earlier grammars; false if it is not there.
+// Fills in rule `i` from the cache of earlier grammars. Returns false if the cache lacks it.
 bool Lowerer::is_known(size_t i, const Pending& p) {
   if (!options_.caches || options_.flat) return false;
   RuleKey key = keys_.of(p.rule, p.encoding);
@@ -54,7 +54,7 @@ bool Lowerer::is_known(size_t i, const Pending& p) {
   return true;
 }
 
-// A cached rule with the numbers of this grammar. Its counters become rules first.
+// A cached rule with the numbers of this grammar. Its counters become rules of this grammar first.
 LoweredRule Lowerer::from_cache(const KnownRule& known, const RuleKey& key, int32_t encoding) {
   LoweredRule rule;
   for (int32_t ref : known.refs)

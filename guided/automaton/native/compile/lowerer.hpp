@@ -7,11 +7,11 @@
 // How: each node is built between two states of a nondeterministic automaton, which is then determinised and minimised.
 // A rule of the IR is built when it is first called, once for each encoding in which it is called. Operands of And, Not
 // and Length must be regular languages: they are built separately, with the rules that they refer to inlined, combined
-// as automata over characters, and memoised. What would have many states as an automaton (counted repetitions, length
-// windows, permutations) becomes a rule of its own with a register in its frame (register_rules.cpp).
+// as automata over characters, and memoised. Constructs that would need many states (counted repetitions, length
+// windows, permutations) become separate rules with a register in their frame (register_rules.cpp).
 //
-// Cost: linear in the nodes, but for determinisation and Boolean operations. A rule is built once for a vocabulary, as
-// long as its key is portable (rule_keys.hpp).
+// Cost: linear in the nodes, except for determinisation and Boolean operations. A rule is built once per vocabulary if
+// its key is portable (rule_keys.hpp).
 #pragma once
 
 #include <algorithm>
@@ -29,7 +29,7 @@ namespace guided {
 
 class Lowerer {
  public:
-  // `only_closed`: of the rules that are known from earlier grammars, use only those that refer to no other rule.
+  // `only_closed`: of the rules that earlier grammars have cached, use only those that refer to no other rule.
   Lowerer(const IrGrammar& ir, const LowerOptions& options, const LiveAlphabet& alphabet, bool only_closed,
           Meter& meter)
       : ir_(ir),
@@ -45,10 +45,10 @@ class Lowerer {
  private:
   struct Pending {
     int32_t rule, encoding;
-    bool synthetic;  // built already: the IR has no such rule
+    bool synthetic;  // already built; the IR has no such rule
   };
-  // A language and, separate from it, a window on its number of characters (max may be kUnbounded). Separate, because
-  // the window of one operand of And holds for the whole And.
+  // A language, and separately a window on its number of characters (max may be kUnbounded). They are separate because
+  // the window of one operand of And applies to the whole And.
   struct Windowed {
     Dfa dfa;
     int64_t min = 0, max = kUnbounded;
@@ -73,7 +73,7 @@ class Lowerer {
   void descend(int depth) const {
     if (depth > options_.max_depth)
       throw LimitFailure(kDepth, depth, options_.max_depth,
-                         "nest less in one rule: a part that is a rule of its own begins anew");
+                         "reduce the nesting, or move a part into another rule: each rule is counted alone");
   }
 
   // ---- between two states
@@ -84,7 +84,7 @@ class Lowerer {
   Symbol effect(const Effect& wanted);
   int64_t names_digest(const IrNode& n) const { return static_cast<int64_t>(ir_.known[n.ref].digest.a); }
 
-  // ---- the same, with a register where states would be many: register_rules.cpp
+  // ---- the same, with a register instead of many states: register_rules.cpp
   void build_repeat(Nfa& nfa, const IrNode& n, int32_t enc, int32_t from, int32_t to, int depth);
   void build_window(Nfa& nfa, int32_t id, int32_t enc, int32_t from, int32_t to, int depth);
   void build_tokens(Nfa& nfa, const IrNode& n, int32_t enc, int32_t from, int32_t to, int depth);
@@ -99,7 +99,7 @@ class Lowerer {
   Meter& meter_;
   Nullability nullable_;
   RuleKeys keys_;
-  std::vector<uint8_t> open_rules_;  // by rule: it is being inlined, so that another reference to it is recursive
+  std::vector<uint8_t> open_rules_;  // by rule: it is being inlined, so another reference to it is recursive
   const LiveAlphabet& live_;
   UnrollWeight weight_;
   std::vector<LoweredRule> rules_;
@@ -109,7 +109,7 @@ class Lowerer {
   std::unordered_map<std::shared_ptr<const KnownRule>, int32_t> known_counters_;  // closed ones
   std::unordered_map<int32_t, Dfa> regular_;
   bool in_flat_ = false;   // rules are inlined
-  int operand_depth_ = 0;  // of And, Not and Length
+  int operand_depth_ = 0;  // nesting of And, Not and Length
   int32_t looped_ = -1;    // the item of an unbounded repetition right before the node that is being built; -1: none
   std::vector<Effect>* effects_ = nullptr;  // of the rule that is being built
   int32_t current_origin_ = -1;

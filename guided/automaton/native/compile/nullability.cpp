@@ -31,7 +31,7 @@ Nullability::Nullability(const IrGrammar& ir, Meter& meter) : ir_(ir), value_(ir
   std::vector<std::vector<int32_t>> members(n);
   for (size_t r = 0; r < n; ++r) members[component[r]].push_back(static_cast<int32_t>(r));
   for (const auto& rules : members) {  // callees first
-    // Inside a component values only grow, as Not never contains a recursive reference: the iteration ends.
+    // Inside a component values only grow, because Not never contains a recursive reference. So the iteration ends.
     size_t rounds = 2;
     for (int32_t r : rules) rounds += below[r].size();
     for (bool changed = true; changed && rounds > 0; --rounds) {

@@ -1,9 +1,9 @@
-// Which nodes and rules of an IR are nullable, that is, contain the empty string.
+// Which nodes and rules of an IR are nullable, that is, generate the empty string.
 //
 // How: a least fixpoint over the strongly connected components of the reference graph, callees first. Children precede
-// their parents in the array of nodes, so one pass over a rule's nodes decides it once its callees are decided; only
-// inside a component of mutually recursive rules passes are repeated until nothing changes.
-// Cost: linear, but for large components.
+// their parents in the array of nodes, so one pass over a rule's nodes decides it once its callees are decided. Only
+// inside a component of mutually recursive rules, passes are repeated until nothing changes.
+// Cost: linear, except for large components.
 #pragma once
 
 #include <vector>
@@ -17,7 +17,7 @@ class Nullability {
   Nullability(const IrGrammar& ir, Meter& meter);
   bool node(int32_t id) const { return value_[id]; }
   bool rule(int32_t rule) const { return value_[ir_.rules[rule]]; }
-  // Whether no count lies within the node's bounds.
+  // Whether no count satisfies the node's bounds.
   static bool contradicts(const IrNode& n) { return n.max >= 0 && n.min > n.max; }
   // Whether a permutation may have no members.
   static bool permutation(const IrNode& n);

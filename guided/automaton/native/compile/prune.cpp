@@ -31,7 +31,7 @@ std::vector<uint8_t> members(const LoweredRule& rule, const Dfa& dfa) {
   return there;
 }
 
-// Whether a rule whose automaton has been reduced to `dfa` generates something.
+// Whether a rule whose automaton has been reduced to `dfa` generates any text.
 bool generates(const LoweredRule& rule, const Dfa& dfa) {
   if (dfa.empty() || rule.kind == RuleKind::Plain) return !dfa.empty();
   if (rule.kind == RuleKind::Counter) return rule.min <= 0 || !dfa.edges[0].empty();
@@ -87,7 +87,7 @@ void prune_rules(std::vector<LoweredRule>& rules, Meter& meter) {
       if (callers[callee].empty() || callers[callee].back() != static_cast<int32_t>(r))
         callers[callee].push_back(static_cast<int32_t>(r));
     });
-  std::deque<int32_t> work;  // first in, first out: most callees are decided before their caller is examined again
+  std::deque<int32_t> work;  // FIFO: most callees are decided before their caller is examined again
   for (size_t r = n; r-- > 0;) work.push_back(static_cast<int32_t>(r));
   std::vector<uint8_t> queued(n, 1);
   while (!work.empty()) {

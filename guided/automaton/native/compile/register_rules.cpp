@@ -1,11 +1,10 @@
-// Repetitions, length windows, permutations and limits of tokens: rules with a register in their frame (the second part
-// of Lowerer).
+// Repetitions, length windows, permutations and token limits: rules with a register in their frame (part of Lowerer).
 //
 // The problem: as states of an automaton, `x{1000}` needs a thousand copies of x, and the members of an object in any
 // order need a state for each subset. With a register in the frame, one copy of each item is enough.
 //
 // In: a node, and two states of the automaton that is being built. Out: either an edge between them that calls a new
-// rule, whose register is a count or the set of written members; or, if they are few, the states themselves.
+// rule, whose register is a count or the set of written members; or, if there are few, the states themselves.
 //
 // How: a guarded action before each iteration, character or member checks the register and changes it (rules.hpp):
 //     x{m,n}                 start --Inc--> x --> start          the count must allow one more, and at the end >= m
@@ -13,13 +12,13 @@
 //                            start --Put b--> b --> end
 //                            end --More--> "," --> as at start   More: something may still follow
 // A repetition is unrolled if its copies are small (unroll_weight.hpp), or if it may start anywhere in a text that is
-// searched (is_searched). A length window is a count only where that is exact (length_window.hpp). Equal repetitions
+// searched (is_searched). A length window becomes a count only if that is exact (length_window.hpp). Equal repetitions
 // share one rule.
 //
-// A limit of tokens is about what was read when a token ends (run/token_counts.cpp). Its rule is written without calls,
-// and nothing leads back to its start: a thread there has not read anything of the rule.
+// A token limit is checked when a token ends (run/token_counts.cpp). Its rule has no calls, and no edge leads back to
+// its start, so a thread at the start has read nothing of the rule.
 //
-// Cost: that of the item, once; times the count if it is unrolled.
+// Cost: the cost of the item, once; times the count if it is unrolled.
 #include <algorithm>
 #include <utility>
 
@@ -31,7 +30,7 @@ namespace guided {
 namespace {
 constexpr int64_t kMostSearched = 400;  // the longest repetition that is unrolled because it is searched for
 
-// A new state from which one gets back to `loop`.
+// Adds a state with a move back to `loop`.
 int32_t loop_back(Nfa& nfa, int32_t loop) {
   int32_t end = nfa.add();
   nfa.move(end, loop);
@@ -85,7 +84,7 @@ void Lowerer::build_repeat(Nfa& nfa, const IrNode& n, int32_t enc, int32_t from,
   }
   if (n.min == n.max) return;
   for (int64_t i = n.min; i < n.max; ++i) {
-    // A new state for each copy: with a move from `from` itself, its other edges could be skipped, too.
+    // A new state for each copy: a move from `from` itself could also skip its other edges.
     int32_t here = nfa.add();
     nfa.move(at, here);
     nfa.move(here, to);
@@ -95,7 +94,7 @@ void Lowerer::build_repeat(Nfa& nfa, const IrNode& n, int32_t enc, int32_t from,
   }
 }
 
-// The rule of x{m,n}: S --Inc--> x --> S, where S accepts. That the count is at least m is checked at the frame's end.
+// The rule of x{m,n}: S --Inc--> x --> S, where S accepts. The end of the frame checks that the count is at least m.
 int32_t Lowerer::counter(const IrNode& n, int32_t enc, int depth) {
   std::vector<int64_t> key{n.items[0], enc, n.min, n.max};
   auto found = counters_.find(key);
@@ -182,7 +181,7 @@ void Lowerer::build_window(Nfa& nfa, int32_t id, int32_t enc, int32_t from, int3
   }
 }
 
-// The rule of a regular item of which each text takes at most `max` tokens.
+// Adds a rule for a regular item whose texts take at most `max` tokens each.
 void Lowerer::build_tokens(Nfa& nfa, const IrNode& n, int32_t enc, int32_t from, int32_t to, int depth) {
   if (operand_depth_ > 0 || enc != 0) throw Unsupported("MaxTokens inside And, Not, Length or Encoded");
   if (in_flat_) throw Unsupported("MaxTokens needs a vocabulary in which every byte is also a token by itself");
@@ -192,7 +191,7 @@ void Lowerer::build_tokens(Nfa& nfa, const IrNode& n, int32_t enc, int32_t from,
   if (item.empty()) return;
   LoweredRule rule;
   rule.max_tokens = n.max;
-  rule.dfa.add(false);  // as the start of `item`, which may be entered again
+  rule.dfa.add(false);  // a copy of the start of `item`, to which edges may lead back
   std::vector<Edge> edges;
   for (int32_t s = 0; s < item.size(); ++s) {
     edges.assign(item.edges[s].begin(), item.edges[s].end());

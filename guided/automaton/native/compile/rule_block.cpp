@@ -53,7 +53,7 @@ class Layout {
     }
   };
 
-  // Byte classes, from the borders of all ranges. (Coarser ones may exist: bytes in different ranges may be alike.)
+  // Byte classes, from the borders of all ranges. (Bytes in different ranges may behave alike: coarser ones may exist.)
   void classify() {
     std::array<uint8_t, 257> cut{};
     auto add_borders = [&](const Dfa& dfa) {
@@ -166,7 +166,7 @@ void find_rests(RuleBlock& block, const std::vector<Effect>& effects) {
   const auto size = static_cast<int32_t>(block.positions.size());
   std::vector<std::vector<Incoming>> before(block.positions.size());
   std::vector<int32_t> rest(block.positions.size(), INT32_MAX);
-  std::deque<int32_t> work;  // the nearest first
+  std::deque<int32_t> work;  // nearest first
   for (int32_t s = 0; s < size; ++s) {
     const Position& p = block.positions[s];
     each_edge(block, p, effects, [&](int32_t to, const Effect* effect) {

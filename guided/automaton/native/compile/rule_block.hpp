@@ -1,4 +1,4 @@
-// The layout of one rule for stepping: made once for a rule, and copied into every grammar that contains it.
+// The layout of one rule for stepping. It is made once per rule, and copied into every grammar that contains the rule.
 //
 // In: a deterministic automaton over bytes, spellings of characters, calls, control tokens and actions. Out: a block:
 // the positions (states) of the automaton and lists of their edges. Edges that represent spellings are replaced by the
@@ -22,16 +22,16 @@ namespace guided {
 enum class RuleKind : uint8_t { Plain, Counter, Set };
 
 // An action: a transition that reads no byte, changes the frame's register or its scopes, and may have a guard.
-//   Inc           counter: one more, if a rest of `a` to `b` (or kUnbounded) further counts can lead into the bounds
-//   Put           permutation: member `a` is written, if it still may be
-//   More          permutation: a separator comes, if another member may follow
-//   Open, Close   a uniqueness scope begins (`a`: number of its known strings, `b`: their digest), ends
-//   Begin, Keep   an entry of the scope begins, ends; Keep is refused if its value was seen
+//   Inc           counter: adds 1, if a rest of `a` to `b` (or kUnbounded) further counts can lead into the bounds
+//   Put           permutation: begins member `a`, if it may still be written
+//   More          permutation: begins a separator, if another member may follow
+//   Open, Close   begins, ends a uniqueness scope (`a`: index of its known strings, `b`: their digest)
+//   Begin, Keep   begins, ends an entry of the scope; Keep fails if the value has been seen
 struct Effect {
   enum Op : uint8_t { Inc, Put, More, Open, Close, Begin, Keep } op;
   int64_t a = 0, b = kUnbounded;
   bool operator==(const Effect& e) const { return op == e.op && a == e.a && b == e.b; }
-  bool of_memory() const { return op >= Open; }  // about scopes, not about the register
+  bool of_memory() const { return op >= Open; }  // changes scopes, not the register
 };
 
 struct CallEdge {
@@ -56,13 +56,13 @@ struct Position {
   int32_t byte_lo = 0, byte_hi = 0;
   int32_t call_lo = 0, call_hi = 0, effect_lo = 0, effect_hi = 0, token_lo = 0, token_hi = 0;
   bool accept = false;   // the rule may end here
-  bool active = false;   // has edges of bytes or control tokens; others are left out of configurations
+  bool active = false;   // has edges for bytes or control tokens; configurations leave out all other positions
   int32_t scopes = 0;    // the number of scopes that the frame has open here (uniqueness.hpp)
   int32_t rest = 0;      // in a relative rule: the least that the frame must still count
-  bool boundary = true;  // a token may end here; false only if no complete token leads on to an end
+  bool boundary = true;  // a token may end here; false only if no whole tokens lead from here to an end
   ByteSet bytes;         // bytes with an edge
 
-  // How many entries stand before those of its block, once they are appended to the lists of a grammar.
+  // The sizes of a grammar's lists, to which the lists of a block are appended.
   struct Before {
     int32_t rows, spans, calls, effects, tokens;
   };
@@ -92,7 +92,7 @@ struct RuleBlock {
   std::array<uint8_t, 256> byte_class{};
   int32_t classes = 0;
 
-  // Calls visit(position) for the positions that bytes lead to, for some of them more than once.
+  // Calls visit(position) for all positions that bytes lead to, for some of them more than once.
   template <class Visit>
   void each_next(const Position& p, Visit&& visit) const {
     for (int32_t i = p.byte_lo; i < p.byte_hi; ++i) visit(spans[i].to);

@@ -1,15 +1,15 @@
-// Keys of rules: which rules of different grammars have equal automata, so that a cache can serve both.
+// Keys of rules: rules of different grammars with equal keys have equal automata, so a cache can serve both.
 //
-// In: an IR, and which of its rules are nullable. Out: for a rule a key, which consists of
+// In: an IR, and which of its rules are nullable. Out: the key of a rule, which consists of
 //  - a digest of its nodes, in which the rules that it refers to are numbered by their first occurrence, and
-//  - these rules in this order (and in the same way the lists of strings that its scopes know from the start).
+//  - these rules in this order, and the lists of known strings of its scopes in the order of their occurrence.
 // Rules with equal digests become equal automata if their references are numbered in this way.
 // Example: `item ::= string "," number` in one grammar and `pair ::= text "," amount` in another have the digest of
 // `#0 "," #1`, with the references [string, number] and [text, amount].
 // How: a subtree without references is represented by its own digest; the other nodes are numbered, children first.
 // Cost: linear in the nodes above a reference.
-// A rule is not *portable* if its automaton depends on the content of another rule, as where an operand of And, Not or
-// Length refers to one, or if it contains a permutation. Such rules are not cached.
+// A rule is not *portable* if its automaton depends on the content of another rule, for example if an operand of And,
+// Not or Length refers to one, or if it contains a permutation. Such rules are not cached.
 #pragma once
 
 #include <vector>
@@ -31,7 +31,7 @@ class RuleKeys {
 
   const IrGrammar& ir_;
   const Nullability& nullable_;
-  // Numbers within the rule whose key is being made; -1: none yet.
+  // Numbers within the rule whose key is being computed; -1: none yet.
   std::vector<int32_t> number_;  // by node
   std::vector<int32_t> ref_;     // by rule
 };

@@ -22,7 +22,7 @@
 
 namespace guided {
 
-// A rule over bytes and its layout. It is independent of the grammar that it was made for: its calls are numbered by
+// A rule over bytes and its layout. It does not depend on the grammar for which it was made: its calls are numbered by
 // their first occurrence.
 struct PreparedRule {
   ByteAutomaton automaton;
@@ -32,12 +32,12 @@ struct PreparedRule {
   size_t size() const { return automaton.size() + block.positions.size(); }
 };
 
-// The content of an IR rule, without the names of what it refers to: rules with equal digests have equal automata.
+// The content of an IR rule, without the names of other rules: rules with equal digests have equal automata.
 struct RuleKey {
-  bool portable = false;  // the rule may be taken from another grammar
+  bool portable = false;  // another grammar may use the cached rule
   Digest digest;
   std::vector<int32_t> refs;    // the rules that it refers to, by their numbers in the digest
-  std::vector<int32_t> scopes;  // the lists of strings that its scopes know from the start, likewise
+  std::vector<int32_t> scopes;  // the lists of known strings of its scopes, likewise
 };
 
 // A rule in the cache, with the counters that it calls.
@@ -61,8 +61,8 @@ struct ByteCaches {
   ContentCache<LiveCharacters> characters;
 };
 
-// A rule that is being lowered. At first it has a `dfa` over characters, in which a call is the number of a rule; then
-// it is `prepared`. A rule from the cache is prepared from the start. One that generates nothing has an empty `dfa`.
+// A rule that is being lowered. At first it has a `dfa` over characters, in which a call is the number of a rule; later
+// it is `prepared`. A cached rule is prepared from the start. A rule that generates nothing has an empty `dfa`.
 struct LoweredRule {
   Dfa dfa;
   std::shared_ptr<const PreparedRule> prepared;
@@ -71,13 +71,13 @@ struct LoweredRule {
   std::vector<std::shared_ptr<const Spelling>> spellings;  // of `dfa`, if `encoded`
   bool encoded = false;                                    // `dfa` is over bytes already
   RuleKind kind = RuleKind::Plain;
-  int64_t max_tokens = kUnbounded;             // Plain, without calls: of each text
+  int64_t max_tokens = kUnbounded;             // Plain, without calls: the limit on each text
   int64_t min = 0, max = kUnbounded;           // Counter: bounds of the count; Set: bounds of the number of members
   std::vector<Effect> effects;                 // each once
   std::vector<uint8_t> required, repeatable;   // Set; repeatable: by member, an Occurrence
   std::shared_ptr<const Condition> condition;  // Set: what the members must satisfy together; null: nothing
   std::shared_ptr<const ConditionDiagrams> diagrams;  // of the condition
-  int32_t origin = -1;                                // the IR rule it comes from
+  int32_t origin = -1;                                // the IR rule from which it comes
 
   const Dfa& automaton() const { return prepared ? prepared->automaton.dfa : dfa; }
   int32_t callee(const Edge& call) const {
@@ -95,7 +95,7 @@ struct LoweredRule {
       for (const Edge& e : dfa.edges[s])
         if (is_call(e.lo)) visit(static_cast<int32_t>(e.lo - kCall));
   }
-  // Replaces the automaton by another one over the same symbols. The rule no longer goes into the cache.
+  // Replaces the automaton by another one over the same symbols. The rule is then no longer cached.
   void change(Dfa changed);
   // Whether this is a counter whose guards depend only on the count and the least that must follow.
   bool relative() const;
@@ -105,7 +105,7 @@ struct LoweredGrammar {
   std::vector<LoweredRule> rules;
   int32_t start = 0;
   bool nullable = false;   // the empty string belongs to the language
-  bool recursive = false;  // some rule calls itself, directly or not
+  bool recursive = false;  // some rule calls itself, directly or through others
   std::vector<KnownNames> known;
 };
 
@@ -113,7 +113,7 @@ struct LowerOptions {
   ByteSet live;  // bytes that occur in some token
   ByteCaches* caches = nullptr;
   int max_depth = kMaxDepth;
-  bool flat = false;  // inline all rules into one: for vocabularies in which some live byte is no token by itself
+  bool flat = false;  // inline all rules into one: for vocabularies in which some live byte is not a token by itself
 };
 
 }  // namespace guided

@@ -1,7 +1,7 @@
-// The size of a node's automaton, estimated: it decides whether a counted repetition is unrolled or gets a register.
+// Estimates the size of a node's automaton. It decides whether a counted repetition is unrolled or gets a register.
 //
-// In: a node. Out: about the number of states of one copy; any number above kMost means "too large". Each node is
-// weighed once.
+// In: a node. Out: approximately the number of states of one copy; any number above kMost means "too large". Each node
+// is weighed once.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace guided {
 
 class UnrollWeight {
  public:
-  static constexpr int64_t kMost = 24;  // up to this many states in all copies a repetition is unrolled
+  static constexpr int64_t kMost = 24;  // a repetition with up to this many states in all copies is unrolled
   explicit UnrollWeight(const IrGrammar& ir) : ir_(ir) {}
 
   int64_t of(int32_t id, int depth = 0) {

@@ -118,8 +118,7 @@ int32_t ComposedStates::step_control(int32_t state, int32_t token) {
   return intern(std::move(out));
 }
 
-// ---- masks
-// Whether the output may end is not said by one part.
+// A part alone does not determine whether the output may end.
 void ComposedStates::leave_end_tokens_to(bool accepting, uint32_t* row) const {
   for (int32_t end : vocabulary_.end_tokens) {
     clear_bit(row, end);
@@ -162,7 +161,7 @@ bool ComposedStates::mask(int32_t state, uint32_t* row) {
 
 bool ComposedStates::budget_mask(int32_t state, uint32_t* row, int64_t max_tokens, bool& bound) {
   StatesLock lock(*this);
-  const int64_t needed = locked_distance(state) + 1, most = max_tokens - 2;  // that token, and the end token
+  const int64_t needed = locked_distance(state) + 1, most = max_tokens - 2;  // without this token and the end token
   if (max_tokens < needed) {
     lock.unlock();
     throw BudgetFailure(needed, max_tokens);
@@ -319,7 +318,7 @@ std::shared_ptr<States> CompiledComposition::states() {
   return current_;
 }
 
-// The parts' states are carried over by the parts themselves.
+// The parts themselves carry over their states.
 std::shared_ptr<States> CompiledComposition::renewed(const std::shared_ptr<States>& old,
                                                      std::vector<int32_t>& carried) {
   std::lock_guard<std::mutex> lock(mutex_);

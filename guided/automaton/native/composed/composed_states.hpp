@@ -1,14 +1,15 @@
-// Composed grammars: parts that are compiled by themselves, one after the other.
+// Composed grammars: a graph of parts that are compiled separately.
 //
-// In: a graph of parts (part_graph.hpp), each a compiled grammar of any kind. Out: the states of the whole. It is how a
-// grammar with a lexer, whose states are not those of rules (lexer/lexed_states.hpp), stands between other parts.
+// In: a graph of parts (part_graph.hpp), each a compiled grammar of any kind. Out: the states of the whole. A grammar
+// with a lexer, whose states are not those of rules (lexer/lexed_states.hpp), is placed between other parts in this
+// way.
 //
-// A state is a set of spots, each an occurrence of a part with a state of that part. Where a part may end, the parts
-// behind it are entered as well, so that no decision is made before the text makes it. As every part has an end, nothing
-// is dead that is alive in its part. A mask unites the parts' own masks and the tokens that leave a part
+// A state is a set of spots, each an occurrence of a part with a state of that part. If a part may end, the parts after
+// it are entered as well, so the text decides later which one applies. Every part has an end, so whatever is alive in a
+// part is alive in the whole. A mask is the union of the masks of the parts and the tokens that leave a part
 // (leaving_tokens.hpp).
 //
-// What is left is that of the part, and the shortest way through the parts behind it.
+// The distance is the distance in the part, plus the shortest way through the parts after it.
 #pragma once
 
 #include <atomic>
@@ -51,13 +52,14 @@ class ComposedStates final : public States {
   bool is_broken() const override;
 
   const std::vector<std::shared_ptr<States>>& parts() const { return parts_; }
-  // With the lock held: the spots of states (~state after an end token) one after the other, and the states of spots.
+  // With the lock held. spots_of: the spots of states (~state after an end token). import: copies a state of `other`,
+  // whose spots have the states `moved` here.
   std::vector<Spot> spots_of(const std::vector<int32_t>& coded) const;
   int32_t import(const ComposedStates& other, int32_t state, const std::map<Spot, int32_t>& moved);
   void leave_room() { memory_limit_ = std::max(memory_limit_.load(), 2 * own_memory_.load()); }
 
  private:
-  // Spots that are being collected, with the parts that were entered since the last byte.
+  // The spots collected so far, and the occurrences that were entered since the last byte.
   struct Reached {
     std::vector<Spot> spots;
     std::vector<uint8_t> entered;
@@ -102,7 +104,7 @@ class CompiledComposition final : public Compiled {
 
  private:
   void renew(std::vector<std::shared_ptr<States>> parts);
-  void renew();  // over the parts' latest states
+  void renew();  // over the parts' current states
 
   const PartGraph graph_;
   const CallLimits limits_;

@@ -22,14 +22,15 @@ std::vector<LeavingTokens::Leaving>& LeavingTokens::of(Spot spot) {
   return known_[spot] = std::move(out);
 }
 
-// Below a node of the trie. `is_begun`: the part was begun there, so the tokens in it have left another one.
+// Walks below a node of the trie. `is_begun`: the part begins at this node, so the tokens that it reads have left
+// another part.
 void LeavingTokens::walk(Spot from, int32_t node, bool is_begun, std::vector<Entry>& exits, std::vector<Leaving>& out) {
   States& part = *parts_[graph_.at(from.at).part];
   const bool goes_on = !graph_.at(from.at).next.empty();
   if (!is_begun && !goes_on) return;
   const TokenTrie& trie = vocabulary_.trie;
   const StatesLock lock(part);
-  std::vector<std::pair<int32_t, int32_t>> work{{node, from.state}};  // nodes and states
+  std::vector<std::pair<int32_t, int32_t>> work{{node, from.state}};  // pairs of a node and a state
   auto visit = [&](int32_t child, int32_t state) {
     const TokenTrie::Node& below = trie.nodes()[child];
     const int32_t to = part.step(state, below.byte);

@@ -1,12 +1,12 @@
-// Tokens that leave a part: they hold its end and the beginning of what follows.
+// Tokens that leave a part: they contain its end and the beginning of what follows.
 //
-// In: an occurrence of a part, and a state of it. Out: these tokens, each with where it leads to. Tokens that stay in the
-// part are in the part's own mask.
+// In: an occurrence of a part, and a state of it. Out: these tokens, each with the spot to which it leads. The part's
+// own mask has the tokens that stay in the part.
 //
-// How: the trie of tokens is walked with the part alone. Wherever the part may end, what follows is begun at that node,
-// and the tokens below it are the ones. Each part is walked under its own lock, so entries are kept in a list. Inside of a
-// long lexeme, where most characters lead back to the state and the part cannot end, only what else there is is read.
-// Cost: these nodes of the trie, for each state that is met first; then a look-up.
+// How: the trie of tokens is walked with the part alone. At each node where the part may end, the next parts begin, and
+// the tokens below the node leave the part. Each part is walked under its own lock, so the nodes are first collected in
+// a list. Inside a long lexeme, most characters lead back to the state and the part cannot end. There, only the other
+// characters are walked. Cost: the visited nodes of the trie, once for each state; then a look-up.
 #pragma once
 
 #include <map>
@@ -16,7 +16,7 @@
 
 namespace guided {
 
-// Where an output is: in an occurrence of a part, in a state of that part.
+// An occurrence of a part, and a state of this part.
 struct Spot {
   int32_t at, state;
   auto operator<=>(const Spot&) const = default;
@@ -27,12 +27,12 @@ class LeavingTokens {
   struct Leaving {
     int32_t token;
     Spot to;
-    int64_t left = -1;  // the tokens that are then left; -1: not known yet
+    int64_t left = -1;  // the distance from there; -1: not computed
   };
   LeavingTokens(const PartGraph& graph, const std::vector<std::shared_ptr<States>>& parts,
                 const TokenVocabulary& vocabulary)
       : graph_(graph), parts_(parts), vocabulary_(vocabulary) {}
-  // Valid until `clear`.
+  // The reference is valid until `clear`.
   std::vector<Leaving>& of(Spot spot);
   size_t memory() const { return memory_; }
   void clear();

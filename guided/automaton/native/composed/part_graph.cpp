@@ -20,7 +20,7 @@ PartGraph::PartGraph(std::vector<std::shared_ptr<Compiled>> parts, std::vector<O
   weigh();
 }
 
-// By the algorithm of Bellman and Ford: rounds until no way gets shorter.
+// The algorithm of Bellman and Ford: passes until no path gets shorter.
 void PartGraph::weigh() {
   constexpr int64_t kUnreachable = INT64_MAX / 4;
   std::vector<int64_t> own;

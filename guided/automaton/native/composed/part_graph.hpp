@@ -1,12 +1,12 @@
 // Which parts of a composed grammar follow which.
 //
-// In: for each occurrence of a part, those that may come behind it, and whether the output may end there. This is the
-// automaton of Glushkov (Russian Mathematical Surveys 16(5), 1961), whose symbols are the parts' languages. Out: of each
-// occurrence, the tokens that are needed behind it.
+// In: for each occurrence of a part, the occurrences that may follow, and whether the output may end after it. This is
+// the Glushkov automaton (Russian Mathematical Surveys 16(5), 1961), whose symbols are the languages of the parts. Out:
+// for each occurrence, the number of tokens that are needed after it.
 //
-//     choice(a, b) then repeat(c)      occurrences a, b, c      first: a, b      next: a -> c, b -> c, c -> c      last: all
+//     choice(a, b) then repeat(c)    occurrences a, b, c    first: a, b    next: a -> c, b -> c, c -> c    last: all
 //
-// An occurrence whose part matches the empty text is also passed over; that is found out from the part itself.
+// An occurrence whose part matches the empty text may also be skipped. The part itself tells whether it does.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,8 @@ class PartGraph {
     std::vector<int32_t> next;
     bool last;
   };
-  // `is_empty`: the output may be empty without any part. Throws std::out_of_range for a number that is none.
+  // `is_empty`: whether the output may be empty without any part. Throws std::out_of_range for a number that does not
+  // exist.
   PartGraph(std::vector<std::shared_ptr<Compiled>> parts, std::vector<Occurrence> occurrences,
             std::vector<int32_t> first, bool is_empty);
   const std::vector<std::shared_ptr<Compiled>>& parts() const { return parts_; }
@@ -33,10 +34,10 @@ class PartGraph {
   const std::vector<int32_t>& first() const { return first_; }
   bool is_empty() const { return is_empty_; }
 
-  // The fewest tokens behind an occurrence, those of each part counted by itself: tokens that lie in two parts make it an
-  // upper bound.
+  // An upper bound on the fewest tokens after an occurrence: the tokens of each part are counted separately, although
+  // one token may lie in two parts.
   int64_t tokens_behind(int32_t occurrence) const { return rests_[occurrence].tokens; }
-  // The next occurrence on a shortest way to the end, or -1.
+  // The next occurrence on a shortest path to the end, or -1.
   int32_t shortest_next(int32_t occurrence) const { return rests_[occurrence].next; }
 
  private:
@@ -44,7 +45,7 @@ class PartGraph {
 
   struct Rest {
     int64_t tokens;
-    int32_t parts;  // on the way, so that parts without text cannot make it a circle
+    int32_t parts;  // on the path; a tie-breaker, so that parts without text cannot form a cycle
     int32_t next = -1;
   };
   std::vector<std::shared_ptr<Compiled>> parts_;

@@ -4,21 +4,21 @@
 // of members written so far. Members that share a slot exclude each other. Out: whether some choice of further members
 // makes the formula true, and the cheapest such choice.
 //
-// How: a slot is a variable; its values are "absent" and its members. When a specification is compiled, the formula
-// becomes a decision diagram (condition_diagrams.cpp), whose paths are the choices that make it true. While a text is
-// written, one walk over the diagram, from its end to its root, answers a question: an edge can be taken if its value is
-// still possible, and each node keeps what the walk is about (member_choices.cpp).
+// How: a slot is a variable; its values are "absent" and its members. At compile time, the formula becomes a decision
+// diagram (condition_diagrams.cpp), whose paths are the choices that make it true. While a text is written, a query
+// walks the diagram once, from its end to its root. An edge can be taken if its value is still possible, and each node
+// stores the query's answer for the rest of the diagram (member_choices.cpp).
 //
 // Example: members a0, a1 in slot A and b0 in slot B; All(Any(a0, b0), None(a0)).
 //     A: root --absent, a1--> b        B: b --b0--> true
-// Once b0 is written the formula is true; had a0 been written, no path would be left.
+// Once b0 is written, the formula is true. If a0 were written, no path would remain.
 //
-// Conjuncts that share no slot, directly or through others, have a diagram each: n independent conditions cost n small
-// diagrams. Bounds on the number of members bind them together: then a node keeps all numbers of members with which the
-// end can be reached.
-// Cost: a question takes one step for each edge of a diagram, for each 64 of the members that are counted, and a plan one
-// for each edge and number of members. As the problem is NP-complete, some formulas have no small diagram: they are
-// refused when they are compiled (`Unsupported`). Not done here: caching; callers cache answers by `key`.
+// Conjuncts that share no slot, directly or indirectly, have separate diagrams, so n independent conditions cost n
+// small diagrams. Bounds on the number of members connect them: then each node stores all numbers of further members
+// with which the end can be reached.
+// Cost: a query takes one step per edge of a diagram, or per edge and 64 counted members; a plan takes one step per
+// edge and number of members. The problem is NP-complete, so some formulas have no small diagram. They are refused at
+// compile time (`Unsupported`). Not done here: caching; callers cache answers by `key`.
 #pragma once
 
 #include <cstdint>
@@ -34,13 +34,13 @@
 namespace guided {
 
 constexpr int64_t kUnbounded = -1;  // as an upper bound
-// The elements of lists `repeatable`: a member may be written once, any number of times, or cannot be written at all.
+// How often a member may be written (the elements of `repeatable`): once, any number of times, or never.
 enum Occurrence : uint8_t { kOnce, kRepeatable, kAbsent };
 constexpr int32_t kEverySlot = INT32_MAX;  // as a rank in the order of slots: after every slot
 constexpr int32_t kNoSlot = -1;            // before every slot
-constexpr int32_t kMostInSlot = 62;        // members of one slot: they and "absent" are bits of a 64-bit domain
+constexpr int32_t kMostInSlot = 62;        // members of one slot: they and "absent" are the bits of a 64-bit domain
 
-// A formula as a list of nodes, parts before what they are parts of; the last node is the whole formula.
+// A formula as a list of nodes. Parts come before the nodes that contain them; the last node is the whole formula.
 struct Condition {
   enum Kind : uint8_t { Written, All, Any, None };
   struct Node {
@@ -58,7 +58,7 @@ struct Condition {
                         const std::vector<std::pair<int32_t, std::vector<int32_t>>>& nodes);
 };
 
-// A condition as it is asked about: what depends neither on a text nor on which members can be written at all.
+// A condition, prepared for queries. It depends neither on a text nor on which members can be written at all.
 struct ConditionDiagrams {
   struct Part {
     std::vector<int32_t> slots;  // by level of the diagram
@@ -69,8 +69,8 @@ struct ConditionDiagrams {
   bool ordered;
   std::vector<Part> parts;
 
-  // `min`, `max`: bounds on the number of members. Throws Unsupported if the diagrams are too large for a mask, in which
-  // each member asks them.
+  // `min`, `max`: bounds on the number of members. Throws Unsupported if the diagrams are too large for a mask, which
+  // queries them for each member.
   static std::shared_ptr<const ConditionDiagrams> build(const Condition& condition,
                                                         const std::vector<uint8_t>& repeatable, int64_t min,
                                                         int64_t max, Meter& meter);
@@ -86,34 +86,34 @@ struct SeenSet {
   bool operator==(const SeenSet&) const = default;
 };
 
-// Which members may be written, by what was written: the questions about a condition.
+// Answers queries about a condition: which members may be written after those that have been written.
 class MemberChoices {
  public:
   // `repeatable`: by member, an Occurrence. `min`, `max`: bounds on the number of members.
   MemberChoices(std::shared_ptr<const ConditionDiagrams> diagrams, const std::vector<uint8_t>& repeatable, int64_t min,
                 int64_t max);
 
-  // Whether `member` may be written next as far as its slot and the order of slots are concerned.
+  // Whether the slot of `member` and the order of the slots allow it to be written next.
   bool is_open(const SeenSet& seen, int32_t member) const;
-  // If slots are ordered: the rank of the last slot up to which all may be skipped. Members of a higher rank cannot be
-  // written next, as the condition could not become true any more.
+  // If slots are ordered: the rank of the first slot that cannot be skipped, or kEverySlot. Members of a higher rank
+  // cannot be written next, because the condition could no longer become true.
   int32_t reach(const SeenSet& seen) const;
   bool has_reach() const { return diagrams_->ordered && !counted_; }  // otherwise every slot is within reach
   // The set of written members after `member`.
   SeenSet with(const SeenSet& seen, int32_t member) const;
   int32_t parts() const { return static_cast<int32_t>(parts_.size()); }
-  // The part that has the member's slot, or -1. Within `reach`, writing the member changes the answers of no other one.
+  // The part that has the member's slot, or -1. Within `reach`, writing the member changes no answers of other parts.
   int32_t part_of(int32_t member) const { return part_of_[diagrams_->slot_of[member]]; }
   // A member's position in the order of slots, repeatable members last.
   int32_t rank(int32_t member) const { return rank_of(diagrams_->slot_of[member]); }
-  // A key for caching: equal keys have equal answers for this part.
+  // A cache key: with equal keys, this part has equal answers.
   std::string key(int32_t part, const SeenSet& seen) const;
   bool holds(int32_t part, const SeenSet& seen) const;     // whether the part is true if nothing more is written
   bool can_hold(int32_t part, const SeenSet& seen) const;  // whether some choice of further members makes it true
-  bool generates() const;  // whether, from nothing written, one member or more can make the condition true
-  // The further members of the cheapest choice that makes the part true, each once; nullopt if there is none. `costs`: by
-  // member; one that costs more than `most` is not chosen. Repetitions that the least number of members takes are left
-  // out, and what they cost is estimated.
+  bool generates() const;  // whether some non-empty set of members makes the condition true
+  // The further members of the cheapest choice that makes the part true, each once; nullopt if there is none. `costs`:
+  // by member; a member that costs more than `most` is not chosen. Repetitions that are needed to reach `min` are not
+  // listed, and their cost is estimated.
   std::optional<std::vector<int32_t>> plan(int32_t part, const SeenSet& seen, const std::vector<int64_t>& costs,
                                            int64_t most) const;
 
@@ -140,14 +140,14 @@ class MemberChoices {
 
   std::shared_ptr<const ConditionDiagrams> diagrams_;
   std::vector<uint8_t> repeatable_;
-  std::vector<uint8_t> repeats_;  // by slot: its member is repeatable
+  std::vector<uint8_t> repeats_;  // by slot: whether its member is repeatable
   std::vector<Part> parts_;
   std::vector<int32_t> part_of_;  // slot -> part; -1: in none
-  bool counted_;                  // bounds on the number of members matter: there is one part
-  // If members are counted: those without a level in any diagram.
-  std::vector<int32_t> others_;             // slots in which one may be written once, ascending
+  bool counted_;                  // bounds on the number of members matter; then there is a single part
+  // If members are counted: those whose slots have no level in any diagram.
+  std::vector<int32_t> others_;             // slots in which one member may be written once, ascending
   std::vector<int32_t> repeatable_others_;  // members that can be repeated
-  std::vector<uint64_t> other_members_;     // the others, as bits
+  std::vector<uint64_t> other_members_;     // the other members, as bits
   int64_t min_, max_;
 };
 

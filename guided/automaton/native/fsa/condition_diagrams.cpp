@@ -1,13 +1,13 @@
-// The decision diagrams of a condition: which conjuncts belong together, the order of slots, the limit of size.
+// Builds the decision diagrams of a condition: groups conjuncts, orders slots, and limits the size.
 //
-// In: a condition. Out: a diagram for each group of conjuncts that share slots, directly or through others.
+// In: a condition. Out: a diagram for each group of conjuncts that share slots, directly or indirectly.
 //
-// How: the size of a diagram depends on the order of its slots. Members are mostly declared next to those that they are
-// related to, so the first order is that of the slots. If it makes a diagram too large, slots that occur in the same
-// parts of the formula are moved together: a part is put where its slots are on average, then a slot where its parts are
-// on average, small parts first, and so on (FORCE: Aloul, Markov and Sakallah, "FORCE: a fast and easy-to-implement
-// variable-ordering heuristic", 2003).
-// Cost: the diagrams, which are limited, and the meter's work for them.
+// How: the size of a diagram depends on the order of its slots. Related members are usually declared next to each
+// other, so the first order is the order of the slots. If it makes a diagram too large, slots that occur in the same
+// parts of the formula are moved together: each part moves to the average position of its slots, and each slot to the
+// average position of its parts, weighted towards small parts. This is repeated (FORCE: Aloul, Markov and Sakallah,
+// "FORCE: a fast and easy-to-implement variable-ordering heuristic", 2003).
+// Cost: the size of the diagrams, which is limited, and the work that the meter counts for them.
 #include <algorithm>
 #include <numeric>
 #include <unordered_set>
@@ -18,11 +18,11 @@ namespace guided {
 
 namespace {
 
-constexpr size_t kMostEdges = size_t{1} << 20;    // of one diagram and all that it is made of
+constexpr size_t kMostEdges = size_t{1} << 20;    // of a diagram and all diagrams from which it is built
 constexpr int64_t kMostSteps = int64_t{1} << 24;  // of the walks for one mask
-constexpr int kRounds = 20;                       // of moving slots
+constexpr int kRounds = 20;                       // rounds of FORCE
 
-// A conjunct of the formula: its nodes, parts first, itself last; and the slots that occur in it.
+// A conjunct of the formula: its nodes, parts before the nodes that contain them, and the slots that occur in it.
 struct Conjunct {
   std::vector<int32_t> nodes, slots;
 };
@@ -79,7 +79,7 @@ class Parts {
         else if (visited.insert(part).second)
           open.push_back(part);
     }
-    std::ranges::sort(out.nodes);  // parts have smaller numbers than what they are parts of
+    std::ranges::sort(out.nodes);  // parts have smaller numbers than the nodes that contain them
     sort_once(out.slots);
     return out;
   }
@@ -165,7 +165,7 @@ class Parts {
     return node.kind == Condition::None ? builder.negated(whole) : whole;
   }
 
-  // The lowest first: then an operation visits few levels of what is there already.
+  // Combines the parts from the deepest level upwards, so each operation visits few levels of the result so far.
   static int32_t joined(DiagramBuilder& builder, std::vector<int32_t>& parts, bool all) {
     std::ranges::stable_sort(parts, std::greater<>(), [&](int32_t part) { return builder.level(part); });
     int32_t out = all ? DiagramBuilder::kTrue : DiagramBuilder::kFalse;
@@ -174,7 +174,7 @@ class Parts {
   }
 
   std::vector<int32_t> moved_together(const std::vector<Conjunct>& together, const std::vector<int32_t>& slots) {
-    std::vector<std::vector<int32_t>> edges;  // slots that occur in the same part of the formula, as indexes
+    std::vector<std::vector<int32_t>> edges;  // the slots of each part of the formula that has several, as indexes
     std::vector<std::vector<int32_t>> of(condition_.nodes.size());
     std::vector<int32_t> index(out_.members.size(), -1);
     for (size_t i = 0; i < slots.size(); ++i) index[slots[i]] = static_cast<int32_t>(i);
@@ -249,7 +249,7 @@ std::shared_ptr<const ConditionDiagrams> ConditionDiagrams::build(const Conditio
     levels += static_cast<int64_t>(part.diagram.levels.size());
     steps += static_cast<int64_t>(part.diagram.edges.size()) * members;
   }
-  if (min > 1 || max >= 0) {  // each member asks all diagrams, for 64 numbers of members at a time; a plan for each
+  if (min > 1 || max >= 0) {  // a walk per member, over 64 numbers of members at a time; or a plan with each number
     const int64_t numbers = std::min(max >= 0 ? max : min, levels) + 1;
     steps = edges * std::max(numbers, static_cast<int64_t>(condition.slots.size()) * (numbers / 64 + 1)) * tries;
   }

@@ -49,10 +49,10 @@ int32_t DiagramBuilder::some(const std::vector<std::pair<int32_t, uint64_t>>& op
 int32_t DiagramBuilder::combined(int32_t a, int32_t b, int32_t decides) {
   struct Pair {
     int32_t a, b, level, result;
-    size_t kids;  // where they begin in `kids`
+    size_t kids;  // the index of its first kid in `kids`
   };
   std::vector<Pair> pairs;
-  std::vector<int32_t> kids;  // a pair's number, or -1 - a node
+  std::vector<int32_t> kids;  // the number of a pair, or -1 - the resulting node
   std::unordered_map<uint64_t, int32_t> numbers;
   auto number = [&](int32_t one, int32_t other) {
     if (one == decides || other == decides) return -1 - decides;

@@ -1,19 +1,19 @@
-// Decision diagrams: all solutions of a formula over variables with few values, as a graph with one level a variable.
+// Decision diagrams: all solutions of a formula over variables with few values, as a graph with one level per variable.
 //
 // In: formulas "one of these variables has one of these values", and their conjunctions, disjunctions and complements.
-// Out: a graph whose paths from the root to the node "true" are the solutions, each path with a value for every variable.
+// Out: a graph whose paths from the root to the node "true" are the solutions, with a value for every variable.
 //
-// How: while a diagram is built it is reduced: equal nodes are one, and a node whose values all lead to the same node is
-// left out, so that equivalent formulas are the same node. An operation on two diagrams visits the pairs of nodes that
-// the same values lead to (Bryant, "Graph-Based Algorithms for Boolean Function Manipulation", 1986; with more than two
-// values: Srinivasan, Kam, Malik and Brayton, "Algorithms for Discrete Function Manipulation", 1990). The result has a
-// node at every level of every path, so that a walk over it needs no case for a variable that was left out.
+// How: during construction, diagrams are reduced: equal nodes are shared, and a node whose values all lead to the same
+// node is left out. So equivalent formulas have the same node. An operation on two diagrams visits the pairs of nodes
+// that the same values lead to (Bryant, "Graph-Based Algorithms for Boolean Function Manipulation", 1986; with more
+// than two values: Srinivasan, Kam, Malik and Brayton, "Algorithms for Discrete Function Manipulation", 1990). The
+// final diagram has a node at every level of every path, so that walks need no case for omitted variables.
 //
 // Example: variables A with values 0 and 1, B with values 0, 1 and 2; "A is 1, or B is 2":
 //     A: root --0--> b, root --1--> c     B: b --2--> true; c --0, 1, 2--> true
 //
-// Cost: an operation takes as long as there are pairs of nodes, at most the product of both sizes; the size depends on
-// the order of the variables. The number of edges is limited. No recursion: the levels may be many.
+// Cost: an operation takes time proportional to the number of these pairs, at most the product of both sizes. The sizes
+// depend on the order of the variables. The number of edges is limited. No recursion, since there may be many levels.
 #pragma once
 
 #include <cstddef>
@@ -26,12 +26,12 @@
 
 namespace guided {
 
-// Nodes are numbered level by level, so that edges lead to higher numbers. The root is 0, the last node is "true".
+// Nodes are numbered level by level, so edges lead to higher numbers. The root is 0, the last node is "true".
 struct DecisionDiagram {
   struct Level {
-    int32_t values;  // how many values the variable has
+    int32_t values;  // the number of values of the variable
     int32_t first;   // the first node of this level
-    size_t edges;    // where its edges begin
+    size_t edges;    // the index of its first edge
   };
   std::vector<Level> levels;
   std::vector<int32_t> edges;  // by node and value: a node, or kDead
@@ -41,19 +41,19 @@ struct DecisionDiagram {
     return edges[level.edges + static_cast<size_t>(node - level.first) * static_cast<size_t>(level.values) +
                  static_cast<size_t>(value)];
   }
-  // The first node behind a level.
+  // The first node after a level.
   int32_t end(size_t level) const { return level + 1 < levels.size() ? levels[level + 1].first : nodes - 1; }
 };
 
-// Thrown by a builder whose diagrams get more edges than it was allowed.
+// Thrown when the diagrams of a builder exceed its limit on edges.
 struct DiagramTooLarge {};
 
 class DiagramBuilder {
  public:
   static constexpr int32_t kFalse = 0, kTrue = 1;
-  // `values`: by level. `most`: edges of all diagrams that this builder makes.
+  // `values`: the number of values, by level. `most`: the limit on the edges of all diagrams that this builder makes.
   DiagramBuilder(std::vector<int32_t> values, size_t most, Meter& meter);
-  // Some variable has one of its options. `options`: (level, values as bits), by ascending level.
+  // "Some variable has one of its options." `options`: (level, values as bits), by ascending level.
   int32_t some(const std::vector<std::pair<int32_t, uint64_t>>& options);
   int32_t both(int32_t a, int32_t b) { return combined(a, b, kFalse); }
   int32_t either(int32_t a, int32_t b) { return combined(a, b, kTrue); }
@@ -64,10 +64,10 @@ class DiagramBuilder {
  private:
   struct Node {
     int32_t level;
-    size_t edges;  // where they begin
+    size_t edges;  // the index of the first edge
   };
   int32_t made(int32_t level, const std::vector<int32_t>& kids);
-  // `decides`: the constant that decides the result if one of both is it.
+  // `decides`: the constant that is the result if either operand equals it.
   int32_t combined(int32_t a, int32_t b, int32_t decides);
   int32_t below(int32_t node, int32_t level, int32_t value) const {
     return nodes_[node].level == level ? edges_[nodes_[node].edges + static_cast<size_t>(value)] : node;

@@ -1,13 +1,14 @@
-// The questions about a condition: walks over its decision diagrams, from their ends to their roots.
+// Answers queries about a condition by walking its decision diagrams, from their ends to their roots.
 //
-// In: the members that were written. Out: whether the condition can still become true, and the cheapest way to it.
+// In: the members that were written. Out: whether the condition can still become true, and the cheapest way to that.
 //
-// How: an edge of a diagram is open if its value is in the domain of its slot: what was written, or what may still be.
+// How: an edge is open if its value is in the domain of its slot: the member that was written, or all that may still
+// be.
 // - A node has a path to the end if one of its open edges leads to a node that has one.
-// - If members are counted, a node keeps the set of numbers of members that its paths write, as bits. A member that can be
-//   repeated fills up whatever is missing to the least number, so of paths with a new one the least number suffices.
-//   Slots without a level in the diagrams are only counted: they add any number up to their own.
-// - A plan keeps the least cost for each of these numbers, and then follows the edges that gave it.
+// - If members are counted, a node stores, as bits, the numbers of members that its paths write. A repeatable member
+//   can make up for all missing ones. So if none was written yet, the query is repeated as if each of them, in turn,
+//   had been. Slots without a level in the diagrams are only counted: they add any number up to their own number.
+// - A plan stores the lowest cost for each of these numbers, and then follows the edges that gave it.
 #include <algorithm>
 
 #include "base/call_meter.hpp"
@@ -16,7 +17,7 @@
 namespace guided {
 
 namespace {
-constexpr int64_t kNever = INT64_MAX / 2;  // there is no way; costs are less
+constexpr int64_t kNever = INT64_MAX / 2;  // impossible; all costs are lower
 int64_t plus(int64_t a, int64_t b) { return a == kNever || b == kNever ? kNever : std::min(kNever - 1, a + b); }
 }  // namespace
 
@@ -70,7 +71,7 @@ bool MemberChoices::is_open(const SeenSet& seen, int32_t member) const {
 
 int32_t MemberChoices::reach(const SeenSet& seen) const {
   int32_t out = kEverySlot;
-  if (!has_reach() || seen.last == kEverySlot) return out;  // if members are counted, the only part answers
+  if (!has_reach() || seen.last == kEverySlot) return out;  // if members are counted, the single part decides
   SeenSet skipped = seen;
   for (const Part& part : parts_) {
     std::vector<int32_t> slots;
@@ -110,7 +111,7 @@ std::string MemberChoices::key(int32_t part, const SeenSet& seen) const {
   CallMeter::work(std::ssize(parts_[part].slots));
   for (int32_t slot : parts_[part].slots) {
     const uint64_t options = domain(slot, seen);
-    // 0: still free, 1: absent for good, else the member that was written. What else a free slot can have is fixed.
+    // 0: open; 1: only absent; otherwise the member that was written. The options of an open slot never change.
     const int state = options == kAbsentOption ? 1 : options & kAbsentOption ? 0 : 2 + __builtin_ctzll(options);
     out.push_back(static_cast<char>(state));
   }
@@ -166,13 +167,13 @@ bool MemberChoices::has_path(const ConditionDiagrams::Part& part, const SeenSet&
   return reaches[0] != 0;
 }
 
-// What the bounds on the number of members leave.
+// What the bounds on the number of members still allow.
 struct MemberChoices::Room {
   bool possible = true, bounded = false;
-  int64_t low = 0, high = 0;  // how many more must be written and, if it is bounded, may be
-  int64_t others = 0;         // slots without a level that may still get a member, once
-  bool again = false;         // a member can be written any number of times that was written or has no level
-  int32_t numbers = 1;        // of further members with a level that are told apart: 0 to numbers - 1
+  int64_t low = 0, high = 0;  // how many more members must be written; how many may be, if bounded
+  int64_t others = 0;         // slots without a level in which a member may still be written, once
+  bool again = false;         // some member that was written or has no level can be repeated without limit
+  int32_t numbers = 1;        // numbers of further members with a level that are distinguished: 0 to numbers - 1
 
   Room(const MemberChoices& on, const Part& part, const SeenSet& seen) {
     if (!on.counted_) return;
@@ -193,7 +194,7 @@ struct MemberChoices::Room {
     }
     numbers = static_cast<int32_t>(std::min(bounded ? high : low, open)) + 1;
   }
-  // Whether members of which so many have a level can satisfy the bounds together with others.
+  // Whether `number` further members with a level, together with others, can satisfy the bounds.
   bool fits(int64_t number) const {
     const int64_t missing = std::max<int64_t>(0, low - number);
     return (again || missing <= others) && (!bounded || number + missing <= high);
@@ -207,8 +208,9 @@ int64_t MemberChoices::open_others(const SeenSet& seen) const {
   return out;
 }
 
-// Calls visit(seen) with the set in which a repeatable member was written, for each that was not and that has a level, if
-// the least number of members may be out of reach without one. It may come in its order: the last slot stays.
+// If `is_needed`, calls visit(seen, member) for each repeatable member with a level, with the set in which it was
+// written: none of them was, and the minimum may be out of reach. `last` is unchanged: other slots may still come
+// before it.
 template <class Visit>
 void MemberChoices::each_repeated(const Part& part, const SeenSet& seen, bool is_needed, Visit&& visit) const {
   if (!is_needed) return;
@@ -258,7 +260,7 @@ std::vector<uint64_t> MemberChoices::path_numbers(const Part& part, const SeenSe
         }
         if (!(to[top / 64] >> top % 64 & 1)) continue;
         to[top / 64] ^= uint64_t{1} << top % 64;
-        if (!room.bounded) to[(top - 1) / 64] |= uint64_t{1} << (top - 1) % 64;  // stands for all after it
+        if (!room.bounded) to[(top - 1) / 64] |= uint64_t{1} << (top - 1) % 64;  // stands for all larger numbers
       }
     }
     std::copy_n(rows.begin(), words, out.begin());
@@ -266,7 +268,7 @@ std::vector<uint64_t> MemberChoices::path_numbers(const Part& part, const SeenSe
   return out;
 }
 
-// The cheapest way to the end: by node and number of further members, what it costs.
+// The cheapest choice that makes a part true: the lowest cost by node and number of further members.
 struct MemberChoices::Plan {
   const MemberChoices& on;
   const Part& part;
@@ -274,9 +276,9 @@ struct MemberChoices::Plan {
   const std::vector<int64_t>& costs;
   const int64_t most;
   Room room;
-  std::vector<std::pair<int64_t, int32_t>> others;  // cost and member of each other slot, the cheapest first
-  std::pair<int64_t, int32_t> again{kNever, -1};    // the cheapest member that can be written any number of times
-  std::vector<std::vector<int64_t>> rows;           // by diagram
+  std::vector<std::pair<int64_t, int32_t>> others;  // (cost, member) of each slot without a level, cheapest first
+  std::pair<int64_t, int32_t> again{kNever, -1};  // (cost, member): the cheapest one that can be repeated without limit
+  std::vector<std::vector<int64_t>> rows;         // by diagram: costs, by node and number
   int64_t total = kNever;
   std::vector<int32_t> members;
 
@@ -318,7 +320,7 @@ struct MemberChoices::Plan {
     room.again = again.first < kNever;
   }
 
-  // What the members without a level cost that must be added to so many with one; they go into `out`.
+  // The cost of the members without a level that must be added to `number` members with one. Appends them to `out`.
   int64_t filled(int64_t number, std::vector<int32_t>* out) const {
     if (!room.fits(number)) return kNever;
     int64_t sum = 0;
@@ -337,7 +339,7 @@ struct MemberChoices::Plan {
     return rows[diagram][static_cast<size_t>(node) * static_cast<size_t>(room.numbers) + static_cast<size_t>(number)];
   }
 
-  // Calls visit(next node, what it costs, member or -1) for each open edge.
+  // Calls visit(next node, cost, member or -1) for each open edge.
   template <class Visit>
   void each_edge(const ConditionDiagrams::Part& of, size_t level, int32_t node, Visit&& visit) const {
     const int32_t slot = of.slots[level];
@@ -352,14 +354,14 @@ struct MemberChoices::Plan {
     }
   }
 
-  // Calls visit(number behind an edge, number in front of it).
+  // Calls visit(number after an edge, number before it).
   template <class Visit>
   void each_number(bool adds, Visit&& visit) const {
     for (int32_t number = 0; number < room.numbers; ++number)
       if (number + adds < room.numbers)
         visit(number, number + adds);
       else if (!room.bounded)
-        visit(number, number);  // the last one stands for all after it
+        visit(number, number);  // the last number stands for all larger ones
   }
 
   bool walk(size_t d) {
@@ -382,7 +384,7 @@ struct MemberChoices::Plan {
     return true;
   }
 
-  // Goes from the root of a diagram to its end, along edges that gave the cost of `number`, which becomes that of the end.
+  // Follows the edges that gave the cost of `number`, from the root to the end. Sets `number` to the number at the end.
   void follow(size_t d, int32_t& number) {
     const ConditionDiagrams::Part& of = *part.diagrams[d];
     int32_t node = 0;

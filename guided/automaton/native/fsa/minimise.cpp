@@ -13,7 +13,7 @@
 //     members, as in Moore's algorithm; but as in Hopcroft's, only the members with a successor that changed its class
 //     are examined again, and the largest part keeps the number of the class. So a state changes its class at most
 //     log2(states) times.
-// The phases do not mix: a state of the first phase has finitely many texts before it ends, one of the second
+// The phases can be separated: a state of the first phase accepts finitely many texts, and a state of the second
 // infinitely many, so no two of them are equivalent.
 //
 // Cost: O(edges) and O(edges log states). The work is metered.
@@ -74,7 +74,7 @@ class Refinement {
       pending_.pop_back();
       std::vector<int32_t> changed = std::move(dirty_[c]);
       dirty_[c].clear();
-      std::erase_if(changed, [&](int32_t s) { return cls_[s] != c; });  // in another class now, and queued there
+      std::erase_if(changed, [&](int32_t s) { return cls_[s] != c; });  // it is in another class now, and queued there
       for (int32_t s : changed) queued_[s] = 0;
       if (members_[c].size() > 1) split(c, changed);
     }
@@ -136,7 +136,7 @@ class Refinement {
     return out;
   }
 
-  // Moves `s` to the given index among the members of its class, by an exchange.
+  // Moves `s` to the given index among the members of its class, by a swap.
   void place(int32_t c, int32_t s, int32_t index) {
     auto& m = members_[c];
     int32_t other = m[index];
@@ -144,7 +144,7 @@ class Refinement {
     std::swap(where_[s], where_[other]);
   }
 
-  // Splits a class by the signatures of its members, of which only the `changed` ones have to be examined.
+  // Splits a class by the signatures of its members. Only the `changed` ones have to be examined.
   void split(int32_t c, const std::vector<int32_t>& changed) {
     keys_.clear();
     auto part_of = [&](int32_t s) {
@@ -172,14 +172,14 @@ class Refinement {
         winner = k;
       }
     }
-    if (rest && rest_part != winner)  // at most half of the class, all of which get a new number: O(1) for each
+    if (rest && rest_part != winner)  // at most half of the class; all of these states get a new class, O(1) each
       parts_[rest_part].insert(parts_[rest_part].end(),
                                members_[c].begin() + static_cast<std::ptrdiff_t>(changed.size()), members_[c].end());
     for (int32_t k = 0; k < keys_.size(); ++k)
       if (k != winner) move_out(c, parts_[k]);
   }
 
-  // Makes `group` a class of its own and queues the predecessors of its states.
+  // Makes `group` a new class and queues the predecessors of its states.
   void move_out(int32_t c, const std::vector<int32_t>& group) {
     int32_t new_class = static_cast<int32_t>(members_.size());
     for (int32_t s : group) {
@@ -213,8 +213,8 @@ class Refinement {
   std::vector<int32_t> cls_, where_;           // by state: its class, and its index among the members
   std::vector<std::vector<int32_t>> members_;  // by class
   std::vector<std::vector<int32_t>> dirty_;    // by class: members to examine again
-  std::vector<int32_t> pending_;               // classes with such members
-  std::vector<uint8_t> queued_;                // by state: it is in `dirty_`
+  std::vector<int32_t> pending_;               // classes with members in `dirty_`
+  std::vector<uint8_t> queued_;                // by state: whether it is in `dirty_`
   IntLists keys_;
   std::vector<int32_t> key_, other_;
   std::vector<std::vector<int32_t>> parts_;

@@ -41,7 +41,7 @@ void join_edges(std::vector<Edge>& edges) {
 
 namespace {
 
-// Edges or moves grouped by the state that they leave, by a counting sort.
+// Groups edges or moves by their source states, with a counting sort.
 template <class Item, class Value>
 class ByState {
  public:
@@ -97,7 +97,7 @@ class SubsetConstruction {
     return number;
   }
 
-  // The closure of `set_` under moves, sorted.
+  // Replaces `set_` by its closure under moves, sorted.
   void close() {
     ++stamp_;  // `mark_[s] == stamp_`: s is in the set
     for (int32_t s : set_) mark_[s] = stamp_;
@@ -110,7 +110,7 @@ class SubsetConstruction {
       }
     }
     meter_.work(static_cast<int64_t>(set_.size()));
-    // States without edges make no difference, except for the final one: without them more sets are equal.
+    // States without edges, except for the final one, do not matter. Without them, more sets are equal.
     std::erase_if(set_, [&](int32_t s) { return edges_[s].empty() && s != nfa_.final; });
     if (set_.size() > 1) std::sort(set_.begin(), set_.end());
   }

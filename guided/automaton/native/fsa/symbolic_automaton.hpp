@@ -1,4 +1,4 @@
-// Symbolic finite automata: automata whose edges carry ranges of symbols instead of single ones.
+// Symbolic finite automata: automata whose edges carry ranges of symbols.
 //
 // In: nondeterministic automata over ranges of `Symbol`. Out: deterministic, trimmed, minimal ones, and their Boolean
 // combinations. All operations work on ranges; none visits the code points of a character class one by one.
@@ -8,7 +8,7 @@
 // minimise      acyclic parts by hashing from the ends backwards (Revuz, 1992), the rest by partition refinement
 //               (Hopcroft, 1971; on the signatures of Moore, 1956): O(edges log states). See minimise.cpp.
 // intersect     product construction, reachable part only: O(edges of the product)
-// complement    relative to all strings of code points of encoding 0 (surrogates are not among them)
+// complement    relative to all strings of code points of encoding 0, without surrogates
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@ struct Edge {
   int32_t to;
 };
 
-// The edges of each state, all in one array: no state has an allocation of its own.
+// The edges of all states in one array, so no state needs its own allocation.
 class EdgeLists {
  public:
   std::span<const Edge> operator[](int32_t s) const { return {store_.data() + lists_[s].from, lists_[s].count}; }
@@ -46,7 +46,7 @@ class EdgeLists {
     const std::span<Edge> list = (*this)[s];
     lists_[s].count = static_cast<uint32_t>(std::remove_if(list.begin(), list.end(), drop) - list.begin());
   }
-  size_t edges() const { return store_.size(); }  // allocated ones: also those that were replaced or erased
+  size_t edges() const { return store_.size(); }  // stored edges, including those that were replaced or erased
 
  private:
   struct List {
@@ -57,7 +57,7 @@ class EdgeLists {
 };
 
 // A deterministic automaton: the edges of a state are sorted and disjoint, and a symbol without an edge is refused.
-// State 0 is the start. No states at all: the empty language.
+// State 0 is the start. An automaton without states has the empty language.
 struct Dfa {
   EdgeLists edges;
   std::vector<uint8_t> accept;
@@ -89,7 +89,7 @@ struct Nfa {
   int32_t add() { return states++; }
   void edge(int32_t from, Symbol lo, Symbol hi, int32_t to) { edges.push_back({from, {lo, hi, to}}); }
   void move(int32_t from, int32_t to) { moves.push_back({from, to}); }
-  // Inserts a copy of `dfa` that leads from one state of this automaton to another.
+  // Inserts a copy of `dfa` between two states of this automaton.
   void splice(const Dfa& dfa, int32_t from, int32_t to);
 };
 

@@ -1,14 +1,15 @@
-// Sets of JSON values, as tries of their keys.
+// Sets of JSON values, as tries of the values' keys.
 //
-// In: values, and what has been read of one. Out: keys; the node of a trie that what has been read leads to, so that
-// the values which it may still become are below it.
+// In: values, and the part of a value that has been read. Out: keys, and the trie node to which that part leads: all
+// values that it may still become are below this node.
 //
-// The key of a scalar is its content: a letter, then the characters of a string, or the digits of a number without the
-// zeros at either end (json_number.hpp), so 1, 1.0 and 10e-1 have one key. The key of an array is a letter and the
-// numbers of its items in order. Members of an object may come in any order, so no single string can be followed:
-// besides its own number, an object adds a key for each of its members, with the object's number at the end. An object
-// that is being written may become those that have all its members: of the shortest of these lists each is examined.
-// Cost: the length of a key; of objects, kFewObjects comparisons at most.
+// The key of a scalar is its content: a letter, then the characters of a string, or the sign of a number, its digits
+// without zeros at either end, and its exponent (json_number.hpp). So 1, 1.0 and 10e-1 have one key. All values are
+// numbered (json_store.hpp). The key of an array is a letter and the store's numbers of its items in order. Members of
+// an object may come in any order, so a single key cannot be followed. Therefore an object adds its own store number
+// and, for each member, a key that ends with this number. An unfinished object may become any object that has all of
+// its members. The objects with its rarest member are compared with it. Cost: the length of a key; for objects, at most
+// kFewObjects comparisons.
 #include <charconv>
 
 #include "json/json_number.hpp"
@@ -17,7 +18,7 @@
 namespace guided {
 
 namespace {
-constexpr int32_t kFewObjects = 16;  // that are compared with one that is being written, member by member
+constexpr int32_t kFewObjects = 16;  // objects that are compared, member by member, with an unfinished one
 
 void append_number(std::string& out, int32_t number, char end) {
   char digits[12];
@@ -39,7 +40,7 @@ std::string member_key(int32_t name, int32_t value) {
 }
 }  // namespace
 
-// The content, with the numbers of parts in digits.
+// The content of a scalar. An array has the store's numbers of its items, in hexadecimal digits; an object has its own.
 std::string JsonValues::key(int32_t value) const {
   const std::string& content = values_.content(value);
   std::string out(1, content[0]);
@@ -88,8 +89,8 @@ int32_t JsonValues::find(const PersistentTrie& set, int32_t root, int32_t start,
   }
 }
 
-// An object of the set has the members that were written and may have the one that is under way; true, too, where
-// there are many that have the members.
+// Whether some object of the set has the members read so far, and the name of the current one. Also true if more than
+// kFewObjects objects have them.
 bool JsonValues::object_may_be_there(const PersistentTrie& set, int32_t root, int32_t start, int32_t text,
                                      const std::vector<int32_t>& members) const {
   int32_t least = set.child(root, 'o');
@@ -105,7 +106,7 @@ bool JsonValues::object_may_be_there(const PersistentTrie& set, int32_t root, in
   }
   if (least < 0) return false;
   if (set.count(least) > kFewObjects) return true;
-  std::vector<std::pair<int32_t, int32_t>> open{{least, 0}};  // a node, and the number whose digits led there
+  std::vector<std::pair<int32_t, int32_t>> open{{least, 0}};  // (node, the number spelled since the last colon)
   while (!open.empty()) {
     const auto [node, number] = open.back();
     open.pop_back();

@@ -11,9 +11,9 @@ namespace {
 
 struct Decimal {
   bool negative = false, in_exponent = false, valid = true;
-  std::string digits;    // without leading zeros; all of them that were written
-  int64_t exponent = 0;  // of the last digit, the written exponent included
-  size_t trailing = 0;   // zeros at the end of `digits`
+  std::string digits;    // all digits of the text, without leading zeros
+  int64_t exponent = 0;  // of the last digit, including the written exponent
+  size_t trailing = 0;   // the number of zeros at the end of `digits`
 };
 
 Decimal decimal(std::string_view text) {
@@ -53,10 +53,10 @@ Decimal decimal(std::string_view text) {
   return d;
 }
 
-// A number that is being written: its digits and their scale, and what there is of an exponent.
+// A number that is being written: its digits, their scale, and the exponent so far.
 struct Spelled {
-  std::string digits;            // neither beginning nor ending with a zero
-  int64_t scale = 0, zeros = 0;  // of the last of these; how many zeros follow
+  std::string digits;            // without zeros at either end
+  int64_t scale = 0, zeros = 0;  // the exponent of the last of these digits; the number of zeros after it
   bool negative = false, point = false, in_exponent = false;
   char power_sign = 0;
   std::string power;  // without leading zeros

@@ -1,8 +1,8 @@
-// What a byte does to a JSON text of which only the mode is known: between tokens, in a string, in a number.
+// The lexical mode of a JSON text: between tokens, in a string, in a number.
 //
 // In: the mode before a byte, and the byte. Out: the mode after it. Unlike json_values.hpp, which reads one text, this
-// follows all texts that lead to a position of an automaton.
-// Cost: a look-up.
+// can follow all texts that lead to a position of an automaton, because it stores nothing but the mode.
+// Cost: one look-up per byte.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@ namespace guided {
 
 class JsonScan {
  public:
-  // Whole, Fraction, Power: of a number; Word: of a literal; Escape: after a backslash; Digits4 to Digits1: so many
-  // digits of an escape are to come
+  // Whole, Fraction, Power: before the point of a number, after it, in the exponent; Word: in a literal; Escape: after
+  // a backslash; Digits<n>: in a \u escape, n digits before its end
   enum Mode : uint8_t {
     Between,
     Whole,
@@ -31,7 +31,7 @@ class JsonScan {
   Mode after(Mode mode, uint8_t byte) const { return after_[mode][byte]; }
   // Whether a number or a literal ends before the byte.
   bool separates(uint8_t byte) const { return separates_[byte]; }
-  // Whether it is a bracket, a comma or a colon.
+  // Whether a byte outside of strings is a bracket, a comma or a colon.
   bool structural(uint8_t byte) const { return structural_[byte]; }
   static const JsonScan& table();
 

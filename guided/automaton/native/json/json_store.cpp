@@ -26,7 +26,7 @@ std::vector<int32_t> ValueStore::parts(int32_t value) const {
 }
 
 int32_t ValueStore::container(char kind, std::vector<int32_t> parts) {
-  if (kind == 'o') {  // a member that is written twice counts once
+  if (kind == 'o') {  // a member that is repeated with the same value counts once
     sort_members(parts);
     size_t n = 0;
     for (size_t i = 0; i + 1 < parts.size(); i += 2) {
@@ -52,7 +52,7 @@ void sort_members(std::vector<int32_t>& parts) {
 }
 
 int32_t ValueStore::import(const ValueStore& other, int32_t value) {
-  // Parts have smaller numbers than the whole, and values nest as deep as texts do: no recursion.
+  // No recursion, since values nest as deeply as texts. Parts have smaller numbers than the values that contain them.
   std::unordered_map<int32_t, int32_t> moved;
   std::vector<int32_t> need{value}, order;
   while (!need.empty()) {
@@ -73,7 +73,7 @@ int32_t ValueStore::import(const ValueStore& other, int32_t value) {
     }
     std::vector<int32_t> parts = other.parts(id);
     for (int32_t& part : parts) part = moved[part];
-    moved[id] = container(c[0], std::move(parts));  // names keep the order of their numbers, which are others here
+    moved[id] = container(c[0], std::move(parts));  // sorts members again, by their numbers in this store
   }
   return moved[value];
 }

@@ -4,7 +4,7 @@
 // (json_number.hpp), objects regardless of the order of their members. A text that is not JSON is a value that equals
 // only its own spelling.
 //
-// Cost: a value is stored once per store.
+// Cost: each distinct value is stored once.
 #pragma once
 
 #include <deque>
@@ -17,14 +17,14 @@
 
 namespace guided {
 
-// Contents begin with a letter that says what they are: s string, n number, l literal, a array, o object, r no JSON.
+// A content begins with its type's letter: s string, n number, l literal, a array, o object, r text that is not JSON.
 class ValueStore {
  public:
   int32_t intern(std::string content);
   int32_t string(std::string_view text) { return intern(std::string(1, 's').append(text)); }
   int32_t container(char kind, std::vector<int32_t> parts);  // kind: a or o
   const std::string& content(int32_t value) const { return contents_[static_cast<size_t>(value)]; }
-  // The values inside an array, or names and values in turn of an object.
+  // The items of an array, or the names and values of an object, alternating.
   std::vector<int32_t> parts(int32_t value) const;
   int32_t import(const ValueStore& other, int32_t value);
   size_t bytes() const { return bytes_; }
@@ -35,7 +35,7 @@ class ValueStore {
   size_t bytes_ = 0;
 };
 
-// Names and values in turn, in the order of the names' numbers; a name at the end that has no value stays there.
+// Sorts alternating names and values by the numbers of the names. A last name without a value stays at the end.
 void sort_members(std::vector<int32_t>& parts);
 
 }  // namespace guided

@@ -56,7 +56,7 @@ bool JsonString::read(uint8_t b) {
 bool JsonString::fits(std::string_view target) const {
   if (target.substr(0, text.size()) != text) return false;
   if (between_characters()) return true;
-  // Some of the next character is written in an escape.
+  // Part of the next character has been read, as an escape.
   std::string_view rest = target.substr(text.size());
   if (rest.empty()) return false;
   const uint32_t c = code_point(rest);

@@ -1,7 +1,7 @@
-// JSON strings while they are being written: what a byte does, escapes included.
+// Reads JSON strings, including escapes, while they are being written.
 //
-// In: the bytes of a string after its opening quotation mark. Out: its characters in UTF-8, and the escape under way.
-// Two spellings of one string have equal characters: `\u0041` and `A`.
+// In: the bytes of a string after its opening quotation mark. Out: its characters in UTF-8, and the current escape. All
+// spellings of one string, such as `\u0041` and `A`, have the same characters.
 // Cost: O(1) per byte.
 #pragma once
 
@@ -12,23 +12,23 @@
 
 namespace guided {
 
-// What the bytes of a string mean. These are the only places where the rest of the core learns of them.
+// The syntax of JSON strings. The rest of the core knows these bytes only through this struct.
 struct JsonString {
   static constexpr uint8_t kQuote = '"', kEscape = '\\';
-  // What may follow kEscape, besides kUnit: `kShort[i]` is another spelling of the character `kMeaning[i]`.
+  // After kEscape, `kShort[i]` stands for the character `kMeaning[i]`.
   static constexpr std::string_view kShort = "\"\\/bfnrt", kMeaning = "\"\\/\b\f\n\r\t";
-  static constexpr uint8_t kUnit = 'u';  // after it come the digits of a UTF-16 unit
-  static constexpr int kDigits = 4;      // so many, in base 16
-  // Whether a byte in a string is part of the character that it encodes in UTF-8.
+  static constexpr uint8_t kUnit = 'u';  // kEscape and kUnit begin the digits of a UTF-16 code unit
+  static constexpr int kDigits = 4;      // the number of hexadecimal digits of a code unit
+  // Whether a byte in a string belongs to a character that is written without an escape.
   static constexpr bool is_plain(uint8_t byte) { return byte >= 0x20 && byte != kQuote && byte != kEscape; }
-  // The value of a digit of a unit; -1: it is none.
+  // The value of a hexadecimal digit; -1 for any other byte.
   static constexpr int digit(int byte) {
     if (byte >= '0' && byte <= '9') return byte - '0';
     const int lower = byte | 0x20;
     return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
   }
 
-  // Calls visit(what follows kEscape) for each escape of a character of ASCII that is plain.
+  // Calls visit(bytes after kEscape) for each escape of a plain ASCII character.
   template <class Visit>
   static void each_escape(uint8_t character, Visit&& visit) {
     constexpr std::string_view kLow = "0123456789abcdef", kHigh = "0123456789ABCDEF";
@@ -40,18 +40,18 @@ struct JsonString {
     if (at != std::string_view::npos) visit(kShort.substr(at, 1));
   }
 
-  std::string text;         // UTF-8
-  int32_t escape = -1;      // -1: none; 0: after the backslash; 1..4: after \u, so many digits less one
-  uint32_t unit = 0;        // what the digits say so far
-  uint32_t high = 0;        // a high surrogate that waits for the low one
-  bool read(uint8_t byte);  // false: the string has ended
+  std::string text;                          // UTF-8
+  int32_t escape = -1;                       // -1: none; 0: after the backslash; 1..4: after \u and `escape - 1` digits
+  uint32_t unit = 0;                         // the value of these digits
+  uint32_t high = 0;                         // a high surrogate that waits for its low surrogate; 0: none
+  bool read(uint8_t byte);                   // false: the string has ended
   bool fits(std::string_view target) const;  // whether the string may still become `target`
   void put(uint32_t code_point);
-  // Whether the last character is complete: no escape is under way.
+  // Whether the last character is complete: no escape or surrogate pair is unfinished.
   bool between_characters() const { return escape < 0 && high == 0; }
 };
 
-// Of the first character of a text in UTF-8.
+// The code point of the first character of a UTF-8 text.
 uint32_t code_point(std::string_view text);
 
 }  // namespace guided

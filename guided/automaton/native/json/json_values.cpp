@@ -175,7 +175,7 @@ int32_t JsonValues::value(int32_t start, int32_t text) {
   if (is == Part::Bare)
     if (const int32_t value = bare_value(text); value >= 0) return value;
   const std::string spelled = raw(start, text);
-  if (is == Part::Unknown && start > kFrom) {  // around it is no JSON, or not yet
+  if (is == Part::Unknown && start > kFrom) {  // the text around it is not JSON, or not yet
     int32_t alone = kStart;
     for (char byte : spelled) alone = read(alone, static_cast<uint8_t>(byte));
     return value(kStart, alone);
@@ -202,7 +202,7 @@ std::pair<char, std::vector<int32_t>> JsonValues::outermost(int32_t start, int32
   return {frames_[frame].kind, parts(frame)};
 }
 
-// A member of an object, or of all that is written of one, by its name; -1: there is none.
+// The value of a member of an object, or of the parts of one so far; -1 if it has no member of this name.
 static int32_t member(const std::vector<int32_t>& parts, int32_t name) {
   for (size_t i = 0; i + 1 < parts.size(); i += 2)
     if (parts[i] == name) return parts[i + 1];
@@ -220,7 +220,7 @@ bool JsonValues::fits_scalar(int32_t text, int32_t value) const {
 
 bool JsonValues::fits(int32_t start, int32_t text, int32_t value) const {
   const Text& to = texts_[text];
-  std::vector<int32_t> open;  // the innermost first
+  std::vector<int32_t> open;  // innermost first
   for (int32_t f = to.frame; frames_[f].depth > frames_[texts_[start].frame].depth; f = frames_[f].outer)
     open.push_back(f);
   const bool in_scalar = to.kind != Kind::Between;
@@ -230,7 +230,7 @@ bool JsonValues::fits(int32_t start, int32_t text, int32_t value) const {
     if (c[0] == 'r') return true;
     if (c[0] != frame.kind) return false;
     const std::vector<int32_t> wanted = values_.parts(value), written = parts(open[level]);
-    const bool inside = level > 0 || in_scalar;  // of a part that is being written
+    const bool inside = level > 0 || in_scalar;  // the text ends inside a part of this container
     const size_t n = written.size();
     if (frame.kind == 'a') {
       if (n > wanted.size() || !std::equal(written.begin(), written.end(), wanted.begin())) return false;

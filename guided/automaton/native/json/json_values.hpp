@@ -1,14 +1,14 @@
-// JSON texts while they are being written, each byte read once.
+// Reads JSON texts byte by byte while they are being written.
 //
-// In: a text, as a number, and the next byte. Out: the longer text, as a number; equal texts share one. A text knows
-// what it is in the middle of: the open containers with the values that they have so far, and the string or the bare
-// word (a number, a literal) under way. White space outside of strings is no part of a text. A value may be the end of
-// a longer text; it is then identified by where it begins.
+// In: the number of a text, and the next byte. Out: the number of the longer text; equal texts have equal numbers. A
+// text stores its open containers with their values so far, and its current string or bare word (a number or a
+// literal). White space outside of strings is ignored. A value may be the end of a longer text; it is then identified
+// by the text at which it starts.
 //
-// A set of values is a trie of their keys. All spellings of a value have the same key, and the key of what has been
-// read of a value leads to the keys of all values that it may still become (json_keys.cpp).
+// A set of values is a trie of their keys. All spellings of a value have the same key. The key of the part of a value
+// that has been read leads to the keys of all values that it may still become (json_keys.cpp).
 //
-// Cost: a byte is O(1); the end of a string, number or container reads it once.
+// Cost: O(1) per byte; at its end, a string, number or container is read once more.
 #pragma once
 
 #include <deque>
@@ -24,13 +24,13 @@ namespace guided {
 
 class JsonValues {
  public:
-  // No text; the empty text; a text that is not known; the empty text within one that is not known.
+  // No text; the empty text; an unknown text; the empty text after an unknown one.
   static constexpr int32_t kNone = 0, kStart = 1, kBlank = 2, kFrom = 3;
-  // What a byte adds to the string that is under way: nothing, a byte of it (below 256), or 256 + a code point.
+  // What a byte adds to the current string: nothing, one byte (below 256), or a code point (256 + code point).
   static constexpr int32_t kNothing = -1;
 
   using String = JsonString;
-  // What may stand between two values besides brackets.
+  // The bytes that may occur between two values, other than brackets.
   static constexpr std::string_view kSeparators = " \t\r\n,";
 
   JsonValues();
@@ -41,58 +41,58 @@ class JsonValues {
   int32_t before(int32_t text) const { return texts_[text].before; }
   uint8_t byte(int32_t text) const { return texts_[text].byte; }
   int32_t adds(int32_t text) const { return texts_[text].adds; }
-  // Of a string: the escape that is under way, and nothing of what was read before.
+  // The current escape of a string, without the characters before it.
   JsonString escape(int32_t text) const { return {{}, texts_[text].escape, texts_[text].unit, texts_[text].high}; }
 
-  // What the part of a text since `start` is; Unknown: not the beginning of a single JSON value.
+  // What has been read since `start`. Unknown: not the beginning of a single JSON value.
   enum class Part : uint8_t { Unknown, Empty, String, Bare, Whole, Open };
   Part part(int32_t start, int32_t text) const;
-  int32_t value(int32_t start, int32_t text);  // what is no JSON text is a value of its own spelling
+  int32_t value(int32_t start, int32_t text);  // text that is not JSON becomes a value that equals only its spelling
   std::string raw(int32_t start, int32_t text) const;
-  // Of a string or a bare word that is under way.
+  // The current string or bare word.
   JsonString string(int32_t text) const;
   std::string bare(int32_t text) const { return raw(texts_[text].since, text); }
-  // Of an open container: whether the part may still become this value; true where that is not known.
+  // Whether an open container may still become this value. Also true if this is unknown.
   bool fits(int32_t start, int32_t text, int32_t value) const;
-  // Of an open container: its kind, a or o, and its complete values, or names and values in turn.
+  // The outermost container since `start`: its kind (a or o), and its parts: items, or alternating names and values.
   std::pair<char, std::vector<int32_t>> outermost(int32_t start, int32_t text) const;
-  // The same for parts that no text to come tells apart, however they were spelled.
+  // Appends a description to `out`: equal for parts that no continuation distinguishes, however they are spelled.
   void describe(int32_t start, int32_t text, std::vector<int32_t>& out);
-  // The number of a value of another store.
+  // The number in this store of a value of another one.
   int32_t import(const JsonValues& other, int32_t value) { return values_.import(other.values_, value); }
   size_t bytes() const { return bytes_ + values_.bytes(); }
 
   // ---- sets of values (json_keys.cpp)
-  // Equal for equal values, and for no others.
+  // Two values have equal keys if and only if they are equal.
   std::string key(int32_t value) const;
   static std::string string_key(std::string_view text) { return std::string(1, 's').append(text); }
-  // The set of keys and those of one more value.
+  // Adds the keys of a value to a set; returns the new set.
   int32_t with(PersistentTrie& set, int32_t root, int32_t value) const;
-  // Where the part that is not a string leads to in a set: its keys are below. PersistentTrie::kNowhere: it becomes
-  // none of the values; kUndecided: the trie alone does not say.
+  // The node of a set to which the part since `start` leads: the values that it may become are below.
+  // PersistentTrie::kNowhere: it can become none of them. kUndecided: the trie alone does not tell.
   static constexpr int32_t kUndecided = -2;
   int32_t find(const PersistentTrie& set, int32_t root, int32_t start, int32_t text, Part part);
-  // The same of any part where the set has a value that is no JSON: kUndecided, whatever has been read.
+  // Whether every part is kUndecided, because the set contains a text that is not JSON.
   static bool is_undecided(const PersistentTrie& set, int32_t root) { return set.child(root, 'r') >= 0; }
 
  private:
   enum class Kind : uint8_t { Between, String, Bare, Broken };
   struct Text {
     int32_t before = -1;
-    int32_t frame = 0;  // the innermost container that is open
+    int32_t frame = 0;  // the innermost open container
     int32_t since = 0;  // of a scalar: the text before its first byte
     int32_t adds = kNothing;
     uint32_t high = 0;  // as in JsonString
-    uint16_t unit = 0;  // the same; Broken: 1 in a string, 2 after a backslash in it
+    uint16_t unit = 0;  // as in JsonString; if Broken: 1 in a string, 2 after a backslash in it
     int8_t escape = -1;
     uint8_t byte = 0;
     Kind kind = Kind::Between;
   };
-  // Begin: nothing was read in it; Item: one must come (of an object: a name); Colon, Member: of an object's member
+  // Begin: just opened; Item: an item or name must follow; Colon, Member: a colon, or a member's value, must follow
   enum class Phase : uint8_t { Begin, Item, Colon, Member, Ended };
   struct Frame {
     int32_t outer, parts, count, depth;
-    char kind;  // t: the text itself, a, o
+    char kind;  // t: the text itself; a: array; o: object
     Phase phase;
   };
   struct PartOf {
@@ -106,7 +106,7 @@ class JsonValues {
   void add(Text& out, int32_t value);
   void close(Text& out, char kind);
   int32_t in_phase(int32_t frame, Phase phase);
-  int32_t bare_value(int32_t text);  // -1: it is no value of JSON
+  int32_t bare_value(int32_t text);  // -1: not a JSON value
   int32_t frame_at(int32_t frame, int32_t depth) const;
   std::vector<int32_t> parts(int32_t frame) const;
   bool fits_scalar(int32_t text, int32_t value) const;
@@ -115,7 +115,7 @@ class JsonValues {
                            const std::vector<int32_t>& members) const;
 
   ValueStore values_;
-  std::deque<Text> texts_;  // grows without a copy
+  std::deque<Text> texts_;  // growing does not copy the elements
   std::vector<Frame> frames_;
   std::vector<PartOf> parts_;
   PairMap next_;  // (text, byte) -> text

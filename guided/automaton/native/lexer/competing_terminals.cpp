@@ -57,7 +57,7 @@ int32_t CompetingTerminals::intern(std::vector<int32_t>&& competing) {
 }
 
 namespace {
-constexpr size_t kMost = 1024;  // states that are visited for one competitor
+constexpr size_t kMost = 1024;  // states visited for one competitor
 }
 
 int32_t EnduringCompetitors::hindering(int32_t competing, int32_t last) {
@@ -74,8 +74,7 @@ bool EnduringCompetitors::endures(int32_t competitor, int32_t begin) {
   const uint64_t key = pair_key(competitor, begin);
   auto [known, added] = endures_.try_emplace(key, false);
   if (!added) return known->second;
-  using At =
-      std::pair<int32_t, int32_t>;  // the last terminal, if no separator follows it, and what the competitor has become
+  using At = std::pair<int32_t, int32_t>;  // the last terminal, or kNoTerminal after a separator; the competitor
   std::set<At> met;
   std::vector<At> todo;
   auto reach = [&](int32_t last, int32_t competing) {

@@ -53,7 +53,7 @@ void Followers::look_at(const Grammar& rules, int32_t position) {
     add_all(first_, position, first_, start);
     if (!call.tail) add_all(behind_rule_, call.rule, first_, call.after);
     if (call.tail || ends_[call.after]) add_all(behind_rule_, call.rule, behind_rule_, p.rule);
-    if (!ends_[start]) continue;  // no rule is empty, but what is asked costs nothing
+    if (!ends_[start]) continue;  // no rule is empty, but the check costs nothing
     if (!call.tail) add_all(first_, position, first_, call.after);
     if (call.tail || ends_[call.after]) end();
   }

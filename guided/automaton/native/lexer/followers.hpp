@@ -1,9 +1,9 @@
 // Which terminals can stand next to each other.
 //
-// In: the rules, compiled over terminals. Out: for each symbol, those that some text has right behind it, or more: callers
-// of a rule are not told apart; and those that some text begins with. These are the FIRST and FOLLOW sets of the
-// literature (Aho, Lam, Sethi and Ullman, section 4.4.2), over the positions of the rules' automata.
-// Cost: rounds over all positions until nothing changes; a bit for each pair of a position and a symbol.
+// In: the rules, compiled over terminals. Out: the symbols with which a text can begin; and for each symbol the symbols
+// that can directly follow it, or a superset, since callers of a rule are not distinguished. These are the FIRST and
+// FOLLOW sets of the literature (Aho, Lam, Sethi and Ullman, section 4.4.2), over the positions of the rules' automata.
+// Cost: passes over all positions until nothing changes; a bit for each pair of a position and a symbol.
 #pragma once
 
 #include <algorithm>
@@ -31,7 +31,7 @@ class Followers {
   void add_all(Bits& to, int32_t set, const Bits& from, int32_t other);
   void look_at(const Grammar& rules, int32_t position);
 
-  const int32_t start_;  // the position in which texts begin, or -1
+  const int32_t start_;  // the position at which texts begin, or -1
   size_t words_;
   bool changed_ = true;
   Bits first_, behind_rule_, after_symbol_;  // by position, by rule, by symbol
@@ -40,13 +40,13 @@ class Followers {
 
 // Which terminals the lexer may try at one position.
 //
-// In: the rules, by what can stand next to each other (`Followers`), and the contexts of the lexer. Out: for each symbol
-// the terminals that may be tried right behind it, or more: callers of a rule are not told apart; and for each pair of
-// terminals whether they may be tried at one position. Ignored terminals are tried everywhere.
+// In: which symbols can be adjacent (`Followers`), and the contexts of the lexer. Out: for each terminal, the terminals
+// that may be tried directly after it, and those that may be tried at the same position; or supersets, since callers of
+// a rule are not distinguished. Ignored terminals are tried everywhere.
 //
-// So a terminal that Lark tries at the beginning of a text only is no hindrance elsewhere.
+// So a terminal that Lark tries only at the beginning of a text does not interfere elsewhere.
 //
-// Cost: a row of bits for each symbol, and one for each terminal; past kMostTerminals all count as tried everywhere.
+// Cost: two rows of bits for each terminal. With more than kMostTerminals terminals, all count as tried everywhere.
 class TerminalSet {
  public:
   explicit TerminalSet(size_t count = 0, bool all = false) : words_((count + 63) / 64, all ? ~uint64_t{0} : 0) {}
@@ -78,7 +78,7 @@ class TriedTerminals {
   const TerminalSet& beside(int32_t terminal) const { return all_.empty() ? beside_[terminal] : all_[0]; }
 
  private:
-  std::vector<TerminalSet> behind_, beside_, all_;  // `all_`: one that stands for each of them
+  std::vector<TerminalSet> behind_, beside_, all_;  // `all_`: the full set, in place of all others; or empty
   TerminalSet beginning_;
 };
 

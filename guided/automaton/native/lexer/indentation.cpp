@@ -12,7 +12,7 @@ BlockLevels::BlockLevels(const Grammar& rules, const Indentation& indentation)
   levels_.assign(rules.positions.size(), kUnmet);
   brackets_.assign(rules.positions.size(), kUnmet);
   has_lines_.resize(rules.rules.size());
-  // What has a text as well may come from anywhere.
+  // An INDENT or DEDENT that is also a terminal with a text could occur anywhere.
   balanced_ = indentation.newline != kNoTerminal && indentation.indent >= indentation.terminals &&
               indentation.dedent >= indentation.terminals && !indentation.opens[indentation.newline] &&
               !indentation.closes[indentation.newline];

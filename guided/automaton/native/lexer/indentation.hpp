@@ -1,7 +1,7 @@
-// Indentation: which terminals make lines and blocks, and how wide and deep these may be (guided/ir/indentation.py).
+// Indentation: which terminals form lines and blocks, and how wide and deep these may be (guided/ir/indentation.py).
 //
-// A lexeme of `newline` outside of brackets that has a line feed counts as a *line* of the width of what follows its last
-// line feed. Labels of lexemes are terminals, and past them lines, by their width.
+// Outside brackets, a lexeme of `newline` that contains a line feed is a *line*. Its width is the width of the text
+// after its last line feed. Labels of lexemes are the terminals, followed by the lines in order of width.
 #pragma once
 
 #include <cstdint>
@@ -18,27 +18,27 @@ struct Indentation {
   int32_t newline = kNoTerminal;                         // a terminal
   int32_t indent = kNoTerminal, dedent = kNoTerminal;    // symbols of the rules
   std::vector<uint8_t> opens, closes;                    // by terminal: brackets
-  int32_t tab = 8, most_levels = 100, most_width = 400;  // a level for each width of the stack, the first one counted
-  int32_t terminals = 0;                                 // how many there are
+  int32_t tab = 8, most_levels = 100, most_width = 400;  // levels: the widths on the stack, including the first
+  int32_t terminals = 0;                                 // the number of terminals
 
   bool is_line(int32_t label) const { return given && label >= terminals; }
   int32_t line(int32_t width) const { return terminals + width; }
   int32_t width(int32_t label) const { return label - terminals; }
 };
 
-// Whether rules open and close blocks and brackets in pairs, and how many blocks are open at each position.
+// Checks whether rules open and close blocks and brackets in pairs, and counts the open blocks at each position.
 //
-// In: the rules, compiled over terminals. Out: `balanced`, and for each position of a rule the blocks that were opened in
-// it, if
+// In: the rules, compiled over terminals. Out: `balanced`, and for each position the number of blocks that are open in
+// its rule. Rules are balanced if
 //
-//     - in each rule, whatever is read before a position, as many indentations more than dedentations were read, and as
-//       many opening brackets more than closing ones: none in the end, and never fewer than none;
-//     - no newline, indentation or dedentation is read between brackets.
+//     - in each rule, all paths to a position read the same number of INDENTs minus DEDENTs, and of opening minus
+//       closing brackets; these numbers are never negative, and 0 at the end of the rule;
+//     - no newline, INDENT or DEDENT is read between brackets.
 //
-// Then the rules alone make sure that blocks and brackets close, and that a dedentation has a line to go back to.
-// Rules of programming languages are so. Of others, completions are searched for (lexed_rests.hpp).
+// Then the rules alone ensure that blocks and brackets are closed, and that a DEDENT has a line to return to. The rules
+// of programming languages are balanced. For others, completions are searched for (lexed_rests.hpp).
 //
-// Cost: linear in the positions; a round over the rules for each step of calls to a newline.
+// Cost: linear in the positions, plus passes over them until all rules that read newlines are found.
 class BlockLevels {
  public:
   BlockLevels(const Grammar& rules, const Indentation& indentation);
@@ -54,7 +54,7 @@ class BlockLevels {
   const Indentation& indentation_;
   bool balanced_ = true;
   std::vector<int32_t> levels_, brackets_;  // by position
-  std::vector<uint8_t> has_lines_;          // by rule: it reads newlines, or calls one that does
+  std::vector<uint8_t> has_lines_;          // by rule: it, or a rule that it calls, reads a newline, INDENT or DEDENT
 };
 
 }  // namespace guided

@@ -24,7 +24,7 @@ const std::vector<uint32_t>& LexedMasks::mask(int32_t state) {
   return masks_[state] = std::move(row);
 }
 
-// The control tokens and the end tokens.
+// Adds the control tokens and the end tokens.
 void LexedMasks::add_marks(int32_t state, int64_t most, uint32_t* row) {
   for (int32_t token : readings_.controls(state))
     if (const int32_t after = readings_.step_control(state, token); after != kDead && rests_.distance(after) <= most)
@@ -33,7 +33,7 @@ void LexedMasks::add_marks(int32_t state, int64_t most, uint32_t* row) {
     for (int32_t end : vocabulary_.end_tokens) set_bit(row, end);
 }
 
-// The tokens of a table after which at most `most` are left.
+// Adds the tokens of a table after which at most `most` more are needed.
 void LexedMasks::add_within(int32_t place, const Table& table, int64_t most, uint32_t* row) {
   CallMeter::work(kLookup * static_cast<int64_t>(1 + table.ends.size()));
   for (const Table* part : table.parts) add_within(place, *part, most, row);
@@ -82,8 +82,9 @@ int64_t LexedMasks::most_after(int32_t place, const Table& table) {
   return most;
 }
 
-// The most that is left after a token that stays within a lexeme of the table; kNever where some such lexeme may be none
-// that the parser can take. `lines`: of lexemes that can become nothing but lines, or spaces before one.
+// The most tokens that are needed after a token that stays within a lexeme of the table; kNever if some such lexeme may
+// become no terminal that the parser accepts. `lines`: consider only lexemes that can become nothing but lines, or
+// spaces before a line.
 int64_t LexedMasks::most_staying(int32_t place, const Table& table, bool lines) {
   int64_t most = 0;
   for (const LexerTables::Profile& profile : table.profiles) {
@@ -110,22 +111,22 @@ void LexedMasks::fill(int32_t state, int64_t most, uint32_t* row) {
   add_marks(state, most, row);
 }
 
-// The tokens of a table that a place allows, kept by the top of the parser's stack.
+// The tokens of a table that a place allows, cached by the top of the parser's stack.
 //
-// Problem. A mask visits as many tables as its tokens hold sequences of terminals, and takes a step of the parser for each.
-// Where brackets and blocks nest, new stacks are met all the time, and each of their masks would be made from nothing.
+// Problem. A mask visits one table and takes one parser step for each sequence of terminals in its tokens. Nested
+// brackets and blocks produce new stacks all the time, and each of their masks would be computed from scratch.
 //
-// How: what a token's lexemes do to a stack hangs on its top alone, as long as they do not leave it (run/top_of_stack.cpp).
-// So a *share* is kept for a top and a table: the tokens that are allowed whatever is below, and the *ways* on which the
-// top is left, each a sequence of lexemes. These are gone from the place itself, whose parser tells what is below. Example,
-// in C:
+// How: the effect of a token's lexemes depends only on the top of the stack, as long as they do not leave it
+// (run/top_of_stack.cpp). So a *share* is cached for each top and table: the tokens that are allowed whatever lies
+// below, and the *ways* that leave the top, each a sequence of lexemes. Ways are followed from the place itself, whose
+// parser state includes the stack below. Example, in C:
 //
-//     f(a, (b      kept for an expression in brackets: `+`, ` * 2`, `[i]` and 10,000 more; and the way `)`
+//     f(a, (b      cached for an expression in brackets: `+`, ` * 2`, `[i]` and 10,000 more; and the way `)`
 //
-// A share is made of shares: of the tops of the places behind its table's ends. Whether an output can still end is asked at
-// the top, too: where all terminals have sure texts, what is below can be left (sequence_costs.hpp, `always_ends`).
+// A share is built from the shares of the places after the table's ends. Completions are checked at the top, too: if
+// all terminals have sure texts, every stack below can be completed (sequence_costs.hpp, `always_ends`).
 //
-// Cost: a step of the parser for each way, and a look-up for what follows it; a share holds pointers.
+// Cost: a parser step for each way, and a look-up for what follows it. A share holds only pointers.
 
 void LexedMasks::add(int32_t place, const Table& table, uint32_t* row) {
   CallMeter::work(kLookup);
@@ -185,7 +186,7 @@ int32_t LexedMasks::Path::add_to(std::vector<Way>& ways) {
   return number = static_cast<int32_t>(ways.size()) - 1;
 }
 
-// From a place in a top, behind a path, on to the end of the next lexeme.
+// Follows one end from a place in a top, which the path `before` has reached.
 void LexedMasks::go(int32_t from, const LexerTables::End& end, Path* before, Share& out) {
   const bool is_line = places_.indentation().is_line(end.label);
   const int32_t after = is_line ? from : readings_.after_lexeme(from, end.label, end.ignored);
@@ -198,7 +199,8 @@ void LexedMasks::go(int32_t from, const LexerTables::End& end, Path* before, Sha
   if (!known) out.ways.push_back({before ? before->add_to(out.ways) : -1, &end, true});
 }
 
-// The tokens that a lexeme ends, and what follows it in others; false where some of that hangs on what is below the top.
+// Adds the tokens that end with a lexeme, and those that continue after it. Returns false if some depend on the stack
+// below the top.
 bool LexedMasks::follow(int32_t after, const LexerTables::End& end, Path& path, Share& out) {
   for (const LexerTables::Group& group : end.tokens) out.tokens.push_back(&group.tokens);
   if (end.rest == LexerTables::kNoRest) return true;
@@ -206,7 +208,7 @@ bool LexedMasks::follow(int32_t after, const LexerTables::End& end, Path& path, 
   bool known = true;
   for (size_t i = 0; known && i < next.size(); ++i) {
     CallMeter::work(kLookup);
-    for (const Table* part : next[i]->parts) next.push_back(part);  // GCC 13 warns of an insert here
+    for (const Table* part : next[i]->parts) next.push_back(part);  // GCC 13 warns about `insert` here
     if (!next[i]->parts.empty()) continue;
     const Share& behind = share(places_.top(after), *next[i]);
     known = behind.known;

@@ -1,12 +1,15 @@
-// Masks of grammars with a lexer: token tables put together along the parser.
+// Masks of grammars with a lexer: combines token tables by following the parser.
 //
-// In: states (parse_paths.hpp). Out: the tokens that can come next, or those after which the output can still end within a
-// budget. Of each reading the table of its lexeme says which tokens stay in the lexeme, and for each terminal that it
-// may end as, what follows; what the parser cannot take is left out (lexer_tables.hpp).
+// In: states (parse_paths.hpp). Out: the allowed tokens, or those after which the output can still end within a budget.
+// For each reading, the table of its lexeme has the tokens that stay in the lexeme, and for each terminal that the
+// lexeme may become, the tokens that continue. Terminals that the parser does not accept are skipped
+// (lexer_tables.hpp).
 //
-// What a table gives at the top of a stack is kept, so that other stacks with that top find it (lexed_masks.cpp).
+// The result for a table and the top of a stack is cached, and other stacks with the same top reuse it
+// (lexed_masks.cpp).
 //
-// Cost: a mask is kept for its state, up to a limit of memory; making one visits the tables along its tokens' terminals.
+// Cost: masks are cached by state, up to a memory limit. A new mask visits one table for each sequence of terminals in
+// its tokens.
 #pragma once
 
 #include <deque>
@@ -21,16 +24,16 @@ class LexedMasks {
   LexedMasks(ParsePaths& readings, Places& places, LexedRests& rests, LexerTables& tables,
              const TokenVocabulary& vocabulary, size_t memory)
       : readings_(readings), places_(places), rests_(rests), tables_(tables), vocabulary_(vocabulary), most_(memory) {}
-  // The words of a row. Valid until the next call.
+  // A bitmask row. Valid until the next call.
   const std::vector<uint32_t>& mask(int32_t state);
-  // Null where it is not kept.
+  // The cached mask, or null.
   const std::vector<uint32_t>* known(int32_t state) const {
     const auto at = masks_.find(state);
     return at == masks_.end() ? nullptr : &at->second;
   }
-  // No less than the tokens that are left after any token of the mask.
+  // An upper bound on the tokens that are needed after any token of the mask.
   int64_t most_after(int32_t state);
-  // The tokens after which at most `most` are left, in a row of zeros.
+  // Sets the bits of the tokens after which at most `most` more are needed. `row` must be zero.
   void fill(int32_t state, int64_t most, uint32_t* row);
   size_t memory() const { return memory_; }
 
@@ -47,19 +50,18 @@ class LexedMasks {
   int64_t most_staying(int32_t place, const Table& table, bool lines = false);
   void add_marks(int32_t state, int64_t most, uint32_t* row);
 
-  // ---- by the top of the stack: lexed_masks.cpp
-  // A sequence of lexemes that leaves a top, or the beginning of some.
+  // A sequence of lexemes that leaves the top of a stack, or a prefix of one.
   struct Way {
-    int32_t before;               // of these; -1: none
-    const LexerTables::End* end;  // with which the last one ends
+    int32_t before;               // the index of the way without its last lexeme; -1: none
+    const LexerTables::End* end;  // the end of the last lexeme
     bool leaves;
   };
   struct Share {
-    bool known = false;                   // nothing but the ways hangs on what is below the top
-    std::vector<const TokenSet*> tokens;  // that are allowed whatever is below
-    std::vector<Way> ways;                // each behind the ones that it goes on from
+    bool known = false;                   // only `ways` depends on the stack below the top
+    std::vector<const TokenSet*> tokens;  // allowed whatever is below the top
+    std::vector<Way> ways;                // each after its prefixes
   };
-  struct Path {  // a way that may not be needed
+  struct Path {  // a way that may turn out not to be needed
     Path* before;
     const LexerTables::End* end;
     int32_t number = -1;
@@ -84,7 +86,7 @@ class LexedMasks {
   std::unordered_map<int32_t, int64_t> most_after_;
   PairMap share_numbers_;  // by top and table
   std::deque<Share> shares_;
-  int64_t clearings_ = 0;  // of the tables, when `shares_` was begun
+  int64_t clearings_ = 0;  // of the tables, when `shares_` was started
 };
 
 }  // namespace guided

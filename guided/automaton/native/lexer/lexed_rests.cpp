@@ -9,7 +9,7 @@
 namespace guided {
 
 namespace {
-constexpr size_t kMostBegun = 2048;  // states of lexemes that one search visits
+constexpr size_t kMostBegun = 2048;  // the most lexer states that one search visits
 }
 
 void LexemeEnds::add(std::vector<End>& ends, const End& end) {
@@ -23,7 +23,7 @@ void LexemeEnds::add(std::vector<End>& ends, const End& end) {
 
 namespace {
 
-// The bytes that a search has read up to a node, and the states before and after each of them.
+// The bytes on the path to a node, and the states before and after each of them.
 template <class Node>
 std::pair<std::string, std::vector<Begun>> way_to(const std::vector<Node>& nodes, int32_t node) {
   std::string text;
@@ -39,7 +39,7 @@ std::pair<std::string, std::vector<Begun>> way_to(const std::vector<Node>& nodes
 
 }  // namespace
 
-// Notes that a lexeme ends at a node; false if no tokens spell it.
+// Records that a lexeme ends at a node. Returns false if no tokens spell its text.
 bool LexemeEnds::ends_here(const std::vector<Node>& nodes, int32_t node, int32_t pending) {
   const auto [text, path] = way_to(nodes, node);
   const std::vector<int64_t> tokens = SafeWitnesses::tokens_of(text, vocabulary_);
@@ -50,7 +50,8 @@ bool LexemeEnds::ends_here(const std::vector<Node>& nodes, int32_t node, int32_t
   return true;
 }
 
-// The same of a line; whether all widths are reached from there.
+// Records that a line (indentation.hpp) can end at a node. Returns whether it can still get any width, because a line
+// feed has just been read.
 bool LexemeEnds::begins_line(const std::vector<Node>& nodes, int32_t node, int32_t pending) {
   const auto [text, path] = way_to(nodes, node);
   const int32_t width = lexemes_.indentation().width(lexemes_.state(nodes[node].begun.lexeme).label);
@@ -78,8 +79,8 @@ const std::vector<LexemeEnds::End>& LexemeEnds::ends(Begun from) {
   const size_t wanted =
       static_cast<size_t>(std::ranges::count_if(begun.open, is_wanted) +
                           std::ranges::count_if(begun.keywords, is_wanted) + (begun.label != kNoTerminal));
-  std::vector<std::pair<int32_t, bool>> found;               // labels after which a token at most is needed
-  std::map<std::pair<int32_t, bool>, int64_t> least_demand;  // of a label's ends so far; kNever: nothing can follow
+  std::vector<std::pair<int32_t, bool>> found;               // labels after which at most one token is needed
+  std::map<std::pair<int32_t, bool>, int64_t> least_demand;  // by label: the least demand after its ends so far
   auto has = [](const auto& labels, const auto& label) { return std::ranges::find(labels, label) != labels.end(); };
   std::vector<End> all;
   int32_t i = 0;
@@ -97,7 +98,8 @@ const std::vector<LexemeEnds::End>& LexemeEnds::ends(Begun from) {
       if (begins_line(nodes, i, pending)) found.push_back(label);
     } else if (state.label != kNoTerminal && !has(found, label) &&
                (least == least_demand.end() || needed < least->second)) {
-      // The rest of a separator under way may be less than what would be needed behind it, if it ended here.
+      // The search continues until a demand is at most 1: to finish a separator that has begun may take fewer tokens
+      // than to end here and write another one.
       if (ends_here(nodes, i, pending)) {
         least_demand[label] = needed;
         if (needed <= 1) found.push_back(label);
@@ -146,8 +148,8 @@ int64_t LexemeEnds::line_tokens(Begun begun, int32_t width) {
 }
 
 namespace {
-constexpr size_t kMostReadings = 1 << 15;  // readings that one search for a completion visits
-constexpr int64_t kVisitWork = 300;        // for each of them: a step with each byte
+constexpr size_t kMostReadings = 1 << 15;  // the most readings that one search for a completion visits
+constexpr int64_t kVisitWork = 300;        // units of CallMeter per reading, for a step with each byte
 constexpr auto kAdvice =
     "no completion of the output was found among that many readings; if the grammar ignores white space, none is "
     "searched for";
@@ -170,7 +172,8 @@ int64_t LexedRests::surely(const Reading& reading) {
   return best;
 }
 
-// Where the next lexeme begins: what must be written before any text can follow, or one of the texts that can.
+// At the beginning of a lexeme: the tokens of a separator after which any text can follow, plus the distance after it.
+// If no separator is known: the weight of a terminal whose sure text can follow at once, plus the distance after it.
 int64_t LexedRests::surely(int32_t place, int32_t competing) {
   if (competing == 0) return rest(place);
   auto [at, added] = sure_after_.try_emplace(pair_key(place, competing), kNever);
@@ -196,7 +199,7 @@ int64_t LexedRests::distance(const Reading& reading) {
   return surely_dead(reading) ? kNever : search(reading);
 }
 
-// Whether the parser can take nothing that the lexeme may become, or nothing can be read after it.
+// Whether each terminal that the lexeme may become leads nowhere: the parser does not accept it, or nothing can follow.
 bool LexedRests::surely_dead(const Reading& reading) {
   const Begun begun{reading.lexeme, reading.competing};
   if (reading.boundary) return readings_.is_stuck(reading.place, reading.competing);
@@ -246,16 +249,16 @@ bool LexedRests::viable(int32_t state) {
 
 namespace {
 
-// A reading that a search has come to.
+// A reading that a search has reached.
 struct Visited {
   Reading reading;
-  int32_t before, symbol;  // how: a byte, or 256 + token
+  int32_t before, symbol;  // `symbol`: the byte, or 256 + the token, that led here
   int64_t length;
 };
 
 }  // namespace
 
-// Best first. Where every byte is a token the steps are bytes, else tokens.
+// Best-first search for a completion. A step is a byte if every byte is a token, and otherwise a token.
 int64_t LexedRests::search(const Reading& from) {
   std::vector<Visited> visited{{from, -1, 0, 0}};
   std::map<Reading, bool> met{{from, true}};
@@ -319,11 +322,11 @@ int64_t LexedRests::search(const Reading& from) {
   return kNever;
 }
 
-// What is left after each beginning of these symbols, if `left` is after all of them.
+// The tokens that are needed after each prefix of `symbols`, if `left` are needed after all of them.
 std::vector<int64_t> LexedRests::tokens_along(const std::vector<int32_t>& symbols, int64_t left) const {
   std::vector<int64_t> out(symbols.size() + 1, left);
   size_t end = symbols.size();
-  while (end > 0) {  // runs of bytes are spelled by themselves
+  while (end > 0) {  // each run of bytes between two tokens is split into tokens by itself
     size_t begin = end;
     std::string text;
     while (begin > 0 && symbols[begin - 1] < 256) --begin;

@@ -1,14 +1,14 @@
-// The ways to end a lexeme; independent of the parser.
+// The ways to end a lexeme (independent of the parser), and the distance from a reading to the end of the output.
 //
-// In: a lexeme under way, and the terminals that compete with those before it. Out: the labels that it may get, the tokens
-// that end it so, and the competing terminals that are then pending. Texts that end a lexeme are found breadth first, by
-// bytes, once for each state: for each label the first ones, until no more than a token is needed before any text can
-// follow.
+// In: an unfinished lexeme, and the terminals that compete with the lexemes before it. Out: the labels that it may get,
+// and for each label the tokens that finish the lexeme and the competing terminals that are then pending. A
+// breadth-first search over bytes, one for each state, finds the texts that finish a lexeme. For each label, it records
+// the first texts, until one after which at most one more token is needed before any text can follow.
 //
-// A newline may become a line of any width that is not less than what it has, or, with another line feed, of any width at
-// all. So for lines only the text is kept that leads to a line feed, or none, and spaces follow (safe_witnesses.hpp).
+// An unfinished newline may become a line of its current width or more, or, with another line feed, of any width. So
+// for lines, only the text up to a line feed, or an empty text, is stored; spaces follow it (safe_witnesses.hpp).
 //
-// Cost: a search visits at most kMostBegun states, for each of which later ones find their ends known.
+// Cost: a search visits at most kMostBegun states, and also records the ends that it finds for the states on its paths.
 #pragma once
 
 #include <unordered_set>
@@ -19,39 +19,38 @@
 
 namespace guided {
 
-// A lexeme under way, and the terminals that compete with those before it.
+// An unfinished lexeme, and the terminals that compete with the lexemes before it.
 struct Begun {
   int32_t lexeme, competing;
   auto operator<=>(const Begun&) const = default;
 };
 
-// The ways to end a lexeme; independent of the parser.
 class LexemeEnds {
  public:
   struct End {
     int32_t label;
     bool ignored;
-    int64_t tokens;     // that end the lexeme
-    int32_t competing;  // a set of competing terminals that are then pending
+    int64_t tokens;     // the tokens that finish the lexeme
+    int32_t competing;  // the competing terminals that are then pending
   };
   struct Line {
-    std::string text;  // up to where spaces follow
-    int32_t width;     // that the line has there
+    std::string text;  // what is written before the spaces
+    int32_t width;     // the width of the line after `text`
   };
   LexemeEnds(Lexemes& lexemes, CompetingTerminals& competing, SafeWitnesses& sure, const TokenVocabulary& vocabulary)
       : lexemes_(lexemes), competing_(competing), sure_(sure), vocabulary_(vocabulary) {}
   const std::vector<End>& ends(Begun begun);
-  // Whether the labels of all ends are among them.
+  // Whether `ends` has all labels that the lexeme may get.
   bool complete(Begun begun) { return ends(begun), at(begun).complete; }
-  // All ways to end but those of lines, tokens left out; null if the search has not seen all.
+  // All ends except lines, without their tokens; null if the search has not seen all.
   const std::vector<End>* all(Begun begun) { return ends(begun), at(begun).has_all ? &at(begun).all : nullptr; }
-  // What must be written behind an end before a text can follow.
+  // What must be written after an end before a text can follow.
   Demand demand(const End& end);
-  int64_t least(Begun begun);  // of the ends' tokens, and those before any text can follow
-  // The ways to become a line, if newlines are sure, and the tokens that this takes for a width, or kNever.
+  int64_t least(Begun begun);  // the fewest tokens after which any text can follow
+  // The ways to become a line, if newlines are sure; and the tokens that a line of this width takes, or kNever.
   const std::vector<Line>& lines(Begun begun) { return ends(begun), at(begun).lines; }
   int64_t line_tokens(Begun begun, int32_t width);
-  // No line is narrower; kNever if there is none.
+  // A lower bound on the width of the line; kNever if the lexeme cannot become one.
   int64_t least_width(Begun begun) { return ends(begun), at(begun).least_width; }
   SafeWitnesses& sure() { return sure_; }
 
@@ -63,7 +62,7 @@ class LexemeEnds {
     std::vector<Line> lines;
     std::unordered_map<int32_t, int64_t> line_tokens;  // by width
   };
-  // A state that a search has come to.
+  // A state that a search has reached.
   struct Node {
     Begun begun;
     int32_t before;
@@ -80,24 +79,24 @@ class LexemeEnds {
   std::unordered_map<uint64_t, Ends> ends_;
 };
 
-// What is left after a reading: whether an output can still be completed, and within how many tokens.
+// The distance from a reading to the end: whether the output can be completed, and with how many tokens.
 //
-// In: readings (parse_paths.hpp). Out: a number of tokens, the end token not counted; kNever where there is no completion.
+// In: readings (parse_paths.hpp). Out: a number of tokens, without the end token; kNever if there is no completion.
 //
-// With sure texts (safe_witnesses.hpp) that is what ends the lexeme, a separator if one may be needed, and what is left for
-// the parser: the lightest sequence of terminals. The texts that end a lexeme are found breadth first, by bytes, once for
-// each state of a lexeme. Without them a completion is searched for: best first, by what is left for the parser.
+// With sure texts (safe_witnesses.hpp), the distance is a sum: the tokens that finish the lexeme, the tokens of a
+// separator if one may be needed, and the weight of the lightest sequence of terminals that completes the parse.
+// Without sure texts, a best-first search finds a completion. The weights of terminal sequences guide it.
 //
-// The number is an upper bound of the least, and it is kept: each reading on a completion that was found has at most
-// the number of tokens that spell the rest of that completion. So after its first token the number has fallen by one,
-// and a mask under a budget that the number fits into is never empty. So completions are carried over when states are
-// renewed.
+// The distance is an upper bound on the shortest completion, and it is kept consistent: the distance of each reading on
+// a known completion is at most the number of tokens of the rest of this completion. So the first token of a completion
+// lowers the distance, and the mask for a budget of at least the distance is never empty. Completions are therefore
+// carried over when states are renewed.
 //
-// Cost: with sure texts a look-up for each terminal that a lexeme may become. A search visits at most kMostReadings; past
-// that it is an error, as nothing is then known.
+// Cost: with sure texts, a look-up for each terminal that a lexeme may become. A search that visits more than
+// kMostReadings readings fails with an error, since it has no answer.
 class LexedRests {
  public:
-  // `costs` of sure texts, and `guesses`.
+  // `costs`: with the weights of sure texts only. `guesses`: with a guess for each other terminal.
   LexedRests(ParsePaths& readings, Places& places, TerminalParser& parser, LexemeEnds& ends, SequenceCosts& costs,
              SequenceCosts& guesses, const TokenVocabulary& vocabulary)
       : readings_(readings),
@@ -109,17 +108,17 @@ class LexedRests {
   bool viable(int32_t state);
   int64_t distance(int32_t state);
   int64_t distance(const Reading& reading);
-  // Of a lexeme under way, which may also have ended.
+  // The distance after a token that stays in the lexeme, which may also have ended.
   int64_t distance(int32_t place, Begun begun);
-  // Whether nothing is dead whose lexeme there, if it may become something but a line, and what competes with those before
-  // it, can end.
+  // Whether every reading at the place has a completion, provided that its lexeme can end (as something other than a
+  // line) and so can the terminals that compete with earlier lexemes.
   bool all_sure(int32_t place) {
     return ends_.sure().all() && (!places_.indentation().given || (sure_.always_ends(place) && rest(place) < kNever));
   }
-  // An upper bound of what is left for the parser when a lexeme has ended.
+  // An upper bound on the tokens that complete the parse when a lexeme has ended.
   int64_t rest(int32_t place, LastRead last = kWord) { return ends_.sure().any() ? sure_.of(place, last) : kNever; }
-  // The completions of `other` that begin with this reading; `move` gives readings their places here. Those of `done`
-  // have been carried over.
+  // Carries over the completion of `other` on which this reading lies, and those that continue it. `move` translates a
+  // reading's place. `done`: the completions that were carried over before.
   template <class Move>
   void import(const LexedRests& other, const Reading& reading, Move&& move, std::unordered_set<int32_t>& done) {
     for (auto at = other.known_.find(reading); at != other.known_.end() && at->second.completion >= 0;) {
@@ -133,14 +132,14 @@ class LexedRests {
   size_t memory() const { return memory_ + known_.size() * 96 + sure_after_.size() * 48 + viable_.size(); }
 
  private:
-  // The readings on a way to an output's end, or to where another one begins, and what is left after each.
+  // The readings on the way to the end of an output, or to a reading of another completion; and the distance of each.
   struct Completion {
     std::vector<Reading> readings;
     std::vector<int64_t> tokens;
   };
   struct Found {
     int64_t tokens;
-    int32_t completion;  // that has as few; -1: none
+    int32_t completion;  // a completion with this number; -1: none
   };
   int64_t surely(const Reading& reading);
   int64_t surely(int32_t place, int32_t competing);
@@ -155,7 +154,7 @@ class LexedRests {
   const TokenVocabulary& vocabulary_;
   TerminalRests sure_, guessed_;
   std::unordered_map<uint64_t, int64_t> sure_after_;  // by place and set of competing terminals
-  std::map<Reading, Found> known_;                    // what searches have found
+  std::map<Reading, Found> known_;                    // the results of searches
   std::vector<Completion> completions_;
   size_t memory_ = 0;           // of completions
   std::vector<int8_t> viable_;  // by state; 0: not known

@@ -13,7 +13,7 @@ std::vector<uint8_t> used_terminals(const Grammar& rules, size_t count) {
   return used;
 }
 
-// Automata of terminals may be shared with grammars whose calls have failed.
+// An automaton may be shared with a grammar in which an exception has broken its states.
 std::vector<LexerTerminal> unbroken(std::vector<LexerTerminal> terminals) {
   for (LexerTerminal& terminal : terminals) terminal.automaton = terminal.automaton.unbroken();
   return terminals;
@@ -82,7 +82,7 @@ int32_t LexedStates::after_token(int32_t state, int32_t id) {
   return locked_after_token(state, id);
 }
 
-// Steps that were taken are found quickly, but not without the lock: whoever holds it may take long.
+// Finding a known step is fast, but needs the lock, which another thread may hold for long.
 int32_t LexedStates::known_after_token(int32_t, int32_t) const { return kUnknown; }
 
 bool LexedStates::known_mask(int32_t state, uint32_t* row, bool& masks_something) const {
@@ -106,7 +106,7 @@ bool LexedStates::mask(int32_t state, uint32_t* row) {
 bool LexedStates::budget_mask(int32_t state, uint32_t* row, int64_t max_tokens, bool& bound) {
   {
     StatesLock lock(*this);
-    const int64_t most = max_tokens - 2;  // that token, and the end token
+    const int64_t most = max_tokens - 2;  // without this token and the end token
     if (masks_.most_after(state) > most) {
       const int64_t needed = rests_.distance(state) + 1;
       if (max_tokens < needed) {
@@ -133,7 +133,7 @@ std::tuple<int64_t, int64_t, int64_t> LexedStates::rests(int32_t state) {
   return {most, most, most};
 }
 
-// Along the distances, each of which allows a token that lowers it.
+// Follows the distances: in each state, some token lowers the distance.
 std::vector<int32_t> LexedStates::shortest(int32_t state, size_t limit) {
   const StatesLock lock(*this);
   std::vector<int32_t> out;
@@ -224,7 +224,7 @@ std::shared_ptr<States> CompiledLexer::renewed(const std::shared_ptr<States>& ol
     if (current_ == old) renew(from.lexer());
     renewed = current_;
   }
-  if (renewed->lexer() != from.lexer()) throw StatesBroken{};  // the numbers of lexemes are others
+  if (renewed->lexer() != from.lexer()) throw StatesBroken{};  // lexer states have different numbers there
   const StatesLock lock(*renewed, {});
   LexedStates::Carried known;
   for (int32_t& code : carried) {

@@ -1,19 +1,19 @@
-// Grammars with a lexer: the states of one, and all that is computed for them.
+// Grammars with a lexer: their states, and all data that is computed for them.
 //
-//     lexemes, competing, tables: the lexer's, kept for the grammar          lexemes.hpp, competing_terminals.hpp, lexer_tables.hpp
-//     parser, places, readings, masks, rests: of the states that were visited
-//                                                           places.hpp, parse_paths.hpp, lexed_masks.hpp, lexed_rests.hpp
+// The data of the lexer is kept with the grammar: lexemes, competing terminals and tables (lexemes.hpp,
+// competing_terminals.hpp, lexer_tables.hpp). The other half belongs to the states that were visited: parser, places,
+// readings, masks and rests (places.hpp, parse_paths.hpp, lexed_masks.hpp, lexed_rests.hpp).
 //
-// When the latter are over the limit of memory, fresh ones take their place (matching/states.hpp). One lock guards both.
-// When an exception may have left either half changed, both are made anew.
+// When the second half exceeds the memory limit, a fresh one replaces it (matching/states.hpp). One lock guards both
+// halves. If an exception may have left either half inconsistent, both are replaced.
 #pragma once
 
 #include "lexer/lexed_masks.hpp"
 
 namespace guided {
 
-// What a grammar with a lexer is made of. `rules`: a grammar over terminals, compiled for a vocabulary in which each
-// terminal is a control token. `control`: by terminal, the control token that it is in the text, or kNoTerminal.
+// The parts of a grammar with a lexer. `rules`: a grammar over terminals, compiled for a vocabulary in which each
+// terminal is a control token. `control`: by terminal, its control token in the text, or kNoTerminal.
 struct LexerParts {
   std::vector<LexerTerminal> terminals;
   std::vector<LexerKeyword> keywords;
@@ -24,7 +24,7 @@ struct LexerParts {
   std::shared_ptr<const TokenVocabulary> vocabulary;
 };
 
-// All that is computed for the lexer, for any states of the parser.
+// All data that depends on the lexer alone, not on states of the parser.
 struct Lexer {
   explicit Lexer(const LexerParts& parts);
 
@@ -70,7 +70,8 @@ class LexedStates final : public States {
 
   const std::shared_ptr<Lexer>& lexer() const { return lexer_; }
   bool viable(int32_t state) { return rests_.viable(state); }
-  // The state of `other` with this number, here; what was carried over before is not looked at again. With the lock held.
+  // Copies a state of `other`; returns its number here. `carried`: what earlier calls have copied. The caller holds the
+  // lock.
   struct Carried {
     Arena::Carried parser;
     std::unordered_set<int32_t> completions;
@@ -105,7 +106,7 @@ class CompiledLexer final : public Compiled {
   bool is_sure();
   int32_t lexeme_states();
   int32_t tables();
-  // Whether there is an output.
+  // Whether the grammar has an output.
   bool can_end();
 
  private:

@@ -23,7 +23,7 @@ Lexemes::Lexemes(std::vector<LexerTerminal> terminals, std::vector<LexerKeyword>
   find_groups();
 }
 
-// Terminals that may begin with the same byte stay together.
+// Terminals that may begin with the same byte are in one group (union-find).
 void Lexemes::find_groups() {
   const int32_t count = static_cast<int32_t>(terminals_.size());
   group_.resize(count);
@@ -76,7 +76,7 @@ int32_t Lexemes::likeness(int32_t id) {
   LexemeState alone;
   alone.open.push_back(most);
   const int32_t out = made(std::move(alone));
-  for (uint8_t byte : {'a', ' '}) {  // a state that loops is looked at faster
+  for (uint8_t byte : {'a', ' '}) {  // a state with a loop is faster to walk
     const int32_t after = out == kNoLexeme ? out : step(out, byte);
     if (after == kNoLexeme || step(after, byte) != after) continue;
     if (states_[after]->keywords.empty() && states_[after]->open == std::vector<Match>{most}) return after;
@@ -95,11 +95,11 @@ CharClasses Lexemes::loops(int32_t id) {
   return states_[id]->loops = loops;
 }
 
-// Whether each character past ASCII, well-formed in UTF-8, leads back.
+// Whether each non-ASCII character in well-formed UTF-8 leads back to the state.
 bool Lexemes::whole_characters_loop(int32_t id) {
   struct Begun {
     int32_t state;
-    int lo, hi, more;  // the next byte, and how many after it
+    int lo, hi, more;  // the range of the next byte, and the number of bytes after it
     auto operator<=>(const Begun&) const = default;
   };
   std::vector<Begun> todo;
@@ -136,7 +136,8 @@ int32_t Lexemes::width_after(int32_t width, uint8_t byte) const {
   return width == kNoWidth ? width : std::min(width + columns, indentation_.most_width + 1);
 }
 
-// The width, if a lexeme can end as a line that has it; kNoWidth, if it may be a newline only with another line feed.
+// The width, if a newline can still end without another line feed; kNoWidth, if it needs one; kUnmeasured, if no
+// newline is open.
 int32_t Lexemes::width_that_counts(int32_t width, const std::vector<Match>& open) {
   if (width == kUnmeasured) return width;
   int32_t out = kUnmeasured;
@@ -183,7 +184,7 @@ int32_t Lexemes::start(const std::vector<int32_t>& tried, const std::vector<int3
   std::vector<uint8_t> wanted(known);
   for (int32_t terminal : tried) known[terminal] = true;
   for (int32_t terminal : taken) wanted[terminal] = true;
-  // A keyword is left to the parser, even if its terminal is ignored where it is found by itself.
+  // A keyword is wanted only if the parser accepts it, even if its terminal is ignored when it is matched by itself.
   auto is_taken = [&](int32_t terminal) { return std::ranges::binary_search(taken, terminal); };
   std::vector<uint8_t> by_itself(known);
   LexemeState state;
@@ -250,7 +251,8 @@ int32_t Lexemes::step(int32_t from, uint8_t byte) {
   return (*states_[from]->row)[byte] = id;
 }
 
-// The state with its competitor. If nothing wanted can match any more, what may still match is its competitor alone.
+// Adds the competitor of a state. If no wanted terminal can match more, the open terminals remain only in the
+// competitor.
 int32_t Lexemes::made(LexemeState&& state) {
   auto is_wanted = [](const Match& match) { return match.wanted; };
   const bool goes_on = std::ranges::any_of(state.open, is_wanted) || std::ranges::any_of(state.keywords, is_wanted);

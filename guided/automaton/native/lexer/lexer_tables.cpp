@@ -7,8 +7,8 @@ namespace guided {
 
 namespace {
 
-constexpr int32_t kLoopFrom = 48;  // below nodes with so many tokens, loops are looked for
-constexpr int64_t kSpotWork = 3;   // for each node of the trie
+constexpr int32_t kLoopFrom = 48;  // loops are used below nodes with at least this many longer tokens
+constexpr int64_t kSpotWork = 3;   // units of CallMeter per trie node
 
 }  // namespace
 
@@ -86,7 +86,7 @@ std::unique_ptr<LexerTables::Table> LexerTables::build(int32_t lexeme, Rest rest
   return table;
 }
 
-// Whether no spot lies below another one, so that each token belongs to one of them.
+// Whether no spot lies below another, so that each token belongs to at most one of them.
 bool LexerTables::apart(Rest rest) {
   if (rest == kRoot) return true;
   if (rest >= static_cast<Rest>(apart_.size())) apart_.resize(rest + 1, -1);
@@ -103,7 +103,8 @@ bool LexerTables::apart(Rest rest) {
   return apart_[rest] > 0;
 }
 
-// What the table of a similar lexeme has, changed where the two differ.
+// Copies the table of the similar state `like`, and corrects it where the two differ. Returns false if this is
+// impossible or does not pay.
 bool LexerTables::begin_with(int32_t like, int32_t lexeme, Rest rest, Found& found) {
   if (!apart(rest)) return false;
   const Table& base = table(like, rest);
@@ -134,8 +135,8 @@ bool LexerTables::begin_with(int32_t like, int32_t lexeme, Rest rest, Found& fou
   return true;
 }
 
-// Below a spot whose byte has just been read: what the first lexeme finds and the second one does not, and the other way
-// around.
+// At a spot whose byte has just been read, and below it: adds the results of `lexeme` to `found` and the results of
+// `like` to `gone`, until the two states are equal.
 void LexerTables::differ(int32_t lexeme, int32_t like, Spot spot, Found& found, Found& gone) {
   CallMeter::work(kSpotWork);
   if (lexeme == like) return;
@@ -205,14 +206,14 @@ const std::vector<LexerTables::Group>& LexerTables::groups(const Table& table) {
   return *table.groups;
 }
 
-// A spot whose byte has just been read, and what lies below it.
+// Collects the results at a spot whose byte has just been read, and below it.
 void LexerTables::reach(int32_t lexeme, Spot spot, Found& found) {
   note(lexeme, spot, found);
   if (!lexemes_.state(lexeme).open.empty() && vocabulary_.trie.nodes()[spot.node].children > 0)
     below(lexeme, spot, found);
 }
 
-// The tokens that end at the spot, and where they go on if the lexeme ends there.
+// Collects the tokens that end at the spot, and the spots after it if the lexeme ends there.
 void LexerTables::note(int32_t lexeme, Spot spot, Found& found) {
   CallMeter::work(kSpotWork);
   const TokenTrie& trie = vocabulary_.trie;
@@ -229,7 +230,7 @@ void LexerTables::note(int32_t lexeme, Spot spot, Found& found) {
     into->insert(into->end(), trie.payloads().begin() + node.payload_lo, trie.payloads().begin() + node.payload_hi);
 }
 
-// The lexeme ends at the spot, and the token goes on below it.
+// The lexeme ends at the spot: collects the spots at which tokens continue.
 void LexerTables::leave(int32_t lexeme, Spot spot, Found::Part& part) {
   const TokenTrie& trie = vocabulary_.trie;
   const int32_t competing = competing_.add(spot.competing, lexeme);
@@ -240,7 +241,7 @@ void LexerTables::leave(int32_t lexeme, Spot spot, Found::Part& part) {
   });
 }
 
-// The lexeme goes on below the spot.
+// The lexeme continues below the spot.
 void LexerTables::below(int32_t lexeme, Spot spot, Found& found) {
   const TokenTrie& trie = vocabulary_.trie;
   const TokenTrie::Node& node = trie.nodes()[spot.node];
@@ -260,9 +261,9 @@ void LexerTables::below(int32_t lexeme, Spot spot, Found& found) {
   });
 }
 
-// The same, where characters of the classes `loops` lead back to the lexeme's state. Below the root, the tokens made of
-// them are one set, kept for the vocabulary, and what else there is begins at its edges; elsewhere whole stretches of the
-// trie are taken where nothing but these classes occurs.
+// As `below`, if characters of the classes `loops` lead back to the lexer state. At the root, the tokens that consist
+// of these classes are one set, which the vocabulary caches, and the walk continues at the edges of this set. At other
+// nodes, `run` takes whole subtrees that contain only these classes.
 void LexerTables::walk_loop(int32_t lexeme, CharClasses loops, int32_t at, Found& found) {
   const LexemeState& state = lexemes_.state(lexeme);
   Loop loop{.lexeme = lexeme, .loops = loops, .bytes = state.bytes};
@@ -297,7 +298,7 @@ void LexerTables::below_loop(int32_t lexeme, CharClasses loops, int32_t at, Foun
   found.add(*runs_[key]);
 }
 
-// What was found elsewhere, ungrouped.
+// Adds a result without groups, profiles and bits.
 void LexerTables::Found::add(const Found& other) {
   stay.tokens.insert(stay.tokens.end(), other.stay.tokens.begin(), other.stay.tokens.end());
   begun.insert(other.begun.begin(), other.begun.end());
@@ -333,7 +334,7 @@ size_t LexerTables::Found::memory() const {
   return out;
 }
 
-// A node below a string of the loop, whose own byte is none of it. The string may be empty where nothing has begun.
+// A node whose byte leaves the loop, after a string of the loop's classes. `has_begun`: the string is not empty.
 void LexerTables::cross(const Loop& loop, int32_t node, Found& found, bool has_begun) {
   CallMeter::work(kSpotWork);
   const uint8_t byte = vocabulary_.trie.nodes()[node].byte;

@@ -1,30 +1,30 @@
-// Token tables by lexeme: what the lexer alone decides of many tokens at once.
+// Token tables of the lexer: what the lexer alone decides about many tokens at once.
 //
-// Problem. A token may hold several lexemes, as `):` or ` if x`. Which of them are allowed depends on the parser's stack,
-// so walking the trie of tokens with the readings costs a walk of most of the trie for each new state.
+// Problem. A token may hold several lexemes, such as `):` or ` if x`. Which of them are allowed depends on the parser's
+// stack, so walking the trie of tokens with readings would visit most of the trie for each new state.
 //
-// But *inside* of a lexeme the parser does nothing. A table for a state of the lexer says, for all tokens of a part of the
-// trie, what the lexer alone decides:
+// But *inside* a lexeme the parser does nothing. A table for a lexer state and a part of the trie holds what the lexer
+// alone decides about the tokens in that part:
 //
 //     stay    the tokens that end within the lexeme
-//     ends    for each terminal that a lexeme may end as: the tokens that end just there, and the *rest*: the places in the
-//             trie where the lexeme has ended and the token goes on
+//     ends    for each terminal that the lexeme may become: the tokens that end exactly there, and the *rest*: the
+//             spots in the trie where the lexeme has ended and the token continues
 //
-// A mask is then stay, and for each end that the parser can take, the mask of the rest: the table of the state of the lexer
-// that begins a lexeme after it, over the rest. Tables depend on the lexer alone, so they are shared by all of the
-// parser's states; and on what can still be read, not on the set of terminals (lexemes.hpp), so a set of terminals that
-// was not met before finds nearly all of its parts made.
+// A mask is *stay* and, for each end that the parser can accept, the mask of the rest: the table of the lexer state
+// that begins the next lexeme, over the rest. Tables depend on the lexer alone, so all parser states share them. Lexer
+// states depend on what can still be read, not on the set of terminals (lexemes.hpp), so nearly all parts of a table
+// for a new set of terminals exist already.
 //
-// Where a token ends within a lexeme, or after one, it must be possible to complete the output (lexed_rests.hpp). A
-// table whose ends are all proven for every parser needs nothing more. Of others, and under a budget, tokens are
-// *grouped* by the state of the lexeme that they end in, and each group is looked at with the parser's state.
+// After a token that ends within a lexeme, or after one, there must be a completion (lexed_rests.hpp). If all
+// unfinished lexemes of a table provably have one, *stay* is used as it is. Otherwise, and under a budget, its tokens
+// are *grouped* by the lexer state in which they end, and each group is checked with the parser state.
 //
-// Many states of lexemes soon become the same ones: `sel`, `set` and `x` all become names. What was found below a node of
-// the trie in a state that loops is kept, and other tables take it over. And the table of a state that begins a keyword, or
-// ends it, is that of a name, but for what lies on the way of the keyword: only there both are walked (`differ`).
+// Many lexer states soon become equal: `sel`, `set` and `x` all become names. Results below a trie node in a state with
+// a loop are cached, and other tables reuse them. The table of a state within a keyword, or at its end, starts from the
+// table of a name. Both states are walked only where they differ, along the keyword (`differ`).
 //
-// Cost: a table walks its part of the trie once, and once more for groups. A mask visits as many tables as its tokens
-// hold sequences of terminals.
+// Cost: a table walks its part of the trie once, and once more for groups. A mask visits one table for each sequence of
+// terminals in its tokens.
 #pragma once
 
 #include <unordered_map>
@@ -36,61 +36,62 @@ namespace guided {
 
 class LexerTables {
  public:
-  using Rest = int32_t;  // a set of spots whose bytes are to be read, by number
+  using Rest = int32_t;  // the number of a set of spots whose bytes are read next
   static constexpr Rest kRoot = 0, kNoRest = -1;
   struct Table;
-  struct Group {  // tokens that end in the same state of a lexeme, or with the same competing terminals
+  struct Group {  // tokens that end in the same lexer state, or with the same competing terminals
     Begun begun;
     TokenSet tokens;
-    Demand after = {};  // of the competing terminals, where the lexeme has ended
+    Demand after = {};  // what `begun.competing` demands; only for groups of an `End`
   };
   struct End {
     int32_t label;
     bool ignored;
-    std::vector<Group> tokens;  // of the groups only the competing terminals count: the lexeme has ended
+    std::vector<Group> tokens;  // only `begun.competing` counts: the lexeme has ended
     Rest rest = kNoRest;
-    mutable int32_t start = kNoLexeme;    // in which the rest was last begun
-    mutable const Table* next = nullptr;  // and its table
+    mutable int32_t start = kNoLexeme;    // the last `start` passed to `after`
+    mutable const Table* next = nullptr;  // and the table for it
   };
-  // What lexemes in which tokens stay may become, and the most tokens that this takes, up to where any text can follow, or
-  // one that can follow a newline.
+  // A terminal that an unfinished lexeme may become, and what may follow it: any text, or only one that may follow a
+  // newline.
   struct Label {
     int32_t terminal;
     bool ignored;
     LastRead last;
     auto operator<=>(const Label&) const = default;
   };
+  // Unfinished lexemes with the same labels. `tokens`: by label, the most tokens that any of them needs to become it.
   struct Profile {
     std::vector<Label> labels;
     std::vector<int64_t> tokens;
-    std::vector<Begun> lines;                        // those that may also become lines
-    mutable std::map<int32_t, int64_t> line_tokens;  // by width, when they were first asked for
+    std::vector<Begun> lines;                        // the lexemes that may also become lines
+    mutable std::map<int32_t, int64_t> line_tokens;  // by width; computed on demand
   };
   struct Table {
     TokenSet stay;
     std::vector<End> ends;
-    std::vector<const Table*> parts;  // of the groups of terminals, those that are not empty
+    std::vector<const Table*> parts;  // the tables of the state's groups of terminals that are not empty
     std::vector<Profile> profiles;
-    bool unsure = false;  // some tokens are not proven to lead to an end, even if all labels can be taken
+    bool unsure = false;  // some tokens have no proven completion, even if the parser accepts all labels
     int32_t lexeme = 0, number = 0;
     Rest rest = 0;
-    mutable std::unique_ptr<std::vector<Group>> groups;  // of `stay`, when they were first asked for
+    mutable std::unique_ptr<std::vector<Group>> groups;  // of `stay`; computed on demand
     bool empty() const { return stay.dense.empty() && stay.sparse.empty() && ends.empty() && parts.empty(); }
   };
 
   LexerTables(Lexemes& lexemes, CompetingTerminals& competing, LexemeEnds& ends, const TokenVocabulary& vocabulary)
       : lexemes_(lexemes), competing_(competing), ends_(ends), vocabulary_(vocabulary) {
-    rests_.emplace_back(nullptr);  // kRoot, whose spots are never asked for
+    rests_.emplace_back(nullptr);  // kRoot, whose spots are never used
   }
-  // Valid until `clear`.
+  // The reference is valid until `clear`.
   const Table& table(int32_t lexeme, Rest rest);
-  // Of the rest behind an end, where the next lexeme begins in `start`.
+  // The table of the rest after `end`, if the next lexeme begins in `start`.
   const Table& after(const End& end, int32_t start) {
     if (end.start != start) end.next = &table(start, end.rest), end.start = start;
     return *end.next;
   }
   const std::vector<Group>& groups(const Table& table);
-  // The most tokens that it takes to end as a line of a width.
+  // The most tokens that a lexeme of the profile needs to become a line of this width.
   int64_t line_tokens(const Profile& profile, int32_t width);
   Rest below_root(int32_t competing);
   int32_t size() const { return static_cast<int32_t>(tables_.size()); }
@@ -100,19 +101,19 @@ class LexerTables {
 
  private:
   struct Spot {
-    int32_t node, competing;  // those after the node's byte
+    int32_t node, competing;  // `competing`: after the node's byte
     auto operator<=>(const Spot&) const = default;
   };
-  // What one walk collects.
+  // The result of one walk.
   struct Found {
-    bool grouped = false;  // tokens that stay are collected by their group
+    bool grouped = false;  // collect the tokens that stay in `groups`, not in `stay`
     struct Stay {
       std::vector<int32_t> tokens;
-      std::vector<uint32_t> bits;  // more of them, as words of a row; or empty
+      std::vector<uint32_t> bits;  // further tokens, as a bitmask row; or empty
     };
     Stay stay;
     std::map<Begun, Stay> groups;
-    std::unordered_set<uint64_t> begun;  // where tokens stay, besides those of `profiles`
+    std::unordered_set<uint64_t> begun;  // the unfinished lexemes in which tokens stay, except those in `profiles`
     std::vector<Profile> profiles;
     bool unsure = false;
     struct Part {
@@ -120,7 +121,7 @@ class LexerTables {
       std::vector<Spot> spots;
     };
     std::map<std::pair<int32_t, bool>, Part> ends;  // by label and whether it is ignored
-    Begun last = {kNoLexeme, 0};  // where tokens were last found to stay, and their group: most follow one another
+    Begun last = {kNoLexeme, 0};  // the last argument of `staying` and its result: most calls repeat it
     Stay* group = &stay;
     Stay& staying(Begun at) {
       if (at == last) return *group;
@@ -146,13 +147,13 @@ class LexerTables {
   void reach(int32_t lexeme, Spot spot, Found& found);
   void leave(int32_t lexeme, Spot spot, Found::Part& part);
   void below(int32_t lexeme, Spot spot, Found& found);
-  // A state of the lexer that characters of some classes lead back to.
+  // A lexer state to which all characters of some classes lead back.
   struct Loop {
     int32_t lexeme;
     CharClasses loops;
-    ByteSet bytes, survived = {};  // that lead on; with which a lexeme that has ended here is still ended
+    ByteSet bytes, survived = {};  // bytes that continue the lexeme; bytes that may follow it if it has ended here
     int32_t competing = 0;
-    std::vector<Spot>* ends = nullptr;  // where a lexeme may end in the state
+    std::vector<Spot>* ends = nullptr;  // collects the spots after a lexeme that ends in this state; null if none does
   };
   void below_loop(int32_t lexeme, CharClasses loops, int32_t at, Found& found);
   void walk_loop(int32_t lexeme, CharClasses loops, int32_t at, Found& found);
@@ -164,8 +165,8 @@ class LexerTables {
   CompetingTerminals& competing_;
   LexemeEnds& ends_;
   const TokenVocabulary& vocabulary_;
-  std::vector<std::unique_ptr<std::vector<Spot>>> rests_;  // by byte, then by node
-  std::vector<int8_t> apart_;                              // by rest; -1: not known
+  std::vector<std::unique_ptr<std::vector<Spot>>> rests_;  // the spots of each rest, sorted by byte, then by node
+  std::vector<int8_t> apart_;                              // by rest: see `apart`; -1: not computed
   struct SpotsHash {
     size_t operator()(const std::vector<Spot>& spots) const {
       uint64_t h = spots.size();
@@ -175,7 +176,7 @@ class LexerTables {
   };
   std::unordered_map<std::vector<Spot>, Rest, SpotsHash> rest_ids_;
   std::unordered_map<uint64_t, std::unique_ptr<Table>> tables_;  // by lexeme and rest
-  std::unordered_map<uint64_t, std::unique_ptr<Found>> runs_;    // of loops below large nodes, by lexeme and node
+  std::unordered_map<uint64_t, std::unique_ptr<Found>> runs_;  // results of loops below large nodes, by lexeme and node
   size_t memory_ = 0;
   int64_t clearings_ = 0;
 };

@@ -1,9 +1,9 @@
-// ParsePaths: the ways to cut a text into lexemes while it is being written.
+// ParsePaths: the ways to split a text into lexemes while it is being written.
 //
-// Problem. A lexer takes the longest match without asking the parser. While text is written it is not known where a
-// lexeme ends, so several readings have to be kept. A reading is
+// Problem. A lexer takes the longest match, whatever the parser needs. While text is being written, the end of a lexeme
+// is not yet known, so several readings are kept. A reading is
 //
-//     ( place: state of the parser and lines around, state of the current lexeme, competing terminals of the lexemes before it )
+//     ( place: parser state and enclosing lines, state of the current lexeme, competing terminals of earlier lexemes )
 //
 // A reading is dropped if one of its competing terminals matches (competing_terminals.hpp). A state is a sorted set of
 // readings, numbered.
@@ -33,8 +33,8 @@ class ParsePaths {
   int32_t step_control(int32_t state, int32_t token);                      // a control token; or kDead
   bool accepting(int32_t state) const { return accepts_.get(state) > 0; }  // needs no lock
   std::vector<int32_t> controls(int32_t state) const;                      // control tokens that can come next
-  ByteSet bytes(int32_t state) const;                                      // that may lead on
-  // All of whose characters lead back to the state; none where that is not sure.
+  ByteSet bytes(int32_t state) const;                                      // the bytes that may come next
+  // Character classes whose characters all lead back to the state; none if that is not certain.
   CharClasses loops(int32_t state) const;
   int32_t size() const { return static_cast<int32_t>(states_.size()); }
   size_t memory() const { return memory_; }
@@ -42,7 +42,7 @@ class ParsePaths {
   Reading boundary(int32_t place, int32_t competing) const {
     return {.place = place, .lexeme = places_.start(place), .competing = competing, .boundary = true};
   }
-  // The place after a lexeme that ended in this state, or kDead.
+  // The place after a lexeme with this label, or one that ended in this lexer state; or kDead.
   int32_t after_lexeme(int32_t place, int32_t label, bool ignored) const {
     return ignored ? place : places_.after(place, label);
   }
@@ -50,11 +50,11 @@ class ParsePaths {
     const LexemeState& state = lexemes_.state(lexeme);
     return state.label == kNoTerminal ? static_cast<int32_t>(kDead) : after_lexeme(place, state.label, state.ignored);
   }
-  // Whether nothing can be read where a lexeme begins: each byte is one that a competitor matches, or no lexeme begins with
-  // it.
+  // Whether nothing can follow at the beginning of a lexeme: no byte (a competitor matches it, or no lexeme begins with
+  // it), no control token, and not the end of the text.
   bool is_stuck(int32_t place, int32_t competing) const;
   int32_t competing_after(int32_t competing, int32_t lexeme) const { return competing_.add(competing, lexeme); }
-  // Calls visit(reading) for what a reading becomes with a byte: one or both of a longer lexeme and an ended one.
+  // Calls visit(reading) for each reading after a byte: the lexeme continues, or it ends, or both.
   template <class Visit>
   void each_after(const Reading& reading, uint8_t byte, Visit&& visit) const {
     const int32_t competing = competing_.advance(reading.competing, byte);

@@ -61,7 +61,7 @@ int32_t TerminalParser::start(int32_t state, bool in_brackets) {
   for (int32_t terminal : known.taken)
     if (control_[terminal] == kNoTerminal) written.push_back(terminal);
   std::vector<int32_t> tried = contexts_.all ? all_ : written;
-  if (!known.marks.empty()) {  // besides what can be taken: see `LexerContexts`
+  if (!known.marks.empty()) {  // terminals that the parser does not accept: see `LexerContexts`
     std::vector<int32_t> both;
     std::ranges::set_union(tried, tried_at(known.marks), std::back_inserter(both));
     tried = std::move(both);
@@ -69,7 +69,7 @@ int32_t TerminalParser::start(int32_t state, bool in_brackets) {
   if (!indentation.given) return start = lexemes_.start(tried, written, false);
   for (int32_t terminal : written)
     if (in_brackets || !indentation.closes[terminal]) wanted.push_back(terminal);
-  for (std::vector<int32_t>* all : {&tried, &wanted}) {  // a newline is always tried, and dropped between brackets
+  for (std::vector<int32_t>* all : {&tried, &wanted}) {  // a newline is always tried; between brackets it is dropped
     if (indentation.newline == kNoTerminal || (all == &wanted && !in_brackets)) continue;
     const auto at = std::ranges::lower_bound(*all, indentation.newline);
     if (at == all->end() || *at != indentation.newline) all->insert(at, indentation.newline);

@@ -1,7 +1,7 @@
-// The parser of a grammar with a lexer: which terminals can be taken.
+// The parser of a grammar with a lexer: which terminals it accepts.
 //
-// The rules are a compiled grammar over terminals, each of which is one of its control tokens: its states, its stack and
-// its left recursion are those of the core (run/arena.hpp).
+// The rules are compiled as a grammar whose control tokens are the terminals. The core handles their states, stacks and
+// left recursion (run/arena.hpp).
 #pragma once
 
 #include <map>
@@ -11,10 +11,10 @@
 
 namespace guided {
 
-// The terminals that are tried where the parser could take just these marks, besides those that it can take. Marks are
-// control tokens of the rules with numbers past those of the terminals; no text has one. Where Lark's table has resolved a
-// conflict, an exact parser may stand in several of its states at once. Its marks are then those of all of them, and the
-// largest sets that are among these tell what is tried.
+// The terminals that the lexer tries besides the terminals that the parser accepts, by the set of marks that it
+// accepts. Marks are control tokens of the rules that no text contains; their numbers follow the terminals' numbers.
+// Where Lark's table has resolved a conflict, an exact parser may be in several states of the table at once. It then
+// accepts the marks of all of them, and the largest of the sets in `by_marks` that it accepts determine what is tried.
 struct LexerContexts {
   std::unordered_map<std::vector<int32_t>, std::vector<int32_t>, IntsHash> by_marks;
   bool all = false;                                                     // all terminals are tried everywhere
@@ -23,15 +23,15 @@ struct LexerContexts {
 
 class TerminalParser {
  public:
-  // `control`: by terminal, the control token that it is in the text, or kNoTerminal.
+  // `control`: by terminal, its control token in the text, or kNoTerminal.
   TerminalParser(std::shared_ptr<const Grammar> rules, const TokenVocabulary& terminals, CallLimits limits,
                  const std::vector<int32_t>& control, const LexerContexts& contexts, Lexemes& lexemes);
   int32_t initial() const { return work_.arena.initial(); }
   bool accepting(int32_t state) const { return work_.arena.config(state).accepting; }
   const std::vector<int32_t>& taken(int32_t state) { return of(state).taken; }
-  int32_t start(int32_t state, bool in_brackets = false);  // of a lexeme that begins there
+  int32_t start(int32_t state, bool in_brackets = false);  // the lexer state of a lexeme that begins there
   int32_t after(int32_t state, int32_t symbol);            // or kDead
-  int32_t top(int32_t state);                              // of its stack; see run/top_of_stack.cpp
+  int32_t top(int32_t state);                              // the top of its stack; see run/top_of_stack.cpp
   bool leaves_top(int32_t state) const { return work_.arena.leaves_top(state); }
   void open_rules(int32_t state, std::vector<std::string>& out) const { work_.open_rules(state, out); }
   Arena& arena() { return work_.arena; }
@@ -39,9 +39,9 @@ class TerminalParser {
  private:
   struct State {
     std::vector<int32_t> taken, marks;
-    int32_t start[2] = {kUnknown, kUnknown};  // outside of brackets, and between them
+    int32_t start[2] = {kUnknown, kUnknown};  // outside and inside brackets
     int32_t top = kUnknown;
-    std::vector<int32_t> after;  // by symbol; kUnknown
+    std::vector<int32_t> after;  // by symbol, or kUnknown
   };
   State& of(int32_t state);
   const std::vector<int32_t>& tried_at(const std::vector<int32_t>& marks);
@@ -57,18 +57,18 @@ class TerminalParser {
 
 // Places: where a lexeme begins.
 //
-// A place is a state of the parser. With indentation it is that, the widths of the lines around it, innermost first, and
-// the number of open brackets. Widths are linked lists, each kept once, so that places that share blocks share them:
+// A place is a state of the parser. With indentation, it also has the widths of the enclosing lines, innermost first,
+// and the number of open brackets. The widths are interned linked lists, so places in the same blocks share them:
 //
 //     if a:                  lines:  8 -> 4 -> 0
 //         if b:
 //             f(x            brackets: 1
 //
-// In: a place and the label of a lexeme (lexemes.hpp). Out: the place after it. A line that is wider than the innermost
-// one is followed by an indentation; a narrower one by dedentations, down to its width (guided/ir/indentation.py). Where only
-// an indentation could come, but none does, the place is dead.
+// In: a place and the label of a lexeme (lexemes.hpp). Out: the place after it. After a line that is wider than the
+// innermost one, the parser reads an INDENT; after a narrower line, a DEDENT for each line that it leaves
+// (guided/ir/indentation.py). A place is dead if only an INDENT could follow and the line is not wider.
 //
-// Cost: without indentation places are the parser's states, and nothing is stored.
+// Cost: without indentation, places are the parser's states, and nothing is stored.
 class Places {
  public:
   Places(TerminalParser& parser, Lexemes& lexemes);
@@ -76,32 +76,32 @@ class Places {
   int32_t parser(int32_t place) const { return indentation_.given ? places_[place].parser : place; }
   int32_t lines(int32_t place) const { return indentation_.given ? places_[place].lines : 0; }
   bool in_brackets(int32_t place) const { return indentation_.given && places_[place].brackets > 0; }
-  bool accepting(int32_t place);  // whether the text may end: a dedentation for each block that is open
+  bool accepting(int32_t place);  // whether the text may end, with a DEDENT for each open block
   const std::vector<int32_t>& taken(int32_t place) { return parser_.taken(parser(place)); }
   int32_t start(int32_t place) { return parser_.start(parser(place), in_brackets(place)); }
   // Or kDead.
   int32_t after(int32_t place, int32_t label) {
     return indentation_.given ? after_label(place, label) : parser_.after(place, label);
   }
-  // The place with the same lines at the top of the parser's stack, whose steps are those of the place until it is left
-  // (run/top_of_stack.cpp). Steps of lines are not asked for there.
+  // The place with the same lines and the top of the parser's stack. It takes the same steps as the place until the top
+  // is left (run/top_of_stack.cpp). Callers take no steps of lines from it.
   int32_t top(int32_t place);
   bool leaves_top(int32_t place) const { return parser_.leaves_top(parser(place)); }
-  // Calls visit(width) for widths that a next line may have: those of the lines around, and a wider one, `least` if
-  // it is wider.
+  // Calls visit(width) for the widths that the next line may have: those of the enclosing lines, and one wider width,
+  // which is `least` or more.
   template <class Visit>
   void each_width(int32_t place, int32_t least, Visit&& visit) const {
     const int32_t innermost = lines(place);
     for (int32_t at = innermost; at >= 0; at = lines_[at].around) visit(lines_[at].width);
     visit(std::max(least, lines_[innermost].width + 1));
   }
-  // The lines around: of no block, one block, ...
+  // A list of enclosing lines: the list without the innermost line (or -1), the innermost width, and the length.
   int32_t around(int32_t lines) const { return lines_[lines].around; }
   int32_t width(int32_t lines) const { return lines_[lines].width; }
   int32_t levels(int32_t lines) const { return lines_[lines].levels; }
   const Indentation& indentation() const { return indentation_; }
   void open_rules(int32_t place, std::vector<std::string>& out) const { parser_.open_rules(parser(place), out); }
-  // The place of `other` with this number, here.
+  // Copies a place of `other`; returns its number here.
   int32_t import(Places& other, int32_t place, Arena::Carried& carried);
   size_t memory() const { return places_.size() * 96 + lines_.size() * 64; }
 

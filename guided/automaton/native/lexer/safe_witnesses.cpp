@@ -6,12 +6,12 @@
 namespace guided {
 
 namespace {
-constexpr size_t kMostTexts = 64;     // of one terminal that are tried
-constexpr size_t kMostStates = 4096;  // that are looked at for them
+constexpr size_t kMostTexts = 64;     // the most texts of one terminal that are tried
+constexpr size_t kMostStates = 4096;  // the most states that the search for them visits
 constexpr size_t kManyStates = 1 << 18;
-constexpr int kMostOfState = 4;    // of one state
-constexpr int64_t kGuess = 2;      // tokens of a terminal without a sure text
-constexpr size_t kSeparators = 6;  // of one ignored terminal
+constexpr int kMostOfState = 4;    // the most texts that lead to one state
+constexpr int64_t kGuess = 2;      // the tokens of a terminal without a sure text
+constexpr size_t kSeparators = 6;  // the most separators of one ignored terminal
 }  // namespace
 
 SafeWitnesses::SafeWitnesses(Lexemes& lexemes, CompetingTerminals& competing, const TokenVocabulary& vocabulary,
@@ -28,7 +28,7 @@ SafeWitnesses::SafeWitnesses(Lexemes& lexemes, CompetingTerminals& competing, co
   const int32_t count = static_cast<int32_t>(lexemes_.terminals().size());
   for (int32_t t = 0; t < count; ++t) {
     texts_.push_back("");
-    const bool ignored = lexemes_.terminals()[t].ignored;  // the parser sees such a terminal as a keyword only
+    const bool ignored = lexemes_.terminals()[t].ignored;  // the parser gets such a terminal only as a keyword
     if (!used[t] || ignored || control_[t] != kNoTerminal || !vocabulary.byte_complete) continue;
     if (t == lexemes_.indentation().newline) {
       if (lines_.sure = balanced && finds_newline(); lines_.sure) texts_[t].assign(1, '\n');
@@ -55,8 +55,7 @@ SafeWitnesses::SafeWitnesses(Lexemes& lexemes, CompetingTerminals& competing, co
   if (lexemes_.indentation().given) find_lines(symbols);
 }
 
-// ---- lines
-// See the head.
+// Whether newlines are sure: see the head of safe_witnesses.hpp.
 bool SafeWitnesses::finds_newline() {
   const int32_t newline = lexemes_.indentation().newline;
   open_in_line_ = open_after("\n ");
@@ -129,15 +128,15 @@ std::vector<int64_t> SafeWitnesses::tokens_of(std::string_view text, const Token
   return out;
 }
 
-// The first texts of a terminal, by length, that are read as that terminal wherever it is tried. In a union of many long
-// texts none has ended yet after kMostStates. Then the shortest ones are looked for in kManyStates, each met once.
+// The shortest texts of a terminal that are read as this terminal wherever it is tried. In a union of many long texts,
+// none may end within kMostStates. Then the search goes on to kManyStates, and visits each state once.
 std::vector<std::string> SafeWitnesses::texts_of(int32_t terminal, size_t most) {
   bool is_cut = false;
   std::vector<std::string> out = texts_of(terminal, most, kMostStates, kMostOfState, is_cut);
   return is_cut ? texts_of(terminal, most, kManyStates, 1, is_cut) : out;
 }
 
-// `is_cut`: whether so many states were looked at before any text ended.
+// `is_cut`: whether the search reached `most_states` before any text ended.
 std::vector<std::string> SafeWitnesses::texts_of(int32_t terminal, size_t most, size_t most_states, int most_of_state,
                                                  bool& is_cut) {
   struct Beginning {
@@ -146,8 +145,8 @@ std::vector<std::string> SafeWitnesses::texts_of(int32_t terminal, size_t most, 
   };
   std::vector<std::string> out;
   TerminalAutomaton& automaton = lexemes_.terminals()[terminal].automaton;
-  std::vector<Beginning> beginnings{{.state = automaton.start(), .before = -1, .byte = 0}};  // grows while it is read
-  std::unordered_map<int32_t, int> met;  // texts of one state say the same of what follows, but for their beginnings
+  std::vector<Beginning> beginnings{{.state = automaton.start(), .before = -1, .byte = 0}};  // grows during the loop
+  std::unordered_map<int32_t, int> met;  // visits by state: the texts of one state differ only in how they begin
   size_t tried = 0;
   const auto looks_on = [&](size_t index) { return index < beginnings.size() && index < most_states; };
   for (size_t index = 0; looks_on(index) && tried < kMostTexts && out.size() < most; ++index) {
@@ -170,8 +169,8 @@ std::vector<std::string> SafeWitnesses::texts_of(int32_t terminal, size_t most, 
   return out;
 }
 
-// Whether the lexer reads the whole of a text as this terminal, whatever terminals are tried beside it; of an ignored one,
-// whatever other ones are ignored.
+// Whether the lexer reads all of a text as this terminal, whatever other terminals are tried at the same position. For
+// an ignored terminal, only ignored terminals are considered.
 bool SafeWitnesses::is_read_as(std::string_view text, int32_t terminal) {
   const bool ignored = lexemes_.terminals()[terminal].ignored;
   auto is_tried = [&](int32_t t) { return ignored ? lexemes_.terminals()[t].ignored : tried_.beside(terminal).has(t); };
@@ -184,7 +183,7 @@ bool SafeWitnesses::is_read_as(std::string_view text, int32_t terminal) {
   std::vector<uint8_t> is_host(lexemes_.terminals().size());
   for (LexerKeyword& keyword : lexemes_.keywords()) {
     if (ignored || (keyword.of != terminal && keyword.terminal != terminal)) continue;
-    // An ignored lexeme is no keyword, and embedded ones are not tried by themselves.
+    // A lexeme of an ignored terminal is no keyword, and an embedded keyword is not tried by itself.
     if (keyword.embedded && lexemes_.terminals()[keyword.of].ignored) return false;
     if (!in_keyword(keyword)) continue;
     if (keyword.of == terminal && is_tried(keyword.terminal)) return false;
@@ -199,7 +198,7 @@ bool SafeWitnesses::is_read_as(std::string_view text, int32_t terminal) {
   return false;
 }
 
-// Terminals that have read all of the text and may match more, with their states.
+// The terminals that can read all of the text and may match more, with their states.
 SafeWitnesses::Open SafeWitnesses::open_after(std::string_view text, int32_t beside) {
   Open out;
   for (const auto& [t, state] : prefixes_.alive(text))
@@ -209,7 +208,7 @@ SafeWitnesses::Open SafeWitnesses::open_after(std::string_view text, int32_t bes
   return out;
 }
 
-// Whether a terminal matches nowhere in a text that is read on from its state, and is not left after it.
+// Whether a terminal that continues from `state` matches nowhere in the text, and is dead after it.
 bool SafeWitnesses::leaves_nothing(int32_t of, int32_t state, std::string_view text) {
   TerminalAutomaton& automaton = lexemes_.terminals()[of].automaton;
   for (char c : text) {
@@ -257,7 +256,7 @@ void SafeWitnesses::find_separators() {
   std::ranges::stable_sort(separators_, {}, &Separator::tokens);
 }
 
-// Where these terminals are tried, and one was read last.
+// Whether the separator works where `tried` are tried. `terminal`: what was read last; kNoTerminal: anything.
 bool SafeWitnesses::can_separate(const Separator& separator, const TerminalSet& tried, int32_t terminal) const {
   if (separator.shadows.meets(tried)) return false;
   return std::ranges::none_of(separator.hindered, [&](const auto& each) {
@@ -265,7 +264,7 @@ bool SafeWitnesses::can_separate(const Separator& separator, const TerminalSet& 
   });
 }
 
-// The tokens that may be needed between a terminal's text and the next one.
+// The tokens that may be needed between the text of a terminal and the next text; kNever: no separator is known.
 int64_t SafeWitnesses::gap_after(int32_t terminal) {
   const Open open = open_after(texts_[terminal], terminal);
   bool needed = false;
@@ -283,8 +282,7 @@ int64_t SafeWitnesses::gap_after(int32_t terminal) {
   return kNever;
 }
 
-// ---- competing terminals
-// `separate`: whether what is left of the competing terminals after a separator is no hindrance.
+// `separate`: whether the competing terminals that are left after a separator are harmless.
 template <class Separate>
 Demand SafeWitnesses::demand_of(int32_t competing, const std::vector<int32_t>& next, Separate&& separate) {
   if (is_line(competing)) return {.last = kLine};
@@ -334,7 +332,7 @@ bool SafeWitnesses::can_follow(int32_t competing, int32_t terminal) {
   return after != kDropped && !enduring_.hindering(after, terminal);
 }
 
-// Whether a terminal's text can stand right behind another one.
+// Whether the text of `next` can directly follow the text of `terminal`.
 bool SafeWitnesses::meet(int32_t terminal, int32_t next) {
   auto [at, added] = meet_.try_emplace(pair_key(terminal, next), false);
   if (added && followers_.can_follow(terminal, next))

@@ -20,7 +20,7 @@ SequenceCosts::SequenceCosts(const Grammar& rules, const Indentation& indentatio
   if (lines.sure) find_nesting();
 }
 
-// What was read last, after a symbol.
+// The new value of `last` after a symbol; kNowhere if the symbol cannot follow.
 int32_t SequenceCosts::next(int32_t last, int32_t symbol) const {
   if (kinds_ == 1) return 0;
   if (symbol == indentation_.indent) return last == kNewline ? kLine : kNowhere;
@@ -30,7 +30,7 @@ int32_t SequenceCosts::next(int32_t last, int32_t symbol) const {
   return symbol == indentation_.newline ? kNewline : kWord;
 }
 
-// Costs only fall, and each round settles at least one more position: rounds until nothing changes.
+// Repeats passes until nothing changes. Costs only decrease, and each pass settles at least one more position.
 const SequenceCosts::Costs& SequenceCosts::of(const Prices& prices) {
   std::unique_ptr<Costs>& known = known_[prices];
   if (known) return *known;
@@ -89,14 +89,14 @@ bool SequenceCosts::improve(Costs& costs, int32_t position, const Costs* inner, 
   return changed;
 }
 
-// Blocks may nest deeper until no more can be reached by it.
+// Increases the nesting until a deeper one makes no more ends reachable.
 void SequenceCosts::find_nesting() {
   auto costs_of = [&](int32_t nesting) -> const Costs& { return of(Prices(static_cast<size_t>(nesting) + 1, 1)); };
   auto same = [&](const Costs& a, const Costs& b) {
     return std::ranges::equal(a.cells, b.cells, [](int32_t x, int32_t y) { return (x == kNone) == (y == kNone); });
   };
   while (nesting_ < kMostNesting && !same(costs_of(nesting_), costs_of(nesting_ + 1))) ++nesting_;
-  std::vector<uint8_t> ends(rules_.rules.size() * kinds_);  // by rule: what may have been read last in its end
+  std::vector<uint8_t> ends(rules_.rules.size() * kinds_);  // by rule: what may have been read last at its end
   const Costs& most = costs_of(nesting_);
   for (size_t p = 0; p < rules_.positions.size(); ++p)
     for (int32_t before = 0; before < kSpace; ++before)
@@ -140,7 +140,7 @@ int64_t TerminalRests::of(int32_t place, LastRead last) {
   return of_state(places_.parser(place), lines(place))[costs_.kinds() > 1 ? last : 0];
 }
 
-// Return configurations nest as deep as the stack: no recursion.
+// Not recursive, since return configurations nest as deep as the parser's stack.
 const TerminalRests::Rest& TerminalRests::of_state(int32_t state, int32_t lines) {
   if (const auto known = rests_.find(pair_key(state, lines)); known != rests_.end()) return known->second;
   const Arena& arena = parser_.arena();

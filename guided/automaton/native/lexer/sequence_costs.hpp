@@ -1,25 +1,27 @@
 // The lightest sequences of terminals from each position to the end of its rule.
 //
-// In: the rules, compiled over terminals, and a weight for each terminal: the tokens of its sure text (safe_witnesses.hpp).
-// Out: a weight by position; kNever where no sequence of terminals with weights leads to the end. This is Knuth's
-// generalisation of Dijkstra's algorithm; `TerminalRests` adds up what is left of each frame of a stack.
+// In: the rules, compiled over terminals, and a weight for each terminal: the tokens of its sure text
+// (safe_witnesses.hpp). Out: a weight for each position; kNever if no sequence of terminals with weights leads to the
+// end. Knuth's generalisation of Dijkstra's algorithm solves the same problem. `TerminalRests` adds up the weights of
+// the frames of a stack.
 //
-// With indentation not every sequence can be written. An indentation comes right after a newline, dedentations too, but
-// for those at the end of the text; and another newline, or a text that begins like one, would be read as part of the
-// newline before it. So a small automaton reads along, and there is a weight for each pair of its states:
+// With indentation, not every sequence can be written. An INDENT comes directly after a newline, and so do DEDENTs,
+// except at the end of the text. Another newline, or a text that begins like one, would be read as part of the newline
+// before it. So a small automaton runs along, and there is a weight for each pair of its states:
 //
-//     kWord       a terminal was read, or a place was reached that may be such: anything but an indentation may follow
-//     kNewline    a newline, whose width is open: an indentation, a dedentation, or a text that ends it may follow
+//     kWord       a terminal was read, or may have been: anything but an INDENT may follow
+//     kNewline    a newline of any width: an INDENT, a DEDENT, or a text that ends the newline may follow
 //     kLine       a line has begun: a text that ends the newline may follow, or the end
-//     kDedent     a dedentation after a newline: as kLine, or one more
-//     kEnd        a dedentation after anything else: only more of them may follow
-//     kSpace      something that is ignored was read, which a newline would have begun with: no newline may follow
+//     kDedent     a DEDENT after a newline: as kLine, or another DEDENT
+//     kEnd        a DEDENT after anything else: only more DEDENTs may follow
+//     kSpace      an ignored text with which a newline could have begun: no newline may follow
 //
-// The weight of a newline grows with its width. Prices are those of the position's own block, of a block in it, and so on;
-// blocks nest no deeper than that. After a block has ended, its rule goes on with its price, so that what is counted
-// outside of a block is never less than what is counted in it.
+// The weight of a newline grows with its width. *Prices* are the weights of a newline in the position's own block, in a
+// block nested in it, and so on; the length of the list limits the nesting. After a block has ended, its rule
+// continues at the block's price, so a weight computed outside a block is never less than one computed inside it.
 //
-// Cost: rounds over the positions until nothing changes, for each list of prices; real vocabularies have few of them.
+// Cost: passes over the positions until nothing changes, for each list of prices. Real vocabularies have few such
+// lists.
 #pragma once
 
 #include <array>
@@ -31,39 +33,39 @@
 
 namespace guided {
 
-constexpr int64_t kNever = INT64_MAX / 4;  // a distance to what cannot be reached
+constexpr int64_t kNever = INT64_MAX / 4;  // the distance to the end if it cannot be reached
 
 enum LastRead : int32_t { kWord, kNewline, kLine, kDedent, kEnd, kSpace };
 
 // Newlines that can be written with any width.
 struct SureLines {
   bool sure = false;
-  std::vector<uint8_t> follow;  // by symbol: its text ends a newline
-  std::vector<int64_t> tokens;  // by width: the most of a newline that is no wider
+  std::vector<uint8_t> follow;  // by symbol: whether its text ends a newline before it
+  std::vector<int64_t> tokens;  // by width: the most tokens of a newline of at most this width
 };
 
 class SequenceCosts {
  public:
   using Prices = std::vector<int64_t>;
   struct Costs {
-    std::vector<int32_t> cells;  // by position, last read before it, and last read in the end
+    std::vector<int32_t> cells;  // by position, what was read last before it, and at the end of its rule
   };
   SequenceCosts(const Grammar& rules, const Indentation& indentation, const BlockLevels& levels,
                 const std::vector<int64_t>& weights, const SureLines& lines);
-  int32_t kinds() const { return kinds_; }  // of what was read last: one, or those of `LastRead`
+  int32_t kinds() const { return kinds_; }  // the number of values of `LastRead` that are distinguished: all, or one
   int64_t at(const Costs& costs, int32_t position, int32_t before, int32_t last) const {
     const int32_t cost = costs.cells[(static_cast<size_t>(position) * kinds_ + before) * kinds_ + last];
     return cost == kNone ? kNever : cost;
   }
-  // Without indentation the prices are empty.
+  // Without indentation, `prices` is empty.
   const Costs& of(const Prices& prices);
-  // Of a block of a width, in which others nest so deep.
+  // The prices of a block of this width, in which blocks nest to this depth.
   Prices prices(int32_t width, int32_t nesting) const {
     return {lines_.tokens.begin() + width, lines_.tokens.begin() + width + nesting + 1};
   }
-  // How deep blocks nest in lightest sequences at most.
+  // The greatest depth of nested blocks in lightest sequences.
   int32_t nesting() const { return nesting_; }
-  // Whether every stack can be left, after a terminal that is no newline, with blocks that nest so deep.
+  // Whether every stack can be completed after a terminal other than a newline, if blocks may nest to this depth.
   bool always_ends(int32_t nesting) const { return always_ends_.empty() || always_ends_[nesting]; }
   const BlockLevels& levels() const { return levels_; }
 
@@ -85,17 +87,17 @@ class SequenceCosts {
   std::map<Prices, std::unique_ptr<Costs>> known_;
 };
 
-// What is left for the parser: the weight of the lightest sequence of terminals that completes a place.
+// The weight of the lightest sequence of terminals that completes a place.
 //
-// In: places (places.hpp), and the weights from positions to the ends of their rules (sequence_costs.hpp). Out: a weight; a
-// stack adds up what is left of each frame, at the price of the block that it stands in. After the first terminal of a
-// lightest sequence the rest is less by its weight.
+// In: places (places.hpp), and the weights from positions to the ends of their rules. Out: a weight, the sum over the
+// frames of the stack, each at the prices of its block. After the first terminal of a lightest sequence, the weight is
+// less by the weight of this terminal.
 class TerminalRests {
  public:
   TerminalRests(Places& places, TerminalParser& parser, SequenceCosts& costs)
       : places_(places), parser_(parser), costs_(costs) {}
   int64_t of(int32_t place, LastRead last = kWord);
-  // Whether no way from there is without an end, if none is at its beginning.
+  // Whether all places that can be reached from this one can be completed, if it can.
   bool always_ends(int32_t place) { return costs_.always_ends(nesting(lines(place))); }
 
  private:

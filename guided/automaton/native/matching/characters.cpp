@@ -1,14 +1,14 @@
-// The characters that can follow a text: what a message names instead of bytes.
+// The characters that can follow a text, for messages that name characters instead of bytes.
 //
-// In: a state and the bytes read from there. Out: code points as ascending ranges. The bytes of UTF-8 are walked depth
-// first, lead bytes in ascending order, so the code points come in ascending order, too. States after lead bytes are
-// few, because many characters behave alike: what remains of a character is computed once for each state and number of
-// bytes that are missing. Cost: at most 64 steps for each such pair; ".": about 800 steps.
+// In: a state and the bytes read from there. Out: code points as ascending ranges. A depth-first walk over the bytes of
+// UTF-8, lead bytes in ascending order, yields the code points in ascending order. There are few states after lead
+// bytes, because many characters behave alike. So the rest of a character is computed once for each state and number of
+// missing bytes. Cost: at most 64 steps for each such pair; ".": about 800 steps.
 //
-// In a string that must differ from others (a name of an object, an item of a set) every character leads to a state of
-// its own, which remembers the string so far. Where the string can go on whatever was written before, that memory makes
-// no difference, and states that are equal but for it are one. Where it may make one, states are walked one by one, up
-// to a number of steps; past that a character may be named that only leads to a string that is there already.
+// In a string that must differ from others (a name of an object, an item of a set), every character leads to a new
+// state, which remembers the string so far. If the string can continue whatever was written before, this memory makes
+// no difference, and states that differ only in it count as one. Otherwise, states are walked one by one, up to a
+// number of steps. Beyond it, the result may contain a character that leads only to strings that already exist.
 
 #include <algorithm>
 #include <map>
@@ -29,7 +29,7 @@ void append(Characters& out, uint32_t low, uint32_t high) {
     out.emplace_back(low, high);
 }
 
-// Collects characters from their last bytes: each state is visited once for each number of bytes that are missing.
+// Collects characters from their last bytes. Each state is visited once for each number of missing bytes.
 class CharacterWalk {
  public:
   explicit CharacterWalk(States& states) : states_(states) {}
@@ -48,7 +48,7 @@ class CharacterWalk {
     return out;
   }
 
-  // Whole characters, in ascending order.
+  // Complete characters, in ascending order.
   Characters all(int32_t state) {
     Characters out;
     for_each_step(state, 0, 0x7f, [&](uint32_t byte, int32_t) { append(out, byte, byte); });

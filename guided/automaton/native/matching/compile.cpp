@@ -30,7 +30,7 @@ std::unique_ptr<Grammar> lowered(const IrGrammar& ir, const TokenVocabulary& voc
     find_token_rests(*grammar, vocabulary, meter);
     return grammar;
   } catch (const EmptyLanguage&) {
-    // Whose fault: the specification's, or a vocabulary's that cannot write it?
+    // Is the specification itself empty, or can the vocabulary not write it?
     LowerOptions all;
     all.live = ByteSet::all();
     all.max_depth = max_depth;
@@ -40,7 +40,7 @@ std::unique_ptr<Grammar> lowered(const IrGrammar& ir, const TokenVocabulary& voc
 }
 
 #ifdef __linux__
-// Where the stack of this thread begins and ends; empty where that is not known.
+// The address range of this thread's stack; empty if unknown.
 std::pair<uintptr_t, uintptr_t> stack_of_this_thread() {
   pthread_attr_t attributes;
   if (pthread_getattr_np(pthread_self(), &attributes) != 0) return {0, 0};
@@ -53,7 +53,7 @@ std::pair<uintptr_t, uintptr_t> stack_of_this_thread() {
 }
 #endif
 
-// How deep lowering may go on what is left of this thread's stack.
+// The depth to which lowering may go on the rest of this thread's stack.
 int depth_here() {
 #ifdef __linux__
   thread_local const auto [begin, end] = stack_of_this_thread();
@@ -66,8 +66,8 @@ int depth_here() {
 #endif
 }
 
-// Returns to the system, when it is destroyed, what a long compilation has freed: the allocator keeps it where it lies
-// in pieces, and hundreds of megabytes would stay with a process that once met a hard specification.
+// Its destructor returns memory that a long compilation has freed to the system. The allocator keeps fragmented memory,
+// so a process would otherwise keep hundreds of megabytes after one hard specification.
 class MemoryReturn {
  public:
   explicit MemoryReturn(const Meter& meter) : meter_(meter) {}
@@ -83,7 +83,7 @@ class MemoryReturn {
   const Meter& meter_;
 };
 
-// The name of the rule that was worked on last; empty where it was all of them.
+// The name of the rule that was compiled last; empty if it was all of them.
 std::string place(const IrGrammar& ir, const Meter& meter) { return meter.rule < 0 ? "" : ir.names[meter.rule]; }
 
 }  // namespace

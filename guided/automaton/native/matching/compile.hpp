@@ -1,9 +1,9 @@
-// From the IR to a grammar laid out for stepping: lowering, assembling, pruning.
+// From the IR to a grammar that can be stepped: lowering, assembling, pruning.
 //
-// In: an IrGrammar and a vocabulary. Out: the grammar, or an error: of the specification (EmptyLanguage, Unsupported),
-// of the vocabulary, or of a limit. Lowering follows the nesting of nodes by recursion. Who calls may have little stack
-// (a thread's 512 KB, or less), and the same specification must compile on every thread: what nests deeper than is left
-// of the caller's stack is lowered on a thread whose stack holds the deepest there is (kMaxDepth).
+// In: an IrGrammar and a vocabulary. Out: the grammar, or an error of the specification (EmptyLanguage, Unsupported),
+// the vocabulary, or a limit. Lowering is recursive over nested nodes. The caller's stack may be small (512 KB on some
+// threads, or less), but a specification must compile on every thread. So nodes that nest too deeply for the rest of
+// the caller's stack are lowered on a thread whose stack suffices for the greatest depth (kMaxDepth).
 #pragma once
 
 #include <functional>
@@ -16,7 +16,7 @@ namespace guided {
 
 std::unique_ptr<Grammar> compile_grammar(const IrGrammar& ir, const TokenVocabulary& vocabulary, Meter& meter);
 
-// Calls `work` on a thread with a stack of `bytes` and waits; what it throws is thrown here.
+// Calls `work` on a thread with a stack of `bytes`, and waits. Its exceptions are thrown here.
 void on_stack_of(size_t bytes, const std::function<void()>& work);
 
 }  // namespace guided

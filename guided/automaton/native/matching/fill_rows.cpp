@@ -13,7 +13,8 @@
 
 namespace guided {
 
-// What the calling thread works before others join it: to start one costs some 100 us, as much as a dozen usual rows.
+// The caller fills rows alone for this long, since starting a thread takes about 100 us, as long as a dozen typical
+// rows.
 constexpr auto kAlone = std::chrono::microseconds(100);
 
 void fill_rows(const std::vector<Matcher*>& matchers, uint32_t* mask, const std::vector<int64_t>& rows, int64_t words,
@@ -46,7 +47,7 @@ void fill_rows(const std::vector<Matcher*>& matchers, uint32_t* mask, const std:
           }
         });
       }
-    } catch (const std::system_error&) {  // the system has no more threads: those that there are do the work
+    } catch (const std::system_error&) {  // the system cannot start more threads: the existing ones do the work
       helpers = 0;
     }
   }
@@ -72,7 +73,7 @@ std::vector<double> prepare_rows(const std::vector<Matcher*>& matchers, const st
     try {
       row.resize(static_cast<size_t>(matchers[i]->compiled().vocabulary->words));
       matchers[i]->fill(row.data(), budgets[i]);
-    } catch (...) {  // the call that is prepared fails again, and says so
+    } catch (...) {  // a later call of `fill` fails as well, and reports the error
     }
     seconds.push_back(thread_seconds() - begin);
   }

@@ -8,8 +8,8 @@
 namespace guided {
 
 namespace {
-constexpr int kRounds = 4;        // in which one call has rules compiled as it meets them; then all are
-constexpr int kMostRounds = 256;  // in which other threads' failures may break the states that a call is about to use
+constexpr int kRounds = 4;        // rounds in which a call has only the rules compiled that it needs; then all
+constexpr int kMostRounds = 256;  // rounds in which failures on other threads may break the states of a call
 }  // namespace
 
 Matcher::Matcher(std::shared_ptr<Compiled> compiled) : compiled_(std::move(compiled)), states_(compiled_->states()) {
@@ -17,7 +17,7 @@ Matcher::Matcher(std::shared_ptr<Compiled> compiled) : compiled_(std::move(compi
 }
 
 Matcher::Segment::~Segment() {
-  // Long chains of forks are released one by one, not by recursion.
+  // Releases long chains of forks in a loop, not by recursion.
   std::shared_ptr<Segment> p = std::move(parent);
   while (p && p.use_count() == 1) {
     std::shared_ptr<Segment> next = std::move(p->parent);
@@ -73,7 +73,8 @@ void Matcher::push(int32_t state, bool terminated, int32_t token, std::shared_pt
   recent_.push_back({coded(), token, std::move(text)});
   state_ = state;
   terminated_ = terminated;
-  // The step is taken, and its completions are carried over with it. If that fails, the next step tries again.
+  // The step has been taken, and its completions are carried over with it. If renewing fails, the next step tries
+  // again.
   try {
     renew_if_full();
   } catch (const std::exception&) {
@@ -165,7 +166,7 @@ void Matcher::rollback(int64_t n) {
   drop_empty_past();
 }
 
-// Segments of which nothing is left are let go, so that forks and rollbacks in turn leave nothing behind.
+// Drops empty segments, so that alternating forks and rollbacks leave nothing behind.
 void Matcher::drop_empty_past() {
   while (past_ && past_length_ == 0) {
     past_length_ = past_->parent_length;
@@ -208,7 +209,7 @@ void Matcher::renew_if_full() {
   if (states_->full()) entering([&] { return renew(); });
 }
 
-// Goes over to the grammar's latest states, with the past.
+// Switches to the grammar's current states, with the past.
 void Matcher::renew() {
   if (states_->is_broken()) return repeat_steps();
   std::vector<Step> all = past();
@@ -223,7 +224,7 @@ void Matcher::renew() {
   states_ = std::move(renewed);
 }
 
-// Of broken states nothing can be carried over.
+// Nothing can be carried over from broken states.
 void Matcher::repeat_steps() {
   Matcher again(compiled_);
   for (const Step& step : past()) {
@@ -312,7 +313,10 @@ std::vector<uint8_t> Matcher::next_bytes() { return probe("").second; }
 
 std::vector<int32_t> Matcher::next_tokens() {
   if (terminated_) return {};
-  return entering([&] { return states_->controls(state_); });
+  return entering([&] {
+    const StatesLock lock(*states_);
+    return states_->controls(state_);
+  });
 }
 
 std::pair<size_t, std::vector<uint8_t>> Matcher::probe(std::string_view bytes) {

@@ -1,10 +1,10 @@
-// Matchers: what one sequence needs while it is written.
+// Matchers: the state of one output while it is written.
 //
-// A matcher is a state number, and the numbers before each step with what was accepted. fork() copies a number: the past is an immutable chain
-// that both sides share. rollback(n) drops n numbers. All that is computed for a state is kept with the grammar's
-// states (states.hpp) and shared by its matchers, on any number of threads (one matcher is used by one thread at a
-// time). When the states are over their limit fresh ones take their place, and the matcher carries its own over. When they
-// are broken it repeats its steps on fresh ones.
+// A matcher is a state number, and the state numbers before each step with what was accepted. fork() copies a number:
+// both matchers share the past, which is an immutable chain. rollback(n) drops n numbers. Everything that is computed
+// for a state is stored with the grammar's states (states.hpp), which all of its matchers share, on any number of OS
+// threads. One thread at a time uses a matcher. When the states exceed their memory limit, fresh ones replace them, and
+// the matcher carries its own states over. When they are broken, it repeats its steps on fresh ones.
 #pragma once
 
 #include <atomic>
@@ -24,15 +24,15 @@ class Matcher {
   Matcher(Matcher& other);  // fork
 
   bool fill(uint32_t* row, int64_t max_tokens);  // max_tokens < 0: no budget
-  // Whether the last mask may lack tokens that the budget took; false: it was the plain one.
+  // Whether the budget may have removed tokens from the last mask. False: it was the mask without a budget.
   bool budget_bound() const { return budget_bound_; }
-  // Fills from what is known already; false where the state's recipe has yet to be made.
+  // Fills the row if the state's mask is known already; otherwise returns false.
   bool fill_known(uint32_t* row, bool& masks_something) const;
   bool accept_token(int32_t id);
-  // Accepts a token whose steps have all been taken before, without the lock; nothing where that is not so.
+  // Accepts a token without the lock if all of its steps have been taken before; otherwise returns nothing.
   std::optional<bool> accept_known(int32_t id);
   bool accept_bytes(std::string_view bytes);
-  // The same of a token in parts: each is a step, and so is its end.
+  // Accepts a token in parts. Each part is a step, and so is the end.
   bool accept_part(std::string_view bytes);
   bool end_token();
   size_t validate(const std::vector<int64_t>& ids);
@@ -42,21 +42,22 @@ class Matcher {
   bool terminated() const { return terminated_; }
   int64_t steps() const { return static_cast<int64_t>(recent_.size() + past_total_); }
   int64_t min_tokens();
-  // After any one token, tokens to finish: bounds by the rules and by what must differ, and the most found.
+  // The tokens that are needed after any one token: an upper bound from the rules, one from values that must differ,
+  // and the largest number found.
   std::tuple<int64_t, int64_t, int64_t> rests();
 
-  // What every continuation begins with: bytes, or 256 + control token.
+  // The prefix of all continuations: bytes, or 256 + control token.
   std::vector<int32_t> forced(size_t limit);
   std::vector<int32_t> shortest(size_t limit);
   std::vector<uint8_t> next_bytes();
   std::vector<int32_t> next_tokens();                                     // control tokens that the grammar names here
-  std::pair<size_t, std::vector<uint8_t>> probe(std::string_view bytes);  // bytes read, and what was possible there
-  // The code points that can follow `bytes`, all of which can be read, as ranges. `begun` are the bytes of a character
-  // that were read before (its own first bytes, or none), so that the answer is about whole characters.
+  std::pair<size_t, std::vector<uint8_t>> probe(std::string_view bytes);  // the bytes read; what may follow
+  // The code points that can follow `bytes`, all of which can be read, as ranges. `begun`: the bytes of an incomplete
+  // character that were read before, or none; then the result has complete characters.
   std::vector<std::pair<uint32_t, uint32_t>> characters(std::string_view bytes, std::string_view begun);
   std::vector<std::string> open_rules(std::string_view after);  // rules that are open after these bytes
-  std::vector<int32_t> walk_mask();                             // the mask by its definition, nothing kept
-  // What was accepted, step by step: a token, or -1 and a text.
+  std::vector<int32_t> walk_mask();                             // the mask by its definition, without caches
+  // The accepted steps: a token, or -1 and a text.
   std::vector<std::pair<int32_t, std::string>> accepted() const;
   int32_t state() const { return state_; }
   Compiled& compiled() { return *compiled_; }
@@ -65,11 +66,11 @@ class Matcher {
 
  private:
   struct Step {
-    int32_t state;                            // before it; ~state where terminated
-    int32_t token;                            // what was accepted: a token, or a Span
+    int32_t state;                            // before the step; ~state if terminated
+    int32_t token;                            // the accepted token, or a Span
     std::shared_ptr<const std::string> text;  // of a span
   };
-  // Of Step::token, besides tokens: text as a whole, the beginning of a token, and its end.
+  // Values of Step::token other than tokens: a complete text, a part of a token, and the end of a token.
   enum Span : int32_t { kText = -1, kPart = -2, kEnd = -3 };
   struct Segment {
     std::vector<Step> steps;
@@ -85,7 +86,8 @@ class Matcher {
   void renew_if_full();
   void renew();
   void repeat_steps();
-  // The value of `work`, begun again on other states if it needs rules that are not compiled yet, or these are broken.
+  // The value of `work`. Repeats it on other states if it needs rules that are not compiled yet, or if these states are
+  // broken.
   template <class Work>
   auto entering(Work&& work);
   static std::vector<int32_t> forced_from(States& states, int32_t state, size_t limit);
@@ -106,7 +108,7 @@ class Matcher {
   mutable std::atomic_flag busy_;
 };
 
-// Held during every call from Python: a matcher that two threads use at once is an error, not a race.
+// Held during every call from Python: using a matcher on two threads at once is an error, not a race.
 class InUse {
  public:
   explicit InUse(const Matcher& matcher) : busy_(matcher.busy_) {

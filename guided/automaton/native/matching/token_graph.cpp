@@ -8,7 +8,7 @@ namespace {
 
 constexpr int32_t kNoDistance = INT32_MAX;
 
-// Token edges into positions that no whole token leads on from are dropped.
+// Drops token edges to positions from which no whole tokens lead to an end.
 void drop_dead_tokens(Grammar& g) {
   std::vector<TokenEdge> kept;
   for (Position& p : g.positions) {

@@ -1,9 +1,9 @@
 // Pruning on the token graph: for vocabularies in which some byte exists only inside longer tokens.
 //
-// In: a grammar of one plain rule and the vocabulary. A position may end a token only if from it an accepting position
-// is reached by whole tokens; `Position::boundary` says so afterwards, and `Grammar::token_distance` by how many.
-// Throws EmptyLanguage where the start has no such path. Cost: one walk of the trie per position that some token can
-// end in.
+// In: a grammar of one plain rule, and the vocabulary. Out: `Position::boundary`, whether whole tokens lead from a
+// position to an accepting one, so that a token may end there; and `Grammar::token_distance`, by how many tokens.
+// Throws EmptyLanguage if no whole tokens lead from the start to an end. Cost: one walk of the trie for each position
+// in which some token can end.
 #pragma once
 
 #include "compile/grammar.hpp"

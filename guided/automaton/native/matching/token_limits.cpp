@@ -11,7 +11,7 @@ struct Step {
   int32_t from, token;
 };
 
-// By position of a rule, the tokens that lead to it from others, one for each of these.
+// By position of a rule: the positions from which a token leads to it, with one such token each.
 std::vector<std::vector<Step>> steps_into(const Grammar& g, const Rule& rule, const TokenVocabulary& vocabulary,
                                           Meter& meter) {
   std::vector<std::vector<Step>> before(static_cast<size_t>(rule.size));
@@ -33,7 +33,7 @@ std::vector<std::vector<Step>> steps_into(const Grammar& g, const Rule& rule, co
   return before;
 }
 
-// By rule, whether outputs can use it.
+// By rule: whether outputs can use it.
 std::vector<uint8_t> reached(const Grammar& g) {
   std::vector<uint8_t> out(g.rules.size(), 0);
   std::vector<int32_t> open{g.start};
@@ -72,7 +72,7 @@ void find_token_rests(Grammar& g, const TokenVocabulary& vocabulary, Meter& mete
           TokenRest& rest = g.token_rests[static_cast<size_t>(step.from)];
           if (rest.tokens > 0) continue;
           rest = {tokens, step.token};
-          if (g.positions[step.from].accept) continue;  // looked at already
+          if (g.positions[step.from].accept) continue;  // it was in the first level
           further.push_back(step.from);
           if (step.from != rule.start) rule.furthest_rest = std::max(rule.furthest_rest, tokens);
         }

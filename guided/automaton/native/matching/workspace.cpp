@@ -45,7 +45,7 @@ int32_t Workspace::after_token(int32_t state, int32_t id) {
   const TokenVocabulary& v = masks.vocabulary();
   const int32_t next = v.textual(id) ? after_text(state, v.tokens[id]) : kDead;
   if (arena.grammar().tokens.empty()) return next;
-  const StatesLock lock(*this);  // a token with text may be named by its id, too
+  const StatesLock lock(*this);  // the grammar may also name a token with text by its id
   return arena.either(next, arena.step_token(state, id));
 }
 
@@ -69,13 +69,13 @@ bool Workspace::mask(int32_t state, uint32_t* row) {
 }
 
 bool Workspace::budget_mask(int32_t state, uint32_t* row, int64_t max_tokens, bool& bound) {
-  // A budget that cannot take anything is none.
+  // A budget that cannot remove any token does not count.
   auto is_plenty = [&](int64_t rest) { return rest >= 0 && rest <= max_tokens - 2; };
   bool masks_something = true;
   if (is_plenty(least_rests.get(state)) && known_mask(state, row, masks_something)) return masks_something;
   {
     StatesLock lock(*this);
-    // Of rules that are not compiled yet only the bytes are bounded.
+    // For rules that are not compiled yet, only the number of bytes is bounded.
     const bool bytes_alone = !arena.grammar().later.empty();
     if (!is_plenty(rest_bytes.after_token(state)) &&
         (bytes_alone || (!is_plenty(rest_in_tokens(state)) && !is_plenty(budgets.reach_bound(state))))) {
@@ -84,7 +84,7 @@ bool Workspace::budget_mask(int32_t state, uint32_t* row, int64_t max_tokens, bo
         lock.unlock();
         throw BudgetFailure(needed, max_tokens);
       }
-      const int64_t most = max_tokens - 2;  // that token, and the end token
+      const int64_t most = max_tokens - 2;  // without this token and the end token
       if (budgets.reach(state) > most) {
         bound = true;
         budgets.fill(state, most, row);
@@ -99,7 +99,7 @@ bool Workspace::budget_mask(int32_t state, uint32_t* row, int64_t max_tokens, bo
   return mask(state, row);
 }
 
-// The fixed texts in tokens know nothing of limits: there bytes have to do.
+// The fixed texts of the bound in tokens ignore token limits: then only the bound in bytes is used.
 int64_t Workspace::rest_in_tokens(int32_t state) {
   return arena.grammar().token_rests.empty() ? rest_tokens.after_token(state) : kUnreachable;
 }
@@ -149,7 +149,7 @@ void Workspace::open_rules(int32_t state, std::vector<std::string>& out) const {
   }
 }
 
-// What decides which characters follow: the state, or its threads without their uniqueness.
+// The key is the state, or its threads without their uniqueness memory if that does not matter.
 std::vector<int32_t> Workspace::character_key(int32_t state, int steps) {
   constexpr int kMostSteps = 20000;
   const Config& config = arena.config(state);
@@ -183,7 +183,7 @@ void CompiledRules::compile_later(const std::vector<int32_t>& later, bool all) {
     }
   }
   if (missing.empty()) return;
-  const std::vector<std::shared_ptr<const Grammar>> made = compile_(numbers);  // no lock is held: others may be quicker
+  const std::vector<std::shared_ptr<const Grammar>> made = compile_(numbers);  // no lock is held: another may be faster
   std::lock_guard<std::mutex> lock(mutex_);
   std::vector<LaterPart> parts;
   for (size_t i = 0; i < missing.size(); ++i)
@@ -207,14 +207,14 @@ std::shared_ptr<States> CompiledRules::renewed(const std::shared_ptr<States>& ol
   }
   Arena& from = static_cast<Workspace&>(*old).arena;
   Arena::Carried known;
-  // From older states to younger ones, so that no two threads wait for each other. What is carried is not limited.
+  // Always locks older states before newer ones, so there is no deadlock. What is carried over is not metered.
   const std::lock_guard<std::mutex> reading(from.mutex());
   const StatesLock lock(*renewed, {});
   for (int32_t& code : carried) {
     const int32_t moved = renewed->arena.import(from, code < 0 ? ~code : code, known);
     code = code < 0 ? ~moved : moved;
   }
-  // What must be kept may itself be large: leave room, or every step would start over.
+  // The carried states may be large. Without room for more, every step would start over.
   renewed->arena.raise_limit(renewed->arena.bytes() * 2);
   return renewed;
 }

@@ -1,7 +1,7 @@
-// Grammars whose rules read bytes: the states of one, and all that is computed for them.
+// Grammars whose rules read bytes: their states, and all data that is computed for them.
 //
-// The parts are the core's folders: `run/` steps and makes masks, `budget/` finds completions. This puts them together
-// under one lock and answers what a matcher asks (states.hpp).
+// The parts are folders of the core: `run/` steps and builds masks, `budget/` finds completions. This class combines
+// them under one lock, and implements the interface of matchers (states.hpp).
 #pragma once
 
 #include <functional>
@@ -60,7 +60,7 @@ class Workspace final : public States {
   MaskBuilder masks;
   CompletionFinder completions;
   BudgetMasks budgets;
-  ByState<int64_t> least_rests{-1};  // the least that either of the two has found
+  ByState<int64_t> least_rests{-1};  // the smaller bound of the two
   RestBound rest_bytes, rest_tokens;
 
  private:
@@ -75,7 +75,7 @@ class Workspace final : public States {
   int64_t rest_in_tokens(int32_t state);
 };
 
-// Compiles the IR's later rules with these numbers, each as a grammar of its own. Called without a lock.
+// Compiles the IR's deferred rules with these numbers, each as a separate grammar. Called without a lock.
 using CompileLater = std::function<std::vector<std::shared_ptr<const Grammar>>(const std::vector<int32_t>& numbers)>;
 
 class CompiledRules final : public Compiled {
@@ -97,8 +97,8 @@ class CompiledRules final : public Compiled {
   std::shared_ptr<States> states() override { return workspace(); }
   std::shared_ptr<States> renewed(const std::shared_ptr<States>& old, std::vector<int32_t>& carried) override;
   void compile_later(const std::vector<int32_t>& later, bool all) override;
-  // Whether a way from the start to an end is known. Where values must differ, other ends may have been looked for in
-  // vain; elsewhere what has no end has been pruned.
+  // Whether the start is known to lead to an end. If values must differ, the search for an end may have failed although
+  // there is one. Otherwise, pruning has removed whatever has no end.
   bool can_end();
   size_t positions() const override { return grammar()->positions.size(); }
   size_t rules() const override { return grammar()->rules.size(); }

@@ -1,4 +1,4 @@
-// The border of vocabularies and of compiled grammars.
+// Python bindings of vocabularies and compiled grammars.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/tuple.h>

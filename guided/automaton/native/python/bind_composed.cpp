@@ -1,4 +1,4 @@
-// The border of composed grammars.
+// Python bindings of composed grammars.
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>

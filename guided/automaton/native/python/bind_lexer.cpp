@@ -1,4 +1,4 @@
-// The border of grammars with a lexer.
+// Python bindings of grammars with a lexer.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
@@ -82,25 +82,25 @@ std::shared_ptr<CompiledLexer> make_lexer(const std::shared_ptr<CompiledRules>& 
                                                              .indentation = std::move(indentation),
                                                              .vocabulary = vocabulary},
                                                   call_limits(memory, call_work));
-  if (!compiled->can_end()) throw EmptyLanguage("the lexer cuts no text so that the rules take it");
+  if (!compiled->can_end()) throw EmptyLanguage("the rules accept no sequence of terminals that the lexer can find");
   return compiled;
 }
 
-constexpr auto kMakeLexed = R"(Put a grammar with a lexer together.
+constexpr auto kMakeLexed = R"(Make a grammar with a lexer from its compiled parts.
 
 Args:
     rules: the rules, compiled for a vocabulary in which each terminal is the control token of its number.
-    terminals: the texts of each terminal, in the order in which they are tried.
-    ignored: by terminal, whether it may stand anywhere.
-    keywords: (terminal, keyword, embedded, texts): a lexeme of the terminal that is in the texts is the
-        keyword.
-    control: by terminal, the id of the control token that it is in the text, or -1.
-    contexts: (marks, terminals): the terminals that are tried where the rules could take these marks and no
-        other; marks are numbers past those of the terminals.
-    contextual: whether only terminals that the rules can take are tried, or those of the context; else all are.
+    terminals: each terminal's compiled pattern, in the order in which the lexer tries them.
+    ignored: by terminal, whether the lexer drops its lexemes, which may be anywhere.
+    keywords: (terminal, keyword, embedded, pattern): a lexeme of the terminal that matches the compiled pattern
+        is the keyword. An embedded keyword is not tried as a separate terminal.
+    control: by terminal, the id of the control token that it stands for in the output, or -1 for a pattern.
+    contexts: (marks, terminals): the terminals that are also tried if the rules can accept exactly these marks.
+        The numbers of marks follow those of the terminals.
+    contextual: whether to try only the terminals that the rules can accept, and those of the context; else all.
     indentation: (newline, indent, dedent, opening, closing, tab, most levels, most width), or None; see
-        `guided.ir.Indentation`. Terminals are numbers; `indent` and `dedent` are symbols of the rules.
-    vocabulary: of the texts.
+        `guided.ir.Indentation`. Terminals are given by number, `indent` and `dedent` as symbols of the rules.
+    vocabulary: the vocabulary of the output.
     memory: how many bytes the states may take before they are dropped.
     call_work: units of work that one call on the states may take.)";
 
@@ -111,7 +111,7 @@ void bind_lexer(nb::module_& m) {
       .def(nb::new_(&make_lexer), "rules"_a, "terminals"_a, "ignored"_a, "keywords"_a, "control"_a, "contexts"_a,
            "contextual"_a, "indentation"_a.none(), "vocabulary"_a, "memory"_a, "call_work"_a, kMakeLexed)
       .def_prop_ro("sure", &CompiledLexer::is_sure,
-                   "Whether every terminal has a text that can be written wherever the terminal is taken.")
+                   "Whether every terminal has a text that can be written wherever the parser accepts the terminal.")
       .def_prop_ro("lexemes", &CompiledLexer::lexeme_states, "How many states of lexemes were visited so far.")
       .def_prop_ro("tables", &CompiledLexer::tables, "How many token tables there are.");
 }

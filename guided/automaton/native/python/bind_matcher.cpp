@@ -1,4 +1,4 @@
-// The border of matchers. A matcher is used by one OS thread at a time (`InUse`); long calls run without the GIL.
+// Python bindings of matchers. One OS thread at a time uses a matcher (`InUse`). Long calls run without the GIL.
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
@@ -22,7 +22,7 @@ namespace nb = nanobind;
 
 namespace {
 
-// Bitmasks are never converted: a copy of the wrong type or layout would be filled and thrown away.
+// Bitmasks are never converted: nanobind would fill a temporary copy and discard it.
 using MaskArray = nb::ndarray<int32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
 using Matchers = nb::typed<nb::sequence, Matcher>;
@@ -41,7 +41,7 @@ uint32_t* row_of(const Matcher& matcher, const MaskArray& mask, int64_t row) {
   return reinterpret_cast<uint32_t*>(mask.data()) + row * words;
 }
 
-// `fill` of a budget that may be negative: no output fits into that, as into 0, and the error says what was asked.
+// Calls `fill` with the budget, or with 0 if it is negative. The error reports the caller's value.
 template <class Fill>
 auto with_budget(int64_t max_tokens, const Fill& fill) {
   try {
@@ -66,13 +66,13 @@ bool fill(Matcher& m, const MaskArray& mask, int64_t row, nb::object max_tokens)
   return with_budget(n, [&](int64_t budget) { return m.fill(at, budget); });
 }
 
-// The matchers of a call, kept and in use while it lasts.
+// The matchers of one call: kept alive and marked as in use until it returns.
 class Batch {
  public:
   explicit Batch(const Matchers& sequence) {
     std::unordered_set<const Matcher*> met;
     for (nb::handle item : sequence) {
-      kept_.push_back(nb::borrow(item));  // the sequence may be changed meanwhile, or make its items when asked
+      kept_.push_back(nb::borrow(item));  // the caller may change the sequence, or it may create its items on access
       Matcher* matcher = nullptr;
       if (item.is_none()) throw nb::type_error("a matcher is None");
       if (!nb::try_cast(item, matcher, false) || !matcher) throw nb::type_error("matchers must be GrammarMatchers");
@@ -119,7 +119,7 @@ std::vector<double> prepare_masks(const Matchers& sequence, const std::vector<in
   return prepare_rows(batch.matchers(), budgets);
 }
 
-// The value of `call` on a matcher, made without the GIL.
+// Runs `call` on a matcher without the GIL, and returns its value.
 template <class Call>
 auto unlocked(Matcher& matcher, Call&& call) {
   InUse use(matcher);
@@ -127,7 +127,7 @@ auto unlocked(Matcher& matcher, Call&& call) {
   return call();
 }
 
-// A short call on a matcher, with the GIL; a slow one, without it.
+// `alone` wraps a short method and keeps the GIL. `unlocked` wraps a slow method and releases the GIL.
 template <class Value, class Self, class... Arguments>
 auto alone(Value (Self::*method)(Arguments...)) {
   return [method](Matcher& self, Arguments... arguments) {
@@ -280,7 +280,7 @@ void bind_matcher(nb::module_& m) {
       .def(
           "_next_bytes", [](Matcher& self) { return to_bytes(unlocked(self, [&] { return self.next_bytes(); })); },
           "The bytes that may come next, ascending.")
-      .def("_next_tokens", alone(&Matcher::next_tokens), "The control tokens that the grammar names here.")
+      .def("_next_tokens", unlocked(&Matcher::next_tokens), "The control tokens that the grammar names here.")
       .def(
           "_probe",
           [](Matcher& self, const nb::bytes& data) {

@@ -1,7 +1,8 @@
-// The Python border, a file for each group of classes: vocabularies and compiled grammars, matchers, and the two that
-// take grammars in (builder.cpp, node_reader.cpp). module.cpp puts them together and translates errors.
+// The Python bindings, one file for each group of classes: vocabularies and compiled grammars, matchers, compositions,
+// lexers, and two ways to pass in a grammar (builder.cpp, node_reader.cpp). module.cpp combines them and translates
+// errors.
 //
-// Every class and method has a docstring here. `make stubs` writes guided/automaton/_core.pyi from them.
+// Every class and method has its docstring here. `make stubs` writes guided/automaton/_core.pyi from them.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -21,7 +22,7 @@ void bind_composed(nanobind::module_& m);
 void bind_lexer(nanobind::module_& m);
 void bind_node_reader(nanobind::module_& m);
 
-// What a call on the states of a grammar may cost, as Python gives it.
+// The limits of a call on the states of a grammar, from Python's values.
 inline CallLimits call_limits(int64_t memory, int64_t work) {
   if (memory < 0 || work < 0) throw nanobind::value_error("limits are at least 0");
   return {.work = work, .memory = static_cast<size_t>(memory)};

@@ -1,5 +1,5 @@
-// Collects a grammar's IR nodes for the core, and compiles it. Children are named by the numbers that earlier calls
-// gave.
+// Collects a grammar's IR nodes for the core, and compiles them. Nodes refer to their children by the numbers that
+// earlier calls returned.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace guided {
 namespace nb = nanobind;
 
 using RangeList = std::vector<std::pair<int64_t, int64_t>>;
-// (ranges, digits), a digit a list of (low, high, value, step).
+// Pairs (ranges, digits). A digit is a list of (low, high, value, step).
 using FormList = std::vector<std::pair<RangeList, std::vector<std::vector<std::tuple<int, int, int64_t, int64_t>>>>>;
 
 inline std::vector<Range> checked_ranges(const RangeList& ranges) {
@@ -33,7 +33,7 @@ inline std::vector<Range> checked_ranges(const RangeList& ranges) {
   return out;
 }
 
-// An encoding as Python gives it, read once for all grammars.
+// An encoding, read once for all grammars.
 struct ReadEncoding {
   std::shared_ptr<const Encoding> encoding;
   Digest digest;
@@ -76,13 +76,13 @@ struct ReadEncoding {
   }
 };
 
-// While a grammar is compiled, without the GIL, its builder takes nothing more.
+// While a grammar is being compiled, without the GIL, its builder accepts no other calls.
 class Builder {
  public:
   using Later = std::vector<std::tuple<int32_t, nb::bytes, int64_t>>;  // see `compile`
   Builder() { ir_.nodes.reserve(kUsual); }
   const IrNode& node(int32_t number) const { return ir_.nodes[static_cast<size_t>(there(number))]; }
-  // Nodes whose children are named by their place in the list. Out: the number of the last.
+  // Adds nodes whose children are indices in the list. Returns the number of the last one.
   int32_t append(const std::vector<IrNode>& nodes) {
     be_free();
     const auto base = static_cast<int32_t>(ir_.nodes.size());
@@ -145,8 +145,8 @@ class Builder {
     n.repeatable.assign(repeatable.begin(), repeatable.end());
     return add(std::move(n));
   }
-  // As above, and members share slots, may be bound to the slots' order, and satisfy a condition: (kind, parts), nodes
-  // before those that they are parts of (condition.hpp).
+  // As `permutation`. In addition, members share slots, may have to follow the order of the slots, and satisfy a
+  // condition: a list of (kind, parts) in which nodes come after their parts (condition.hpp).
   int32_t conditional(const std::vector<int32_t>& items, const std::vector<bool>& required,
                       const std::vector<bool>& repeatable, int32_t separator, int64_t min, int64_t max,
                       const std::vector<int32_t>& slots, bool ordered,
@@ -155,7 +155,7 @@ class Builder {
     const int32_t id = permutation(items, required, repeatable, separator, min, max);
     IrNode& n = ir_.nodes[id];
     n.condition = std::make_shared<Condition>(Condition::read(n.required, n.repeatable, slots, ordered, nodes));
-    n.required.assign(n.required.size(), 0);  // what is required is part of the condition
+    n.required.assign(n.required.size(), 0);  // the condition includes which members are required
     return id;
   }
   int32_t distinct(int32_t item, const std::vector<std::string>& names) {
@@ -173,7 +173,7 @@ class Builder {
     return add(std::move(n));
   }
   int32_t entry(int32_t item) { return add({.kind = Kind::Entry, .items = {there(item)}}); }
-  // edges: (from, low, high, to), in the order of states and symbols.
+  // edges: (from, low, high, to), sorted by state and symbol.
   int32_t automaton(const std::vector<bool>& accept,
                     const std::vector<std::tuple<int32_t, int64_t, int64_t, int32_t>>& edges) {
     if (accept.empty()) throw nb::value_error("an automaton has at least one state");
@@ -200,7 +200,7 @@ class Builder {
     n.automaton = std::move(dfa);
     return add(std::move(n));
   }
-  // An automaton, and what follows each of these states of it.
+  // An automaton, and the items that follow these states of it.
   int32_t dispatch(int32_t automaton, const std::vector<int32_t>& states, const std::vector<int32_t>& items) {
     const std::shared_ptr<const Dfa> dfa = ir_.nodes[there(automaton)].automaton;
     if (!dfa || states.size() != items.size()) throw nb::value_error("an automaton, and an item for each state");
@@ -255,7 +255,7 @@ class Builder {
   }
 
  private:
-  // What calls a Python function for rules that are compiled later. It may be called, and dropped, on any OS thread.
+  // A function that calls Python to compile deferred rules. Any OS thread may call or destroy it.
   static CompileLater calling(nb::object function) {
     const std::shared_ptr<nb::object> kept(new nb::object(std::move(function)), [](nb::object* it) {
       nb::gil_scoped_acquire acquire;
@@ -295,7 +295,7 @@ class Builder {
     d.add(static_cast<uint64_t>(n.kind));
     for (const Range& r : n.ranges) d.add(uint64_t{r.lo} << 32 | r.hi);
     d.add(n.text.size());
-    uint64_t three = 0;  // characters: each has 21 bits
+    uint64_t three = 0;  // three characters of 21 bits each
     for (size_t i = 0; i < n.text.size(); ++i) {
       three = three << 21 | n.text[i];
       if (i % 3 == 2 || i + 1 == n.text.size()) d.add(std::exchange(three, 0));
@@ -321,7 +321,7 @@ class Builder {
     ir_.nodes.push_back(std::move(n));
     return static_cast<int32_t>(ir_.nodes.size()) - 1;
   }
-  static constexpr size_t kUsual = 256;  // nodes of most grammars
+  static constexpr size_t kUsual = 256;  // enough for most grammars
   IrGrammar ir_;
   bool busy_ = false;  // changed with the GIL held
 };

@@ -1,10 +1,9 @@
-// Subtrees of the IR that come in many grammars as the same objects, as the core has them: read once, then copied.
+// A cache of IR subtrees that many grammars share as the same Python objects: they are read once, then copied.
 //
-// Numbers, formats and patterns are made once and kept by who makes them; a JSON integer is 280 nodes. In: the object
-// at the top, and the nodes below it, none of which names a rule, a control token or an encoding. Out: these nodes
-// again. Objects are told apart by identity and kept alive; nodes of the IR never change. Bounded in nodes: when there
-// are too many, all are forgotten. Used with the GIL held.
-// Cost: 20 ns a node, where reading takes ten times that.
+// The front ends cache numbers, formats and patterns; a JSON integer is 280 nodes. In: the object at the top, and the
+// nodes below it, none of which refers to a rule, a control token or an encoding. Out: these nodes again. Objects are
+// distinguished by identity, and kept alive. IR nodes never change. The number of nodes is bounded: beyond it, all
+// subtrees are dropped. The caller holds the GIL. Cost: 20 ns per node; reading takes ten times as long.
 #pragma once
 
 #include <cstddef>
@@ -20,15 +19,15 @@
 namespace guided {
 
 struct KeptSubtree {
-  std::vector<nanobind::object> objects;  // each node's, the last one's at the top
-  std::vector<IrNode> nodes;              // children first, named by their place here
+  std::vector<nanobind::object> objects;  // the object of each node, the top last
+  std::vector<IrNode> nodes;              // children first; indices refer to this list
 };
 
 class KeptNodes {
  public:
-  static constexpr size_t kLeast = 16;  // nodes and states of a subtree that is worth it
+  static constexpr size_t kLeast = 16;  // the fewest nodes and automaton states of a subtree for which caching pays
   static constexpr size_t kLargest = 4096;
-  static constexpr size_t kMost = 20000;  // of all
+  static constexpr size_t kMost = 20000;  // of all subtrees together
 
   std::shared_ptr<const KeptSubtree> find(PyObject* top) const {
     const auto it = subtrees_.find(top);
@@ -42,7 +41,7 @@ class KeptNodes {
   size_t size() const { return subtrees_.size(); }
   size_t weight() const { return weight_; }
   void clear() {
-    const auto dropped = std::exchange(subtrees_, {});  // objects that go may run code
+    const auto dropped = std::exchange(subtrees_, {});  // destroying objects may run code
     weight_ = 0;
   }
 

@@ -1,4 +1,4 @@
-// The Python border. Python hands over the IR once, node by node; afterwards calls pass an object, ints and a buffer.
+// The Python bindings. Python passes the IR once, node by node. Later calls pass only an object, integers and a buffer.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 
@@ -10,7 +10,7 @@ namespace guided {
 
 namespace {
 
-// Raises guided.errors.<name>(*args, **named) from C++ data; or what is raised on the way, such as KeyboardInterrupt.
+// Raises guided.errors.<name>(*args, **named), or whatever is raised meanwhile, such as KeyboardInterrupt.
 void raise(const char* name, nb::args args, nb::kwargs named = nb::kwargs()) {
   try {
     nb::object type = nb::module_::import_("guided.errors").attr(name);
@@ -48,7 +48,7 @@ NB_MODULE(_core, m) {
   m.doc() =
       "The native core: grammars are compiled into automata, and matchers follow outputs and fill token bitmasks.\n\n"
       "Its objects are opaque; `guided.matching` has the classes that users call.";
-  // A grammar in a global outlives the interpreter; that is no fault of its owner.
+  // A grammar in a global variable outlives the interpreter. That is not an error of its owner.
   nb::set_leak_warnings(false);
   nb::register_exception_translator(guided::translate);
   guided::bind_compiled(m);

@@ -1,13 +1,12 @@
-// Reads the nodes of guided/ir/nodes.py as they are: children before parents, each object once.
+// Reads the nodes of guided/ir/nodes.py: children before parents, each object once.
 //
-// In: a node, the classes of nodes and of members, the rules' names. Out: the node's number. What is not as usual (a
-// kind that is not known here, fields of other types, bounds out of range) is left to a callback, which names the
-// number or raises the error. Objects are told apart by identity; those that were met are kept alive, whatever Python
-// does meanwhile. A node inside of itself is an error.
-// How: the classes have slots, so a field of an object of just that class lies at an offset that its descriptor tells.
-// What comes in many grammars as the same objects is copied from an earlier reading (kept_nodes.hpp): subtrees at whose
-// top something else than the grammar holds on to. They count as if they had been read.
-// Cost: about 0.2 us a node.
+// In: a node, the classes of nodes and of members, the names of the rules. Out: the number of the node. Unusual nodes
+// (a kind that is unknown here, fields of other types, bounds out of range) are passed to a callback, which returns the
+// number or raises the error. Objects are distinguished by identity, and kept alive once they are met. A node inside
+// itself is an error. How: the classes have slots, so a field of an object of exactly this class has a fixed offset,
+// which its descriptor contains. Subtrees that many grammars share as the same objects are copied from an earlier
+// reading (kept_nodes.hpp). Candidates are subtrees to whose top something other than the grammar holds a reference.
+// They count towards the limit as if they had been read. Cost: about 0.2 us per node.
 #include <Python.h>
 #include <structmember.h>
 
@@ -26,7 +25,8 @@ namespace guided {
 
 namespace {
 
-// Numbers of objects, by identity. The objects are kept: another one at such an address would be taken for it.
+// Maps objects, distinguished by identity, to numbers. Keeps the objects alive: otherwise another object might get the
+// same address.
 class ObjectNumbers {
  public:
   static constexpr int32_t kNone = -1;
@@ -55,7 +55,7 @@ class ObjectNumbers {
     PyObject* object;
     int32_t number;
   };
-  // Where the object is, or would be.
+  // The slot of the object, or the free slot for it.
   size_t place(PyObject* object) const {
     size_t at = mix(reinterpret_cast<uintptr_t>(object)) & (slots_.size() - 1);
     while (slots_[at].object && slots_[at].object != object) at = (at + 1) & (slots_.size() - 1);
@@ -73,7 +73,7 @@ class ObjectNumbers {
 
 class NodeReader {
  public:
-  // `types`: the classes in the order of Usual. `rules`: name -> number. `kept`: null to read all.
+  // `types`: the classes in the order of Usual. `rules`: name -> number. `kept`: the cache of subtrees; null: none.
   NodeReader(Builder& builder, nb::tuple types, nb::dict rules, int64_t most, KeptNodes* kept)
       : builder_(builder), types_(std::move(types)), rules_(std::move(rules)), most_(most), kept_(kept) {
     if (nb::len(types_) != Classes) throw nb::value_error("types");
@@ -81,7 +81,7 @@ class NodeReader {
       for (const Field f : kFields[static_cast<size_t>(kind)]) offsets_[kind][f] = offset(types_[kind], kNames[f]);
   }
 
-  // `other(node)`: the number of a node that is not as usual. It may call this again for a node below.
+  // `other(node)` returns the number of an unusual node. It may call `read` again for a node below it.
   int32_t read(const nb::object& root, const nb::callable& other) {
     if (is_open(root.ptr())) throw nb::value_error("a node is inside of itself");
     if (calls_ == kMostCalls) throw nb::value_error("too many calls inside of one another");
@@ -91,7 +91,7 @@ class NodeReader {
       while (!stack.empty()) step(stack, other);
     } catch (...) {
       --calls_;
-      for (const nb::object& node : stack)  // what was not finished may be asked for again
+      for (const nb::object& node : stack)  // unfinished nodes may be read again
         if (is_open(node.ptr())) known_.set(node.ptr(), ObjectNumbers::kNone);
       throw;
     }
@@ -149,15 +149,15 @@ class NodeReader {
                                                                        {Members, Separator},
                                                                        {Item}}};
   static constexpr int32_t kOpen = -2;             // its children are being read
-  static constexpr int32_t kCounted = -3;          // not read, but in a kept subtree that was taken over
-  static constexpr Py_ssize_t kOwnReferences = 3;  // to a node that was read: its parent's, and two of this reader
-  static constexpr int kMostCalls = 16;            // of `read` by its callback: each takes some of the machine's stack
+  static constexpr int32_t kCounted = -3;          // not read, but in a cached subtree that was copied
+  static constexpr Py_ssize_t kOwnReferences = 3;  // to a node that was read: from its parent, and two from this reader
+  static constexpr int kMostCalls = 16;            // nested calls of `read`: each takes some of the machine's stack
 
   bool is_open(PyObject* node) const { return known_.of(node) == kOpen; }
-  // The number of a node that was read; negative where there is none.
+  // The number of a node that was read, or a negative value.
   int32_t number_of(PyObject* node) const { return known_.of(node); }
 
-  // Reads the last node of the stack, or puts the children that must be read before on top of it.
+  // Reads the last node of the stack, or pushes the children that must be read before it.
   void step(std::vector<nb::object>& stack, const nb::callable& other) {
     const nb::object node = stack.back();
     const int kind = kind_of(node.ptr());
@@ -180,7 +180,7 @@ class NodeReader {
     int32_t number = usual(node.ptr(), kind);
     if (number < 0) {
       number = nb::cast<int32_t>(other(node));
-      builder_.node(number);  // checks it
+      builder_.node(number);  // throws if it does not exist
       if (kind == EncodedType) {
         const nb::object encoding = field(node.ptr(), kind, EncodingField);
         if (encoding.is_valid()) encodings_.set(encoding.ptr(), builder_.node(number).ref);
@@ -191,7 +191,7 @@ class NodeReader {
     if (kept_ && Py_REFCNT(node.ptr()) > kOwnReferences) keep(node.ptr(), number);
   }
 
-  // ---- subtrees that are kept
+  // ---- cached subtrees
   void take(PyObject* node, const std::shared_ptr<const KeptSubtree>& subtree) {
     known_.set(node, builder_.append(subtree->nodes));
     taken_.push_back(subtree);
@@ -200,13 +200,13 @@ class NodeReader {
     count_taken();
     if (known_.size() > most_) throw_most();
   }
-  // Before another object is met: no more than allowed.
+  // Checks the limit before another object is added.
   void count_one_more() {
     if (known_.size() + in_taken_ < most_) return;
     count_taken();
     if (known_.size() >= most_) throw_most();
   }
-  // Counts the objects of subtrees that were taken over one by one: some are in several, or were read, too.
+  // Counts the objects of copied subtrees one by one: some may be in several subtrees, or may have been read as well.
   void count_taken() {
     for (const auto& subtree : std::exchange(taken_, {}))
       for (const nb::object& object : subtree->objects)
@@ -216,7 +216,7 @@ class NodeReader {
   [[noreturn]] void throw_most() const {
     throw LimitFailure("nodes", static_cast<double>(most_ + 1), static_cast<double>(most_));
   }
-  // Keeps the subtree below a node that was read, if it is large enough and says the same in all grammars.
+  // Caches the subtree of a node that was read if it is large enough and means the same in all grammars.
   void keep(PyObject* top, int32_t number) {
     if (const IrNode& n = builder_.node(number); !n.closed || (n.items.empty() && n.kind != Kind::Automaton)) return;
     std::map<int32_t, PyObject*> objects;  // by number
@@ -257,24 +257,24 @@ class NodeReader {
     while (kind < Unusual && PyTuple_GET_ITEM(types_.ptr(), kind) != type) ++kind;
     return kind;
   }
-  // Where a field lies in the objects of a class that has slots.
+  // The offset of a field in the objects of a class with slots.
   static Py_ssize_t offset(nb::handle type, const char* name) {
     const nb::object slot = nb::getattr(type, name, nb::none());
     if (Py_TYPE(slot.ptr()) != &PyMemberDescr_Type) throw nb::value_error("types");
     auto* descriptor = reinterpret_cast<PyMemberDescrObject*>(slot.ptr());
-    auto* owner = descriptor->d_common.d_type;  // another class's slot may lie beyond the end of these objects
+    auto* owner = descriptor->d_common.d_type;  // the slot of another class may be beyond the end of these objects
     if (!PyType_Check(type.ptr()) || !PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(type.ptr()), owner))
       throw nb::value_error("types");
     const PyMemberDef* member = descriptor->d_member;
     if (member->type != T_OBJECT_EX || member->offset <= 0) throw nb::value_error("types");
     return member->offset;
   }
-  // A field of an object of just the class of this kind; null where it is not set.
+  // A field of an object whose class is exactly the class of this kind; null if it is not set.
   nb::object field(PyObject* node, int kind, Field f) const {
     return nb::borrow(*reinterpret_cast<PyObject**>(reinterpret_cast<char*>(node) + offsets_[kind][f]));
   }
 
-  // Children that have no number yet, the last one first.
+  // Pushes the children that have no number yet, the last one first.
   void push_children(PyObject* node, int kind, std::vector<nb::object>& stack) {
     each_child(node, kind, [&](nb::object child) {
       if (is_open(child.ptr())) throw nb::value_error("a node is inside of itself");
@@ -282,7 +282,7 @@ class NodeReader {
     });
   }
 
-  // Calls visit(child) for each, the last one first. Members of another class are not looked into.
+  // Calls visit(child) for each child, the last one first. Members of an unknown class are skipped.
   template <class Visit>
   void each_child(PyObject* node, int kind, Visit&& visit) const {
     auto push = [&](nb::object child) {
@@ -316,7 +316,7 @@ class NodeReader {
     }
   }
 
-  // The number of a node whose children have theirs; -1 where it is not as usual.
+  // The number of a node whose children have numbers; -1 if the node is unusual.
   int32_t usual(PyObject* node, int kind) {
     switch (kind) {
       case TextType: {
@@ -334,7 +334,7 @@ class NodeReader {
         std::vector<int32_t> numbers;
         for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items.ptr()); ++i) {
           numbers.push_back(number_of(PyTuple_GET_ITEM(items.ptr(), i)));
-          if (numbers.back() < 0) return -1;  // another object than when its children were read
+          if (numbers.back() < 0) return -1;  // the field has changed since the children were read
         }
         return builder_.many(kind == SeqType ? Kind::Seq : kind == AltType ? Kind::Alt : Kind::And, numbers);
       }
@@ -407,7 +407,7 @@ class NodeReader {
     const nb::object item = field(node, kind, Item);
     return item.is_valid() ? number_of(item.ptr()) : -1;
   }
-  // A count as it is usual; None is -1.
+  // Reads a count. None becomes -1. Returns false if the value is unusual.
   static bool count(const nb::object& value, int64_t& out) {
     if (value.is_valid() && value.is_none()) {
       out = -1;
@@ -431,8 +431,8 @@ class NodeReader {
   std::array<std::array<Py_ssize_t, Fields>, Classes> offsets_{};
   ObjectNumbers known_{256}, encodings_{8};
   KeptNodes* kept_;
-  std::vector<std::shared_ptr<const KeptSubtree>> taken_;  // whose objects were not counted one by one
-  int64_t in_taken_ = 0;                                   // these objects, but for the tops
+  std::vector<std::shared_ptr<const KeptSubtree>> taken_;  // subtrees whose objects were not counted one by one
+  int64_t in_taken_ = 0;                                   // their objects, without the tops
 };
 
 constexpr auto kReader = R"(A reader that adds nodes to `builder`.

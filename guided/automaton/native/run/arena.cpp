@@ -9,7 +9,7 @@
 namespace guided {
 
 namespace {
-constexpr size_t kSlabRows = 16;  // the first slabs have fewer: most grammars take a few steps
+constexpr size_t kSlabRows = 16;  // the first slabs have fewer, since most grammars take only a few steps
 }  // namespace
 
 Arena::Arena(std::shared_ptr<const Grammar> grammar, size_t byte_limit)
@@ -47,7 +47,7 @@ Config& Arena::add_slot() {
   int top = 31 - __builtin_clz(x);
   if (top - kFirstChunk >= 22) throw LimitFailure("memory", 4e9, 4e9, "ask for shorter outputs");
   auto& chunk = chunks_[top - kFirstChunk];
-  if (!chunk.load(std::memory_order_relaxed)) {  // each is made when it is added: large chunks cost nothing before
+  if (!chunk.load(std::memory_order_relaxed)) {  // allocated on first use, so large chunks cost nothing before
     fault_point(Fault::Allocation);
     auto* memory = static_cast<Config*>(std::malloc(sizeof(Config) << top));
     if (!memory) throw std::bad_alloc();
@@ -107,7 +107,7 @@ int32_t Arena::intern(const std::vector<Thread>& threads, bool closed) {
     if (t.pos == kExit)
       c.accepting |= t.ret == kBottom;
     else if (grammar_->is_later(t.pos))
-      c.bytes = ByteSet::all();  // nothing is known of them
+      c.bytes = ByteSet::all();  // a later rule may read any byte
     else
       c.bytes |= grammar_->positions[t.pos].bytes;
     c.remembers |= t.mem > kLastUnknownSet;
@@ -155,7 +155,7 @@ void Arena::need(int32_t state) const {
   throw RulesNeeded{std::move(later)};
 }
 
-// The state after `byte`, computed.
+// Computes the state after `byte`.
 int32_t Arena::after(int32_t state, uint8_t byte) {
   need(state);
   std::vector<Thread> kernel;
@@ -173,7 +173,7 @@ int32_t Arena::after(int32_t state, uint8_t byte) {
 
 int32_t Arena::step(int32_t state, uint8_t byte) {
   Config& c = config(state);
-  if (c.remembers) {  // what is remembered is hardly met again: no row for all bytes
+  if (c.remembers) {  // states with seen sets are rarely visited again: no row for all bytes
     if (const int32_t* known = steps_.find(pair_key(state, byte))) return *known;
     charge(24);
     const int32_t id = after(state, byte);
@@ -224,7 +224,7 @@ int32_t Arena::step_token(int32_t state, int32_t token) {
     if (t.pos == kExit) continue;
     const Position& p = grammar_->positions[t.pos];
     const std::span edges(grammar_->tokens.begin() + p.token_lo, grammar_->tokens.begin() + p.token_hi);
-    const auto found = std::ranges::lower_bound(edges, token, {}, &TokenEdge::token);  // one for each token, sorted
+    const auto found = std::ranges::lower_bound(edges, token, {}, &TokenEdge::token);  // one edge per token, sorted
     if (found != edges.end() && found->token == token)
       kernel.push_back({.pos = found->to, .reg = t.reg, .ret = t.ret, .mem = t.mem});
   }
@@ -262,7 +262,7 @@ int32_t Arena::with_next_entry(int32_t state) {
 int32_t Arena::import(const Arena& other, int32_t state, Carried& carried) {
   std::unordered_map<int32_t, int32_t>& known = carried.states;
   for (int32_t bottom : {kBottom, kTop, kFree}) known[bottom] = bottom;
-  // Numbers of return configurations are below those of what returns to them, so ascending order is dependency order.
+  // A return configuration has a lower number than all that return to it, so ascending order is dependency order.
   std::vector<int32_t> need{state}, order;
   std::unordered_map<int32_t, char> met;
   while (!need.empty()) {

@@ -1,17 +1,17 @@
 // Interned configurations: the states of the lazily grown automaton.
 //
 // A *thread* is (position, register of its frame, return configuration, memory; see uniqueness.hpp). A *configuration*
-// is a sorted set of threads, hash-consed and numbered; a state of the automaton is the number of a closed
-// configuration, and a return configuration is a number too, so the whole graph-structured stack is shared (Tomita's
-// GSS, with sets as nodes). Threads with equal position, register and memory are merged by uniting their return
+// is a sorted set of threads, hash-consed and numbered. A state of the automaton is the number of a closed
+// configuration. A return configuration is a number, too, so the whole graph-structured stack is shared (Tomita's GSS,
+// with sets as nodes). Threads with equal position, register and memory are merged by uniting their return
 // configurations: ambiguity costs a wider node, never two copies of a stack.
 //
-// Bottoms: kBottom ends the output; kTop and kFree stand for an unknown caller while a rule's token table is built
-// (kFree: in a counter, whose bounds are then not checked; the register counts from 0). Leaving through a bottom
-// leaves a thread at position kExit.
+// Bottoms: kBottom ends the output. kTop and kFree represent an unknown caller while a rule's token table is built
+// (kFree: in a counter, whose bounds are then not checked; the register counts from 0). Returning to a bottom leaves a
+// thread at position kExit.
 //
-// Growing needs the mutex; looking up a step that was taken before does not: rows and configurations never move, and
-// are published with release stores. Memory: about 1 KB for a state from which a step was taken, 100 bytes else.
+// Adding states needs the mutex. Looking up a step that was taken before does not: rows and configurations never move,
+// and are published with release stores. Memory: about 1 KB for a state from which a step was taken, or 100 bytes.
 #pragma once
 
 #include <atomic>
@@ -37,21 +37,21 @@
 
 namespace guided {
 
-// Of Thread::pos, besides positions: the frame below was a bottom, and was left.
+// Values of Thread::pos other than positions: the thread has returned to a bottom.
 enum PositionMark : int32_t { kExit = INT32_MAX };
-// Of Thread::ret, besides return configurations: see the head.
+// Values of Thread::ret other than return configurations: see the head of this file.
 enum Bottom : int32_t { kBottom, kTop, kFree };
 
 struct Config {
   const Thread* threads = nullptr;
   int32_t count = 0;
-  bool accepting = false;                           // holds the exit through kBottom
-  bool remembers = false;                           // some thread is in a scope
+  bool accepting = false;                           // contains the exit through kBottom
+  bool remembers = false;                           // some thread has a seen set
   bool counts = false;                              // some thread counts the token that is being read
-  ByteSet bytes;                                    // bytes that some thread can read (guards not asked)
-  std::atomic<std::atomic<int32_t>*> row{nullptr};  // byte -> state + 2; 1 dead, 0 unknown
-  std::atomic<int32_t> counted{kUnknown};           // the state once a token ends here; kDead
-  std::atomic<int32_t> closed{-1};                  // of a return configuration: the state after returning, kOutside
+  ByteSet bytes;                                    // bytes that some thread can read, ignoring guards
+  std::atomic<std::atomic<int32_t>*> row{nullptr};  // byte -> state + 2; 1: dead, 0: unknown
+  std::atomic<int32_t> counted{kUnknown};           // the state once a token ends here, or kDead
+  std::atomic<int32_t> closed{-1};  // of a return configuration: the state after returning with kOutside
   const Thread* begin() const { return threads; }
   const Thread* end() const { return threads + count; }
 };
@@ -71,7 +71,7 @@ class Arena {
   Config& config(int32_t id) { return *slot(id); }
   int32_t size() const { return count_.load(std::memory_order_relaxed); }
   size_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
-  // Counts memory, of this call and of all states; once that is more than a call may add, LimitFailure.
+  // Counts memory, for this call and for all states. Throws LimitFailure if the call adds more than it may.
   void charge(size_t bytes) {
     bytes_.fetch_add(bytes, std::memory_order_relaxed);
     CallMeter::memory(bytes);
@@ -85,7 +85,7 @@ class Arena {
     const std::atomic<int32_t>* row = slot(state)->row.load(std::memory_order_acquire);
     return row ? row[byte].load(std::memory_order_acquire) - 2 : kUnknown;
   }
-  // Without the lock: the state once a token ends in `state`, kDead, or kUnknown.
+  // Without the lock: the state once a token ends in `state`, kDead, or kUnknown if it was never computed.
   int32_t peek_counted(int32_t state) const {
     const Config& c = *slot(state);
     return c.counts ? c.counted.load(std::memory_order_acquire) : state;
@@ -95,15 +95,15 @@ class Arena {
   int32_t step(int32_t state, uint8_t byte);
   int32_t step_text(int32_t state, std::string_view text);
   int32_t step_token(int32_t state, int32_t token);  // a control token
-  int32_t either(int32_t a, int32_t b);              // the state that holds the threads of both
+  int32_t either(int32_t a, int32_t b);              // the state that contains the threads of both
   int32_t with_next_entry(int32_t state);            // see Uniqueness::with_next_entry
   int32_t return_to(int32_t ret, int32_t memory);    // the state after returning to `ret`
-  int32_t lone(Thread thread);                       // the state of one thread, not closed over effects and ends
+  int32_t lone(Thread thread);                       // the state of one thread, without its closure
   int32_t close(std::vector<Thread>& kernel);        // the state of the closure of these threads
   int32_t intern(const std::vector<Thread>& threads, bool closed);
-  int32_t top(int32_t state);            // the top of its stack: top_of_stack.cpp
-  bool leaves_top(int32_t state) const;  // whether a thread has left it
-  // The state of `other` with number `state`, in this arena; what was carried over before is not looked at again.
+  int32_t top(int32_t state);            // the state of the top of its stack: top_of_stack.cpp
+  bool leaves_top(int32_t state) const;  // whether a thread has returned from the top
+  // Transfers a state of `other` to this arena. `carried` remembers what has been transferred by earlier calls.
   struct Carried {
     std::unordered_map<int32_t, int32_t> states;
     Uniqueness::Carried uniqueness;
@@ -111,8 +111,8 @@ class Arena {
   int32_t import(const Arena& other, int32_t state, Carried& carried);
 
   // ---- rules that are compiled when they are first entered (later_rules.hpp); with the lock held
-  // What a state leads to is asked for. Throws RulesNeeded where rules that it is about to enter are not compiled; from
-  // then on these states are given up: what was under way may be half done.
+  // Call this before computing what follows a state. Throws RulesNeeded if the state is about to enter rules that are
+  // not compiled. From then on these states are unusable, because the interrupted operation may be half done.
   void need(int32_t state) const;
   bool given_up() const { return given_up_.load(std::memory_order_relaxed); }
   void need_nothing() const {
@@ -120,42 +120,42 @@ class Arena {
   }
 
   const SeenSet& seen(int32_t reg) const { return seen_[reg]; }
-  // Carries out an effect; false where its guard forbids it. Under kFree bounds are not checked.
+  // Applies an effect. Returns false if its guard forbids it. Under kFree, bounds are not checked.
   bool apply(const Rule& rule, const Effect& effect, Thread& thread);
-  // Whether the guard of a permutation's effect allows it.
+  // Whether the guard of a permutation's effect allows the effect.
   bool allows(const Rule& rule, const Effect& effect, int32_t reg);
   bool may_end(const Rule& rule, int32_t reg) const;
   int32_t initial_register(int32_t rule);
   Uniqueness& uniqueness() { return uniqueness_; }
   UnboundedStrings& unbounded() { return unbounded_; }
-  // Whether a position is inside of a string that can always end in a new way.
+  // Whether a position is inside of a string that can always end with an unseen value.
   bool in_unbounded_string(int32_t position) { return counts_.in_string(position) && unbounded_.goes_on(position); }
   FiniteStringSets& finite_strings() { return finite_strings_; }
-  // Whether an entry can be a string that is new, in which a position is, or which begins there (finite_string_sets.hpp).
+  // Whether an entry that is or begins as a string at a position can become an unseen one (finite_string_sets.hpp).
   std::optional<bool> any_new_string(int32_t position, const Uniqueness::StringAhead& ahead) {
     return ahead.opened ? finite_strings_.any_new_inside(position, uniqueness_.trie(), ahead.node, ahead.escape)
                         : finite_strings_.any_new(position, uniqueness_.trie(), ahead.node);
   }
-  // Whether the same characters of a string or number, two at least, may be read at a position again and again.
+  // Whether at least two characters of a string or number lead from a position back to it.
   bool repeats(int32_t position) { return counts_.repeats(position); }
-  // The same of the digits of a number before its point, and whether a position is inside of a string.
+  // The same for digits of a number before its point.
   bool repeats_digits(int32_t position) { return counts_.repeats_digits(position); }
   bool in_string(int32_t position) { return counts_.in_string(position); }
-  // Of a permutation's register: the same members, and another number of them.
+  // A permutation's register with the same members and another count.
   int32_t with_count(int32_t reg, int64_t count) {
     SeenSet set = seen_[reg];
     set.count = count;
     return intern_seen(set);
   }
-  // Whether a thread can go on whatever was written in its scopes. False, too, where that is not known. `all_new`: if
-  // the entries under way cannot end with values that were there.
+  // Whether a thread can continue, whatever values its scopes have seen. Also false if this is unknown. `all_new`:
+  // assume that the current entries cannot end with seen values.
   bool goes_on_surely(const Thread& thread, bool all_new = false);
-  // Steps that do not ask whether entries can still end well: for who finds that out.
+  // Steps without the check that entries can still end with unseen values. The code of this check uses them.
   int32_t raw_step(int32_t state, uint8_t byte);
   int32_t raw_state(const Thread& thread);
-  // Whether a thread that reads an entry can end it with a value that is new. Set once; not asked before.
+  // Whether a thread that reads an entry can end it with an unseen value. Set once; threads are not checked before.
   std::function<bool(const Thread&)> viable;
-  // The same of the innermost entry alone, whatever becomes of those around it.
+  // The same for the innermost entry alone, ignoring the entries around it.
   std::function<bool(const Thread&)> viable_inside;
 
  private:
@@ -179,13 +179,13 @@ class Arena {
   bool reads_bytes_alone(int32_t position) const;
   bool escapes_lead(int32_t from, uint8_t character, int32_t to) const;
   std::optional<bool> string_ends_new(const Thread& thread);
-  // What is met first on the ways from a position through its frame.
+  // What may come first after a position, within its frame.
   struct Ahead {
     std::vector<int32_t> begins;   // positions where an entry begins
-    std::vector<int32_t> members;  // effects before a permutation's member, or between two
+    std::vector<int32_t> members;  // effects that begin a permutation's member or separator
     std::vector<int32_t> calls;    // of rules in which entries of the scope begin
-    bool ends = false;             // the end of a permutation, which may have to wait
-    bool returns = false;          // the end of another frame
+    bool ends = false;             // the end of a permutation, which its guard may forbid
+    bool returns = false;          // the end of any other frame
     bool other = false;            // the end of a scope
     void add(const Ahead& met);
     auto operator<=>(const Ahead&) const = default;
@@ -213,7 +213,7 @@ class Arena {
   int32_t intern_seen(const SeenSet& set);
   void release();
   struct Left {
-    int64_t needed = 0, available = 0;  // members that must, and that may once, still be written
+    int64_t needed = 0, available = 0;  // members that must still be written; others that may, once
     int32_t reach = kEverySlot;         // with a condition: see MemberChoices
   };
   static Left left(const Rule& rule, const SeenSet& set);
@@ -234,13 +234,13 @@ class Arena {
   std::vector<std::atomic<int32_t>*> slabs_;
   size_t slab_left_ = 0;
   PairMap merged_, token_steps_, steps_, raw_steps_, returns_;
-  ThreadMap<int32_t> closures_;  // of single threads from which many effects lead
+  ThreadMap<int32_t> closures_;  // of single threads at positions with many effects
   Uniqueness uniqueness_;
   UnboundedStrings unbounded_;
   ValueCounts counts_;
   FiniteStringSets finite_strings_;
-  std::vector<int32_t> ahead_of_, near_of_;            // by position, into aheads_; -1: not known
-  std::vector<int8_t> entries_first_, holds_entries_;  // by rule, see has_no_entry() and met_at(); -1: not known
+  std::vector<int32_t> ahead_of_, near_of_;            // by position: index into aheads_; -1: unknown
+  std::vector<int8_t> entries_first_, holds_entries_;  // by rule, see has_no_entry() and met_at(); -1: unknown
   std::vector<const Ahead*> aheads_;                   // each once
   std::map<Ahead, int32_t> ahead_numbers_;
   bool raw_ = false;                           // in a raw step
@@ -248,12 +248,12 @@ class Arena {
   std::vector<SeenSet> seen_;
   NumberTable seen_ids_;
   std::vector<int32_t> initial_registers_;
-  std::unordered_map<const Rule*, std::unordered_map<std::string, bool>> outlooks_;  // of parts of conditions
+  std::unordered_map<const Rule*, std::unordered_map<std::string, bool>> outlooks_;  // can_come_true(), by rule and key
   std::unordered_map<uint64_t, int32_t> reaches_;                                    // by rule and register
   std::vector<Thread> work_, closed_, kernel_;
   ThreadSet met_;
   RuleEntries entries_;
-  std::vector<int32_t> heights_;  // by rule; -1: not known
+  std::vector<int32_t> heights_;  // by rule; -1: unknown
 };
 
 }  // namespace guided

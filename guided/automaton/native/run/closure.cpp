@@ -1,16 +1,16 @@
-// The closure of threads: the ends of rules that they have come to, and the rules that may begin there.
+// The closure of threads: returns from rules that have ended, and calls of rules that may begin.
 //
-// In: threads right after a byte or token. Out: the state of all threads that can read on, or have left a bottom.
+// In: threads right after a byte or token. Out: the state of all threads that can read a symbol, or have left a bottom.
 //
-// How: threads at the end of a rule go on behind its callers. Of rules that may begin, each is entered once, with all
-// callers in one return configuration: the callers of a rule are all known when no rule is left that could call it first.
-// So rules are entered in the order of their height: a rule is higher than those that may begin it (the graph of left
-// corners, which has no cycles, see left_recursion.cpp). It is what a parser with a graph-structured stack does (Tomita; Scott
-// and Johnstone, "GLL Parsing"), in an order that extends no node twice.
+// How: a thread at the end of a rule continues after the call in each of its callers. Each rule that may begin is
+// entered once, with all of its callers in one return configuration. All callers of a rule are known once no pending
+// rule can begin with it. So rules are entered in the order of their height: a rule is higher than the rules with which
+// it may begin (the graph of left corners has no cycles, see left_recursion.cpp). A parser with a graph-structured
+// stack does the same (Tomita; Scott and Johnstone, "GLL Parsing"), here in an order that extends no node twice.
 //
-// Cost: O(threads + edges from them); entering rules from each caller by itself would cost the product of the callers
-// at all levels, as in expressions with many levels of precedence. Threads with effects before calls may be met late:
-// then a rule is entered again, with what was not known before.
+// Cost: O(threads + edges from them). Entering a rule separately for each caller would cost the product of the callers
+// at all levels, as in expressions with many levels of precedence. An effect before a call may produce a caller late.
+// Then the rule is entered again, with the new callers only.
 #include <algorithm>
 #include <unordered_set>
 
@@ -26,7 +26,7 @@ constexpr auto kAdvice =
     "the output can be read in that many ways at once; write counted parts so that a text has one count: a{1,18} "
     "instead of (a|aa){1,9}";
 constexpr int kMergeDepth = 256;
-constexpr int kManyEffects = 4;  // of one position, whose closure is kept
+constexpr int kManyEffects = 4;  // a position with at least this many effects has its closure cached
 }  // namespace
 
 int32_t Arena::merge(int32_t a, int32_t b, int depth) {
@@ -50,7 +50,7 @@ void Arena::merge_threads(std::vector<Thread>& threads, int depth) {
   for (size_t i = 0; i < threads.size(); ++i) {
     const Thread t = threads[i];
     if (n && threads[n - 1] == t) continue;
-    // Past the depth bound twins stay apart: the same language, less sharing. Exits keep their bottoms.
+    // Beyond the depth bound, threads that differ in `ret` stay separate: less sharing, same language. So do exits.
     if (n && t.pos != kExit && threads[n - 1].pos == t.pos && threads[n - 1].reg == t.reg &&
         threads[n - 1].mem == t.mem && t.ret != kFree && threads[n - 1].ret != kFree && depth < kMergeDepth) {
       threads[n - 1].ret = merge(threads[n - 1].ret, t.ret, depth);
@@ -66,21 +66,21 @@ void Arena::pop(const Thread& thread, std::vector<Thread>& out) {
     out.push_back({.pos = kExit, .reg = thread.reg, .ret = kFree, .mem = thread.mem});
     return;
   }
-  for (Thread t : config(thread.ret)) {  // what is remembered goes along
+  for (Thread t : config(thread.ret)) {  // the caller takes over the callee's memory
     t.mem = thread.mem;
     out.push_back(t);
   }
 }
 
 int32_t Arena::close(std::vector<Thread>& kernel) {
-  // Many bytes lead to one position from which many members may begin: white space before a name.
+  // Many bytes may lead to a position with many effects (white space before a name), so its closure is cached.
   if (kernel.size() != 1 || raw_ || kernel[0].pos == kExit) return closure_of(kernel);
   const Thread alone = kernel[0];
   const Position& p = grammar_->positions[alone.pos];
   if (p.effect_hi - p.effect_lo < kManyEffects) return closure_of(kernel);
   if (const int32_t* known = closures_.find(alone)) return *known;
   const int32_t id = closure_of(kernel);
-  if (!closures_.find(alone)) {  // to find out whether entries can end takes steps
+  if (!closures_.find(alone)) {  // closure_of() may take steps, which may have added it already
     charge(48);
     closures_.add(alone, id);
   }
@@ -117,7 +117,7 @@ int32_t Arena::closure_of(std::vector<Thread>& kernel) {
     if (p.accept && (free || may_end(rule, t.reg))) pop(t, work_);
     for (int32_t i = p.call_lo; i < p.call_hi; ++i) {
       const CallEdge& call = g.calls[i];
-      if (call.tail && free)  // whose registers the caller has
+      if (call.tail && free)  // the unknown caller (kFree) remains the caller
         work_.push_back(
             {.pos = g.rules[call.rule].start, .reg = initial_register(call.rule), .ret = kFree, .mem = t.mem});
       else
@@ -130,7 +130,7 @@ int32_t Arena::closure_of(std::vector<Thread>& kernel) {
       if (apply(rule, g.effects[i].effect, after)) work_.push_back(after);
     }
   }
-  if (reading && !raw_) {  // asking takes steps, which use these vectors
+  if (reading && !raw_) {  // leads_to_an_end() takes steps, which overwrite closed_
     std::vector<Thread> threads = std::move(closed_);
     std::erase_if(threads, [&](const Thread& t) { return t.pos != kExit && !leads_to_an_end(t); });
     closed_ = std::move(threads);
@@ -139,7 +139,7 @@ int32_t Arena::closure_of(std::vector<Thread>& kernel) {
   return intern(closed_, true);
 }
 
-// The thread that enters a rule for all of its callers.
+// The thread that enters a rule, with all of its callers.
 Thread Arena::enter(RuleEntries::Entry entry) {
   Thread thread{
       .pos = grammar_->rules[entry.rule].start, .reg = initial_register(entry.rule), .ret = 0, .mem = entry.mem};
@@ -159,7 +159,7 @@ Thread Arena::enter(RuleEntries::Entry entry) {
   return thread;
 }
 
-// The longest chain of rules that may begin one another. A chain that comes back to a rule counts up to there.
+// The longest chain of rules from this one, each of which may begin with the next. It ends where a rule would recur.
 int32_t Arena::height(int32_t rule) {
   if (heights_.empty()) heights_.resize(grammar_->rules.size(), -1);
   if (heights_[rule] >= 0) return heights_[rule];
@@ -187,7 +187,7 @@ int32_t Arena::height(int32_t rule) {
   return heights_[rule];
 }
 
-// The rules that are called where a rule begins.
+// The rules with which a rule may begin (its left corners).
 std::vector<int32_t> Arena::first_rules(int32_t rule) const {
   std::vector<int32_t> out, positions{grammar_->rules[rule].start};
   std::unordered_set<int32_t> met(positions.begin(), positions.end());

@@ -6,7 +6,7 @@
 
 namespace guided {
 
-constexpr int64_t kUnreachable = INT64_MAX / 8;  // there is no way on
+constexpr int64_t kUnreachable = INT64_MAX / 8;  // the end cannot be reached
 constexpr int64_t kByteCost = 1024, kTokenCost = 4096;
 
 inline int64_t plus(int64_t a, int64_t b) { return std::min(kUnreachable, a + b); }

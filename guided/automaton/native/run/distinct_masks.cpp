@@ -1,17 +1,17 @@
-// The mask of a thread in a uniqueness scope (masks.hpp): all tokens that it could read if nothing had been seen, less
-// those that end an entry with a seen value, or lead to where no other end is left.
+// The mask of a thread in a uniqueness scope (masks.hpp): all tokens that it could read if no value had been seen,
+// except those that end an entry with a seen value, or after which no unseen value is left.
 //
 // How: the tokens of a position are sorted once by what they do to the entries (entry_tokens.hpp). A mask then examines
 //   - in a string: which tokens end it with a seen string (seen_strings.hpp);
 //   - in another entry that may still become a seen value: each text with which tokens may end it;
-//   - of the values that tokens write completely: whether they were seen;
-//   - the few unsure tokens, step by step. Where these are many, as when few values are left, a walk of the vocabulary
-//     along the seen values finds those that are refused.
-// Where all entries are unbounded strings, as names of members nearly always are, no token leads to where no other end
-// is left. Only tokens with three quotation marks or more can then end a second entry; a token that contains one
-// complete string, plainly spelled, between two entries is looked up.
+//   - whether the values that tokens write completely have been seen;
+//   - the few unsure tokens, step by step. If there are many, for example because few values are left, a walk of the
+//     vocabulary along the seen values finds the refused ones instead.
+// If all entries are unbounded strings, as member names nearly always are, an unseen value is always left. Then only
+// tokens with at least three quotation marks can end a second entry. Between two entries, a token that contains one
+// complete string without escapes is looked up.
 //
-// Cost: what the tokens and the seen values have in common, however many there are.
+// Cost: proportional to what the tokens and the seen values have in common, however many there are.
 #include <algorithm>
 #include <array>
 #include <string_view>
@@ -22,7 +22,7 @@
 namespace guided {
 
 namespace {
-// The content of the only string that the token holds, plainly spelled and with nothing but separators before it.
+// The content of a token's only string, if it has no escapes and only separators precede it.
 std::optional<std::string_view> whole_string(std::string_view token) {
   constexpr char kQuote = StringProgress::kQuote, kEscape = StringProgress::kEscape;
   const size_t from = token.find_first_not_of(ValueSyntax::kSeparators);
@@ -32,7 +32,7 @@ std::optional<std::string_view> whole_string(std::string_view token) {
   return token.substr(from + 1, to - from - 1);
 }
 
-// Past the quotation mark that ends a string in which an escape may be under way; npos: the text does not end it.
+// The offset after the quotation mark that ends the current string; npos: the text does not end it. `read`: its escape.
 size_t end_of_string(std::string_view text, StringProgress read) {
   for (size_t i = 0; i < text.size(); ++i)
     if (!read.read(static_cast<uint8_t>(text[i]))) return i + 1;
@@ -141,7 +141,7 @@ const EntryTokens& MaskBuilder::entry_tokens(const Thread& thread, TokenTable& t
   return entry_tokens_.add(noting, std::move(found));
 }
 
-// In a string that is an entry: the tokens that end it with one that was there.
+// For a string that is an entry: the tokens that end it with a seen string.
 void MaskBuilder::find_repeated(const Thread& t, const EntryTokens& known, std::vector<int32_t>& refused) {
   Uniqueness& uniqueness = arena_.uniqueness();
   const std::optional<Uniqueness::StringAhead> ahead = uniqueness.string_ahead(t.mem);
@@ -201,7 +201,7 @@ const MaskBuilder::Share& MaskBuilder::share(const Thread& t, TokenTable& tokens
   return share;
 }
 
-// A token is refused where no thread allows it.
+// A token is refused only if no thread allows it.
 void MaskBuilder::add_shares(const std::vector<const Share*>& shares, MaskRecipe& out) const {
   auto allowed = [&](int32_t token, const Share* but) {
     return std::any_of(shares.begin(), shares.end(), [&](const Share* s) { return s != but && s->allows(token); }) ||

@@ -1,21 +1,21 @@
-// Whether a thread in a uniqueness scope (uniqueness.hpp) can go on: what Arena::close() examines for each thread.
+// Whether a thread in a uniqueness scope (uniqueness.hpp) can continue. Arena::close() checks this for each thread.
 //
-// In: a thread that reads an entry, or is between two. Out: false where the entry can only end with seen values, or
-// where another entry must come next and none that may begin can end with an unseen value.
+// In: a thread that reads an entry, or is between two. Out: false if the entry can only end with seen values, or if
+// another entry must come next and none that may begin can end with an unseen value.
 //
-// How: the cheapest test that can answer comes first.
+// How: the cheapest test that decides comes first.
 //   1. An entry that is an unbounded string (unbounded_strings.hpp) always has an unseen value.
-//   2. So has one that can no longer become any seen value.
-//   3. So has one with more values ahead of it (value_counts.hpp) than seen ones that begin with what it has read.
-//   4. Where few strings are left, each is looked up (finite_string_sets.hpp).
-//   5. Test 3 again, counting only those seen values that the automaton can still read (seen_ahead.cpp).
+//   2. So has an entry that can no longer become any seen value.
+//   3. So has an entry that can have more values (value_counts.hpp) than there are seen ones that begin like it.
+//   4. If few strings are possible, each is looked up (finite_string_sets.hpp).
+//   5. Test 3 again, counting only the seen values that the automaton can still read (seen_ahead.cpp).
 //   6. Any other entry needs a way to an unseen value (`viable`, new_entry.hpp).
-// Between two entries, what comes first on some way through the frame mostly answers. Where it does not, everything
-// that may come first in the frame is examined, which is found once for all positions that reach each other; where the
-// frame ends, its callers are examined; and where a rule is called in which entries begin, that rule.
+// Between two entries, what comes first on one way through the frame usually decides. Otherwise everything that may
+// come first in the frame is examined, which is computed once for all positions that reach each other. At the end of
+// the frame its callers are examined, and at calls of rules in which entries begin, these rules.
 //
-// Cost: a look-up, except for the ways of new_entry.hpp; once for each position, the edges of those on its way; where
-// all ways are needed, once for each position that can be reached, O(its edges and what comes first).
+// Cost: a look-up, except for the ways of new_entry.hpp. Once per position: the edges of the positions on one way. If
+// all ways are needed, once per reachable position: O(its edges and what comes first).
 #include <algorithm>
 
 #include "run/arena.hpp"
@@ -23,9 +23,9 @@
 namespace guided {
 
 namespace {
-constexpr int kMostNear = 4;           // effects of members on one way
-constexpr size_t kMostOnTheWay = 512;  // positions that are looked at for one way
-constexpr int kMostCalls = 8;          // rules that call each other, in which an entry is looked for
+constexpr int kMostNear = 4;           // members and returns on one way
+constexpr size_t kMostOnTheWay = 512;  // positions that are examined for one way
+constexpr int kMostCalls = 8;          // nested calls and returns in which an entry is looked for
 }  // namespace
 
 bool Arena::leads_to_an_end(const Thread& t) {
@@ -33,7 +33,7 @@ bool Arena::leads_to_an_end(const Thread& t) {
   if (uniqueness_.in_string(t.mem) && unbounded_.goes_on(t.pos)) return true;
   if (uniqueness_.between(t.mem) >= 0 && uniqueness_.run_out && !can_begin_entry(t)) return false;
   if (!uniqueness_.alive(t.mem)) return true;
-  if (!uniqueness_.in_string(t.mem) && unbounded_.begins_string(t.pos)) return true;  // whatever was read before it
+  if (!uniqueness_.in_string(t.mem) && unbounded_.begins_string(t.pos)) return true;  // whatever came before the string
   const int32_t count = values_ahead(t);
   if (has_more(count, t.mem)) return true;
   const std::optional<bool> known = string_ends_new(t);
@@ -41,8 +41,8 @@ bool Arena::leads_to_an_end(const Thread& t) {
   return has_more_than_seen(count, t) || viable(t);
 }
 
-// Of a thread that is in a string, the innermost entry; nothing elsewhere, where the strings are not few, and where
-// some is new but another entry is under way around it.
+// Whether a string that is the innermost entry can end with an unseen value. nullopt if the thread is not in such a
+// string, if there are too many strings, or if an unseen one is left but another entry is around it.
 std::optional<bool> Arena::string_ends_new(const Thread& t) {
   if (!uniqueness_.in_string(t.mem)) return std::nullopt;
   const std::optional<Uniqueness::StringAhead> ahead = uniqueness_.string_ahead(t.mem);
@@ -51,18 +51,18 @@ std::optional<bool> Arena::string_ends_new(const Thread& t) {
   return ahead->inside && any == true ? std::nullopt : any;
 }
 
-// Whether some of at least `count` values that entries under way may end with is new: a look-up.
+// Whether a current entry that can have at least `count` values has an unseen one. Only a look-up.
 bool Arena::has_more(int32_t count, int32_t memory) {
   if (count == ValueCounts::kMany) return true;
   return count > 0 && uniqueness_.in_scalar(memory) && count > uniqueness_.ahead(memory);
 }
 
-// The same, where those that were there are read along the automaton first: they may lie aside.
+// The same, but without the seen values that the automaton cannot read.
 bool Arena::has_more_than_seen(int32_t count, const Thread& t) {
   return count > 0 && uniqueness_.in_scalar(t.mem) && count > seen_ahead(t);
 }
 
-// At least so many values may still become of each of the entries under way (value_counts.hpp).
+// A lower bound on the values that each of the current entries can still have (value_counts.hpp).
 int32_t Arena::values_ahead(const Thread& t) {
   constexpr int kMostFrames = 16;
   int32_t most = counts_.at(t.pos, t.reg);
@@ -88,13 +88,13 @@ bool Arena::goes_on_surely(const Thread& t, bool all_new) {
   return ahead.members.empty() && std::ranges::any_of(ahead.begins, [&](int32_t to) { return has_plenty(to); });
 }
 
-// Whether an entry that begins at a position has any number of values.
+// Whether an entry that begins at a position can have any number of values.
 bool Arena::has_plenty(int32_t position) {
   return unbounded_.begins_string(position) || counts_.at(position) == ValueCounts::kMany;
 }
 
-// Whether a thread between two entries goes on whatever was written, as far as one way is looked at. `most`: members on
-// the way.
+// Whether a thread between two entries can continue whatever was seen, judged by one way. `most`: members and returns
+// on this way.
 bool Arena::goes_on_nearly(const Thread& t, int most) {
   const Ahead& near = near_of(t.pos);
   const Rule& rule = grammar_->rules[grammar_->positions[t.pos].rule];
@@ -113,7 +113,7 @@ bool Arena::goes_on_nearly(const Thread& t, int most) {
   return false;
 }
 
-// Whether the output may end where a thread's frame does, or some caller goes on.
+// Whether the output may end with the thread's frame, or some caller can continue.
 bool Arena::returns_to(const Thread& t, const std::function<bool(const Thread&)>& goes_on) {
   if (t.ret <= kFree) return true;
   const std::vector<Thread> callers(config(t.ret).begin(), config(t.ret).end());
@@ -123,7 +123,7 @@ bool Arena::returns_to(const Thread& t, const std::function<bool(const Thread&)>
   });
 }
 
-// Whether a member that is put has no entry. Mostly it has one only where it begins, for all to see.
+// Whether a member contains no entry. Usually entries begin only right at the start of members, which is quick to see.
 bool Arena::has_no_entry(const EffectEdge& put) {
   const Grammar& g = *grammar_;
   const int32_t rule = g.positions[put.to].rule;
@@ -140,7 +140,7 @@ bool Arena::begins_entry(int32_t position) const {
   return false;
 }
 
-// Whether nothing leads to where an entry begins but the effects before members.
+// Whether entries begin only right after the effects that begin members.
 bool Arena::begins_entries_first(const Rule& rule) const {
   const Grammar& g = *grammar_;
   std::vector<uint8_t> begins(static_cast<size_t>(rule.size), 0);
@@ -167,7 +167,7 @@ bool Arena::can_begin_entry(const Thread& t, int calls) {
   if (ahead.returns && returns_to(t, goes_on)) return true;
   for (int32_t to : ahead.begins) {
     const Thread entry{to, t.reg, t.ret, uniqueness_.begin(t.mem)};
-    // What is read before the entry begins is left out: nothing can be said of the entries around it.
+    // The bytes before the entry are not read, so nothing is known about the entries around it.
     const int around = std::max(uniqueness_.under_way(entry.mem).first - 1, 0);
     if (unbounded_.begins_string(to) || !uniqueness_.alive_inside(entry.mem, around)) return true;
     const int32_t count = counts_.at(to);
@@ -177,7 +177,7 @@ bool Arena::can_begin_entry(const Thread& t, int calls) {
     if (string && !string->opened) known = any_new_string(to, *string);
     if (known ? *known : has_more_than_seen(count, entry) || viable_inside(entry)) return true;
   }
-  for (int32_t i : ahead.members) {  // a member that is no entry; or, after one, the way to the next
+  for (int32_t i : ahead.members) {  // a member without an entry; or, after an entry, the way to the next one
     const EffectEdge& e = grammar_->effects[i];
     if (!allows(rule, e.effect, t.reg)) continue;
     if (e.effect.op == Effect::Put && has_no_entry(e)) return true;
@@ -195,7 +195,7 @@ bool Arena::can_begin_entry(const Thread& t, int calls) {
   return false;
 }
 
-// Whether entries begin in a rule's own positions, of the scope in which it is called.
+// Whether entries of the scope in which a rule is called begin at the rule's own positions.
 bool Arena::holds_entries(int32_t rule) {
   const Grammar& g = *grammar_;
   if (holds_entries_.empty()) holds_entries_.assign(g.rules.size(), -1);
@@ -218,7 +218,7 @@ const Arena::Ahead& Arena::ahead_of(int32_t position) {
   return *aheads_[static_cast<size_t>(ahead_of_[position])];
 }
 
-// What is met first on some way from a position. Depth first; all positions of the way have the same answer.
+// What comes first on one way from a position, found depth first. It is the answer for all positions on this way.
 const Arena::Ahead& Arena::near_of(int32_t position) {
   if (near_of_.empty()) near_of_.assign(grammar_->positions.size(), -1);
   struct Step {
@@ -256,7 +256,7 @@ const Arena::Ahead& Arena::near_of(int32_t position) {
   return *aheads_[static_cast<size_t>(found)];
 }
 
-// What a position meets by itself; where a way goes on in the frame is added to `next`.
+// What comes first directly at a position. Adds the positions at which the frame continues to `next`.
 Arena::Ahead Arena::met_at(int32_t position, std::vector<int32_t>& next) {
   const Grammar& g = *grammar_;
   const Position& p = g.positions[position];
@@ -267,7 +267,7 @@ Arena::Ahead Arena::met_at(int32_t position, std::vector<int32_t>& next) {
     if (holds_entries(g.calls[i].rule))
       out.calls.push_back(i);
     else
-      next.push_back(g.calls[i].after);  // no entry is looked for further inside
+      next.push_back(g.calls[i].after);  // no entry is searched for deeper inside
   }
   for (int32_t i = p.token_lo; i < p.token_hi; ++i) next.push_back(g.tokens[i].to);
   for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) {
@@ -295,7 +295,7 @@ void Arena::Ahead::add(const Ahead& met) {
   other |= met.other;
 }
 
-// Positions that reach each other meet the same: components, as Tarjan (1972) finds them. Those found before are kept.
+// Positions that reach each other have the same answer, so it is computed once per component (Tarjan, 1972).
 void Arena::look_ahead(int32_t from) {
   struct Visit {
     int32_t position, index, low;
@@ -303,7 +303,7 @@ void Arena::look_ahead(int32_t from) {
     Ahead met;
   };
   std::vector<Visit> visits;
-  std::vector<int32_t> waiting;  // positions of components that are not finished, by index; -2 - index in ahead_of_
+  std::vector<int32_t> waiting;  // positions of unfinished components, by index; -2 - index in ahead_of_
   auto enter = [&](int32_t position) {
     const auto index = static_cast<int32_t>(waiting.size());
     ahead_of_[position] = -2 - index;

@@ -13,10 +13,10 @@ size_t EntryTokens::bytes() const {
   return n;
 }
 
-// Whether no token ends anything but those that end the string that the thread is in.
+// Whether only tokens with a quotation mark can end an entry, because the thread is in an unbounded string.
 bool EntryTokensBuilder::ends_with_quote(const Thread& thread) { return arena_.in_unbounded_string(thread.pos); }
 
-// Whether tokens that stay in the frame touch no entry, and can always go on.
+// Whether tokens that stay in the frame touch no entry, and can always continue.
 bool EntryTokensBuilder::is_quiet(const Thread& thread) {
   if (arena_.uniqueness().in_entry(thread.mem) || arena_.uniqueness().between(thread.mem) < 0) return false;
   const Grammar& g = arena_.grammar();
@@ -37,7 +37,7 @@ bool EntryTokensBuilder::is_quiet(const Thread& thread) {
   return true;
 }
 
-// Whether a thread goes on whatever was written after a text along which it meets nothing but bytes.
+// Whether a thread can continue after a text, whatever was seen. The text must meet nothing but bytes.
 bool EntryTokensBuilder::goes_on_within(Thread thread, const std::string& text) {
   for (char c : text) thread.pos = arena_.grammar().step(thread.pos, static_cast<uint8_t>(c));
   return arena_.goes_on_surely(thread);
@@ -80,7 +80,7 @@ const AlikeTokens& EntryTokensBuilder::alike(const Thread& thread, const TokenSe
   return out;
 }
 
-// What one of the tokens does all of them do. False where it is not told by one: nothing is noted then.
+// Examines one of the tokens, and applies the result to all. Returns false, with no result, if one is not enough.
 bool EntryTokensBuilder::look_at_all(const std::shared_ptr<const std::vector<int32_t>>& tokens, EntryTokens& out) {
   const int32_t token = tokens->front();
   EntryTokens one;
@@ -110,13 +110,13 @@ void EntryTokensBuilder::look(int32_t token, int32_t after, EntryTokens& out) {
   for (const Thread& t : c) {
     const bool goes_on = arena_.goes_on_surely(t);
     const bool clean = t.pos != kExit && uniqueness.noted(uniqueness.notes(t.mem)).empty();
-    if (goes_on && clean) return;  // whatever was there, this thread goes on
+    if (goes_on && clean) return;  // this thread can continue whatever was seen
     once_new |= clean && uniqueness.none_begun(t.mem) && arena_.goes_on_surely(t, true);
     sure |= goes_on;
     alike &= uniqueness.notes(t.mem) == notes;
   }
   const std::vector<Uniqueness::Written> ended = uniqueness.noted(notes);
-  auto several = [&](const Uniqueness::Written& one) {  // an unknown value may be like another one
+  auto several = [&](const Uniqueness::Written& one) {  // an unknown value may equal another one
     return std::ranges::count_if(ended, [&](const auto& other) { return other.first == one.first; }) > 1;
   };
   const bool unknown =
@@ -143,7 +143,7 @@ void EntryTokensBuilder::end(int32_t token, int32_t around, EntryTokens& out) {
   out.endings.push_back({std::move(text), around, {token}});
 }
 
-// What a token reads until all that goes on with it has ended the entry.
+// The prefix of a token after which all threads have ended the entry.
 std::string EntryTokensBuilder::text_to_end(int32_t token, int32_t around) {
   const Uniqueness& uniqueness = arena_.uniqueness();
   const std::string& text = vocabulary_.tokens[token];

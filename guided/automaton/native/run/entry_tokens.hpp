@@ -1,24 +1,24 @@
-// What each token that a thread can read does to the entries around it (uniqueness.hpp), whatever was written before.
+// What each token that a thread can read does to the entries around it (uniqueness.hpp), whatever has been seen.
 //
-// Problem: a mask in a uniqueness scope depends on the seen set, which is another one after each item. To step through
-// all tokens for each mask would cost milliseconds; but nearly all of them do not care what was seen.
+// Problem: a mask in a uniqueness scope depends on the seen set, which differs after each item. Stepping through all
+// tokens for each mask would take milliseconds, but nearly all tokens do not depend on what was seen.
 //
-// How: the tokens are sorted once for each position, by a walk with an unknown seen set that notes the entries which
-// end. In: a thread in a scope, and the token table of its position. Out: all tokens that it can read if no value was
-// seen; and of these, the few that a seen set may forbid:
-//   - those that end the entry under way, by the text that they read up to its end;
+// How: the tokens are sorted once per position, by a walk with an unknown seen set that notes the entries that end. In:
+// a thread in a scope, and the token table of its position. Out: all tokens that it can read if no value was seen; and
+// the few of them that a seen set may forbid:
+//   - those that end the current entry, by the text that they read up to its end;
 //   - those that write complete entries, with their values;
-//   - those that are *unsure*: it is not certain that every entry can still end with an unseen value after them, or
-//     they do several of these things. A mask steps through them one by one. Where only the entries under way are in
-//     doubt, it need not do so once these can no longer become a seen value.
-// All others lead into the middle of entries that any number of values can still complete.
+//   - those that are *unsure*: after them it is not certain that every entry can still end with an unseen value, or
+//     they do several of these things. A mask steps through them one by one. If only the current entries are in doubt,
+//     this is not necessary once these can no longer become a seen value.
+// All others lead into the middle of entries that can still have any number of values.
 //
 // Example, an array of unique integers after `[1, 2`: the token `,` ends the entry with the text ``; `3,` ends it with
-// the text `3`; `, 4,` ends it and writes 4, and is unsure; `7` does nothing that a seen set could forbid.
+// the text `3`; `, 4,` ends it and writes 4, so it is unsure; `7` does nothing that a seen set could forbid.
 //
-// Inside of an unbounded string (unbounded_strings.hpp) only tokens with a quotation mark are walked. Of tokens that
-// lead to the same state whoever called the frame, and touch no entry in it, one is examined.
-// Cost: one walk of the tokens for each position; for each caller and nesting of scopes, some of them again.
+// Inside of an unbounded string (unbounded_strings.hpp), only tokens with a quotation mark are walked. Of the tokens
+// that lead to the same state whoever called the frame, and touch no entry in it, only one is examined.
+// Cost: one walk of the tokens per position; for each caller and nesting of scopes, some of them again.
 #pragma once
 
 #include <algorithm>
@@ -37,10 +37,10 @@ namespace guided {
 struct EntryTokens {
   struct Ending {
     std::string text;  // up to the end of the entry
-    int32_t around;    // scopes around that of the entry
+    int32_t around;    // the number of scopes around the entry's scope
     std::vector<int32_t> tokens;
   };
-  struct Closing {  // tokens each of which ends the entry with its last byte
+  struct Closing {  // tokens that end the entry with their last byte
     int32_t around;
     std::shared_ptr<const std::vector<int32_t>> tokens;
   };
@@ -48,36 +48,36 @@ struct EntryTokens {
     Uniqueness::Written value;
     int32_t token;
   };
-  const TokenSet* staying = nullptr;  // in the frame; of the table
+  const TokenSet* staying = nullptr;  // tokens that stay in the frame; the table owns this set
   std::vector<int32_t> leaving;       // sorted
   std::vector<Ending> endings;
   std::vector<Closing> closings;
   std::vector<Whole> whole;
-  std::vector<int32_t> refused;  // that stay: known names, and what leads to nothing else
+  std::vector<int32_t> refused;  // tokens that stay, but that every seen set forbids
   std::vector<int32_t> unsure;
-  std::vector<int32_t> unsure_if_alive;  // where an entry under way may end with a value that was there
-  bool many = false;                     // that are not certain: nothing is listed then but `leaving`
+  std::vector<int32_t> unsure_if_alive;  // unsure only if a current entry may still become a seen value
+  bool many = false;                     // there are many uncertain tokens, so only `leaving` is complete
   size_t bytes() const;
-  // Calls visit(text up to the end, scopes around the entry, tokens that end it so).
+  // Calls visit(text up to the end, number of scopes around the entry's, tokens that end the entry with this text).
   template <class Visit>
   void each_ending(const std::vector<std::string>& texts, Visit&& visit) const;
 };
 
-// Those of a list touch no entry in a frame and lead to the same state, whoever called it and whatever was written.
+// The tokens of a list touch no entry in a frame, and lead to the same state whoever called it and whatever was seen.
 struct AlikeTokens {
   std::vector<std::shared_ptr<const std::vector<int32_t>>> lists;
   std::vector<int32_t> others;
 };
-// By the tokens that stay in the frame, position and register.
+// By the tokens that stay in the frame, the position and the register.
 using KnownAlike = std::map<std::tuple<const TokenSet*, int32_t, int32_t>, AlikeTokens>;
 
 class EntryTokensBuilder {
  public:
   EntryTokensBuilder(Arena& arena, const TokenVocabulary& vocabulary, KnownAlike& alike)
       : arena_(arena), vocabulary_(vocabulary), alike_(alike) {}
-  // `thread`: with a memory that takes notes; `within_bytes`: of its table; `remainders`: calls its first argument with
-  // each token that leaves the frame and the state after it, and adds those to its second that touch entries before
-  // they leave it.
+  // `thread`: with noting memory; `within_bytes`: from its table; `remainders`: calls its first argument with each
+  // token that leaves the frame and the state after the token, and adds the tokens that touch entries before they leave
+  // to its second argument.
   template <class Remainders>
   EntryTokens build(const Thread& thread, const TokenSet& staying, bool within_bytes, Remainders&& remainders);
 
@@ -86,7 +86,7 @@ class EntryTokensBuilder {
   bool ends_with_quote(const Thread& thread);
   bool is_quiet(const Thread& thread);
   bool goes_on_within(Thread thread, const std::string& text);
-  // Of the tokens that stay, so many; 0: those with a quotation mark, the thread being inside of a string.
+  // `count`: of the staying tokens; 0: examine only those with a quotation mark, as the thread is inside of a string.
   const AlikeTokens& alike(const Thread& thread, const TokenSet& staying, size_t count);
   bool look_at_all(const std::shared_ptr<const std::vector<int32_t>>& tokens, EntryTokens& out);
   void look(int32_t token, int32_t after, EntryTokens& out);

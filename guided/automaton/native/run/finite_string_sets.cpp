@@ -5,14 +5,14 @@
 namespace guided {
 
 namespace {
-constexpr int64_t kMost = 1 << 20;  // strings that are few
+constexpr int64_t kMost = 1 << 20;  // at most this many strings are few
 constexpr int kDeepest = 256;       // bytes of a string
-constexpr int64_t kCountWork = 64;  // for each position
-constexpr int kMostDigits = 12;     // that may come first or second in an escape: few strings have fewer
+constexpr int64_t kCountWork = 64;  // per position
+constexpr int kMostDigits = 12;     // choices for digit 1 or 2 of an escape; with more, the strings are not few
 }  // namespace
 
-// The position where a string is read on if all that a position does is to call a rule; itself where it calls none; -1:
-// several ways lead on.
+// Follows positions that do nothing but call one rule. Returns the first position that calls none, or -1 if several
+// ways lead on.
 int32_t FiniteStringSets::callee(int32_t position) const {
   for (int depth = 0; depth < kDeepest; ++depth) {
     const Position& p = grammar_.positions[position];
@@ -25,7 +25,7 @@ int32_t FiniteStringSets::callee(int32_t position) const {
 }
 
 int64_t FiniteStringSets::count(int32_t position, int depth) {
-  auto [it, inserted] = known_.try_emplace(position, kNotKnown);  // while it is looked at, too: a loop
+  auto [it, inserted] = known_.try_emplace(position, kNotKnown);  // also while it is being counted, which detects loops
   if (!inserted) return it->second;
   const int64_t found = depth > kDeepest ? kNotKnown : count_here(position, depth);
   return known_[position] = found;
@@ -47,7 +47,7 @@ int64_t FiniteStringSets::count_here(int32_t position, int depth) {
   return sum;
 }
 
-// Of the strings of a set those that can be read from a position.
+// The number of strings of a set that can be read from a position.
 int64_t FiniteStringSets::among(int32_t position, const PersistentTrie& trie, int32_t node) const {
   position = callee(position);
   if (position < 0) return 0;
@@ -72,7 +72,7 @@ bool FiniteStringSets::leads_to(int32_t position, uint32_t code_point, int32_t t
   return position == to;
 }
 
-// Whether the four digits after \u lead, from a position, to where the character leads.
+// Whether every escape \uXXXX that continues at `escaped` leads to where its character leads from `position`.
 bool FiniteStringSets::spelled_alike(int32_t escaped, int32_t position, int digits, uint32_t unit) const {
   if (digits == StringProgress::kDigits) return (unit < 0xD800 || unit > 0xDFFF) && leads_to(position, unit, escaped);
   escaped = callee(escaped);
@@ -89,7 +89,7 @@ bool FiniteStringSets::spelled_alike(int32_t escaped, int32_t position, int digi
   return true;
 }
 
-// Whether a short escape leads to where the character that it stands for leads to.
+// Whether a short escape leads where the character that it represents leads.
 bool FiniteStringSets::stands_for(uint8_t escape, int32_t position, int32_t to) const {
   const size_t at = StringProgress::kShort.find(static_cast<char>(escape));
   return at != std::string_view::npos && leads_to(position, static_cast<uint8_t>(StringProgress::kMeaning[at]), to);
@@ -115,7 +115,7 @@ std::optional<bool> FiniteStringSets::any_new_inside(int32_t position, const Per
   const int64_t all = count(position, 0);
   if (all == kNotKnown) return std::nullopt;
   if (node < 0 || all > trie.count(node)) return true;
-  const uint64_t key = pair_key(position, node);  // nodes of the set are never changed
+  const uint64_t key = pair_key(position, node);  // trie nodes never change
   if (const int32_t* found = any_new_.find(key)) return *found != 0;
   const bool any = all > among(position, trie, node);
   any_new_.set(key, any);

@@ -1,16 +1,16 @@
-// How many strings an entry (uniqueness.hpp) can be where these are few, and how many of them a scope has seen.
+// Counts the strings that an entry (uniqueness.hpp) can become, if few, and how many of them a scope has seen.
 //
 // Problem: with `{"enum": ["no", "yes"]}` and both seen, no further item may begin. Each of the strings has many
 // spellings, so the paths of the automaton cannot be counted as values.
 //
-// How: only plain spellings are counted, as paths up to the quotation mark. That is exact where each escape leads to
-// the same position as the character that it spells; elsewhere the answer is "not known". The seen strings among them
-// are counted by a walk of the automaton and the trie of seen strings side by side.
+// How: only plain spellings are counted, as paths up to the quotation mark. That is exact if each escape leads to the
+// same position as the character that it spells; otherwise the answer is "not known". The seen strings among them are
+// counted by walking the automaton and the trie of seen strings side by side.
 //
-// In: a grammar; a position from which the rest of a string is read, or where an entry that is a string begins. Out:
-// the exact number of strings, and how many of a set (persistent_trie.hpp) are among them; nothing where the entry may
-// be something else than a string, where the strings are unbounded, or where some character has no plain spelling.
-// Cost: the edges of the rest of the string, once for each position; for a set, the strings that both have in common.
+// In: a grammar; a position from which the rest of a string is read, or where an entry that is a string begins; a set
+// (persistent_trie.hpp). Out: whether one of the strings is not in the set; nullopt if the entry may be something other
+// than a string, if there are too many strings, or if some character has no plain spelling.
+// Cost: the edges of the rest of the string, once per position; for a set, the strings that both have in common.
 #pragma once
 
 #include <optional>
@@ -26,15 +26,15 @@ namespace guided {
 class FiniteStringSets {
  public:
   explicit FiniteStringSets(const Grammar& grammar) : grammar_(grammar) {}
-  // From inside of a string between two of its characters; `node`: of the set, where what was read leads to. Whether
-  // one of the strings is not in the set.
+  // Whether a string that continues at a position, between two of its characters, can end outside of the set. `node`:
+  // the node of the set's trie to which the string so far leads.
   std::optional<bool> any_new_inside(int32_t position, const PersistentTrie& trie, int32_t node);
-  // The same where an escape may be under way.
+  // The same, possibly inside of an escape.
   std::optional<bool> any_new_inside(int32_t position, const PersistentTrie& trie, int32_t node,
                                      const StringProgress& read);
   // Whether an entry that begins at a position is one of few strings.
   bool begins_few(int32_t begin);
-  // The same before the quotation mark; `node`: of the empty string.
+  // The same before the quotation mark; `node`: the node of the empty string.
   std::optional<bool> any_new(int32_t begin, const PersistentTrie& trie, int32_t node);
 
  private:

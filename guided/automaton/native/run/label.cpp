@@ -15,8 +15,8 @@ Label Labels::of(const Config& config) {
   return label;
 }
 
-// The least count with which the frame at the bottom can end; where several frames are possible, the least. Stacks may
-// be deep: no recursion.
+// The lowest count with which the frame at the bottom can end, over all possible frames. No recursion, since stacks may
+// be deep.
 int32_t Labels::count_of(const Thread& thread) {
   const auto& positions = arena_.grammar().positions;
   auto needed = [&](const Thread& t) { return t.reg + positions[t.pos].rest; };

@@ -1,11 +1,11 @@
 // How a token changes the register of a counter's frame.
 //
-// In a rule whose frame counts, a token table is made once, with the bounds off, and each token is stored under a label
-// that says how far it counts; a look-up then selects the labels that fit the register (token_table.hpp).
+// In a rule whose frame counts, a token table is built once, without bounds. Each token is stored under a label that
+// says how far it counts. A look-up then selects the labels that fit the register (token_table.hpp).
 //
-// In: the configuration that a token leads to, in a walk whose bottom frame has an unknown caller and counts from the
-// register that it was entered with. Out: the label.
-// Cost: each return configuration is examined once in a walk.
+// In: the configuration to which a token leads, in a walk whose bottom frame has an unknown caller and counts from the
+// register with which it was entered. Out: the label.
+// Cost: each return configuration is examined once per walk.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,9 @@
 
 namespace guided {
 
-// What a token does to a counter's frame that it enters at count c: it may stay inside, from where the frame can end
-// with no count below c + stay (-1: it never stays), or end exactly at the frame's end with the count at c + leave, for
-// each `leave`.
+// What a token does to a counter's frame that has the count c. It may stay inside, so the frame cannot end with a count
+// below c + stay (-1: it never stays). Or it may end exactly at the frame's end with the count c + leave, for each
+// `leave`.
 struct Label {
   int32_t stay = -1;
   std::vector<int32_t> leave;
@@ -34,7 +34,7 @@ class Labels {
   int32_t count_of(const Thread& thread);
 
   const Arena& arena_;
-  std::unordered_map<int32_t, int32_t> counts_;  // of the frame below a return configuration
+  std::unordered_map<int32_t, int32_t> counts_;  // return configuration -> the lowest count of the frame at its bottom
 };
 
 }  // namespace guided

@@ -6,10 +6,10 @@
 namespace guided {
 
 namespace {
-constexpr int32_t kMostDifferent = 6000;  // lines on which a table that is made of another one may differ from it
-constexpr int64_t kManyOthers = 8;        // of so many tokens, one with characters that do not loop, but can be read
-constexpr int32_t kLongRun = 8;           // characters
-constexpr size_t kUsualDepth = 64;        // bytes of a token; few are longer
+constexpr int32_t kMostDifferent = 6000;  // lines on which a table may differ from the one from which it is derived
+constexpr int64_t kManyOthers = 8;  // worthwhile if one token in this many has readable characters that do not loop
+constexpr int32_t kLongRun = 8;     // characters
+constexpr size_t kUsualDepth = 64;  // bytes of a token; few are longer
 }  // namespace
 
 int64_t LineWalk::with_kinds(CharClasses char_classes) const {
@@ -39,7 +39,7 @@ FreeRuns::Runs* LineWalk::runs() {
 }
 
 void LineWalk::sweep(int32_t node, int32_t start, int32_t start_depth) {
-  struct Frame {  // what a walk needs of a point, by depth
+  struct Frame {  // what the walk needs to know about a point, by depth
     int32_t point = WalkPoints::kNowhere;
     Ending ending;
     const int32_t* row = nullptr;
@@ -132,7 +132,7 @@ bool LineWalk::differ(const OtherTable& other) {
   return true;
 }
 
-// The tokens that leave where both walks are the same.
+// Copies the remainders of tokens below lines at which both walks are in the same point.
 void LineWalk::leave_as_other(const TokenTable& other, const std::vector<Same>& same) {
   for (const Remainder& r : other.entries) {
     const int32_t payload = trie_.payload_index(r.token);
@@ -141,7 +141,7 @@ void LineWalk::leave_as_other(const TokenTable& other, const std::vector<Same>& 
   }
 }
 
-// Whether characters of these character classes loop in both points, which do not differ otherwise.
+// Whether characters of these character classes loop in both points, which must not differ in any other way.
 bool LineWalk::agree(int32_t point, int32_t other, CharClasses char_classes) {
   if (other == WalkPoints::kNowhere || (char_classes & ~points_.with_loops(point).loops) ||
       (char_classes & ~points_.with_loops(other).loops))

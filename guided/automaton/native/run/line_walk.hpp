@@ -1,13 +1,13 @@
-// Walks of the whole vocabulary line by line: an array that is read in order, depth first (TokenTrie::Line).
+// Walks the whole vocabulary line by line, which reads an array in order, depth first (TokenTrie::Line).
 //
-// `sweep` is for a point from which most of the vocabulary leads on and few characters loop, so that a search for loops
-// gains nothing. Runs that no continuation can fail are accepted at once (free_runs.hpp). `differ` makes a table from
-// that of another position of the same rule. Two walks go side by side, one from each position; where both are in the
-// same point, all below that line is copied from the other table. Example: after "ab", a search for "abc" differs from
-// the search at its start only in the tokens that begin with "c".
+// `sweep` is for a point from which most of the vocabulary can be read but few characters loop, so that searching for
+// loops would gain nothing. It accepts runs of characters that can always be read at once (free_runs.hpp). `differ`
+// derives a table from the table of another position of the same rule. Two walks run side by side, one from each
+// position. Where both are in the same point, everything below that line is copied from the other table. Example: after
+// "ab", a search for "abc" differs from the search at its start only in the tokens that begin with "c".
 //
 // In: the points visited so far, and the table that is being built. Out: the table's tokens, and those that leave.
-// Cost: O(lines reached), some nanoseconds each; `differ` gives up where the two differ in too many lines.
+// Cost: O(lines reached), a few nanoseconds each; `differ` gives up if the two differ in too many lines.
 #pragma once
 
 #include <vector>
@@ -17,23 +17,23 @@
 
 namespace guided {
 
-constexpr int kManyReadBytes = 24;  // a point that reads as many may lead through most of the vocabulary
+constexpr int kManyReadBytes = 24;  // a point that reads at least this many may lead through most of the vocabulary
 
 class LineWalk {
  public:
   LineWalk(const TableTask& task, VisitedPoints& points, TableBuilder& table)
       : task_(task), trie_(task.trie()), follow_(task.follow), points_(points), table_(table) {}
 
-  // Whether many tokens below a node may lead on from the point, most of which hold characters that do not loop; or
-  // some, and little of what can be read there is ever refused.
+  // Whether a sweep is worthwhile below a node. Many tokens must be readable from the point, and most of them must have
+  // characters that do not loop; or some of them, if long runs of characters can always be read.
   bool leads_everywhere(int32_t node, int32_t point, CharClasses loops);
-  // All tokens below a node that is met in this point, after so many bytes.
+  // Takes all tokens below a node that is reached in this point, after `depth` bytes.
   void sweep(int32_t node, int32_t point, int32_t depth);
-  // The other table, but for where it differs. False, with nothing taken, where that is nearly everywhere.
+  // Derives the table from another one. Returns false, with nothing taken, if they differ nearly everywhere.
   bool differ(const OtherTable& other);
 
  private:
-  // Payloads below a line from which two walks are in the same point, after so many bytes.
+  // Payloads below a line at which both walks are in the same point, after `depth` bytes.
   struct Same {
     int32_t from, to, depth;
   };
@@ -44,11 +44,10 @@ class LineWalk {
                                                                            : WalkPoints::kNowhere;
   }
 
-  int64_t with_kinds(
-      CharClasses char_classes) const;  // how many tokens hold one, each counted for each of the character classes
-  FreeRuns::Runs* runs();               // null where there are none
-  // So many characters of the character classes of `runs()` can be read from a point, whatever they are; -1 where it is
-  // none.
+  int64_t with_kinds(CharClasses char_classes) const;  // tokens with such a character, counted once per class
+  FreeRuns::Runs* runs();                              // null if there are none
+  // The number of characters of the classes of `runs()` that can always be read from a point; -1 if no run passes
+  // through it.
   int32_t free_run(int32_t point);
 
   const TableTask& task_;

@@ -9,7 +9,7 @@ namespace guided {
 
 namespace {
 constexpr int32_t kAnyRegister = -1;
-constexpr size_t kMaxSparse = 3000;  // a recipe with more single ids gets a bitmask of its own
+constexpr size_t kMaxSparse = 3000;  // a recipe with more single ids gets its own bitmask
 
 }  // namespace
 
@@ -43,9 +43,9 @@ Thread MaskBuilder::table_thread(const Thread& t) const {
   const Rule& rule = arena_.grammar().rules[arena_.grammar().positions[t.pos].rule];
   const int32_t mem = arena_.grammar().known.empty() ? kOutside : kUnknownSet;
   if (rule.relative) return {.pos = t.pos, .reg = 0, .ret = kFree, .mem = mem};
-  Thread out{t.pos, rule.max_tokens >= 0 ? 0 : t.reg, kTop, mem};  // tokens are counted where they end
+  Thread out{t.pos, rule.max_tokens >= 0 ? 0 : t.reg, kTop, mem};  // tokens are counted only when they end
   if (rule.kind == RuleKind::Counter) {
-    // No token reaches a bound, nor looks beyond one: every such count is like the least of them.
+    // If no token from this count can reach a bound, and no guard can look past one, all such counts share a table.
     const int64_t seen = t.reg + int64_t{vocabulary_.longest} + 1 + rule.reach;
     if (rule.max < 0 || seen <= rule.max) {
       if (t.reg >= rule.min) out.reg = static_cast<int32_t>(rule.min);
@@ -128,13 +128,13 @@ const TokenTable* MaskBuilder::needed_remainders(const Thread& t, const TokenTab
   if (!table.relative) return &table;
   const Rule& rule = arena_.grammar().rules[arena_.grammar().positions[t.pos].rule];
   if (rule.min - t.reg > table.furthest) return nullptr;
-  const bool near = rule.max >= 0 && rule.max - t.reg < table.furthest;  // some token that stays elsewhere may not
+  const bool near = rule.max >= 0 && rule.max - t.reg < table.furthest;  // a token that stays may have to leave
   return near ? &table.with_all_remainders(vocabulary_.tokens) : &table;
 }
 
 const TokenSet& MaskBuilder::within_bounds(const TokenTable& table, const Thread& t) {
   const Rule& rule = arena_.grammar().rules[arena_.grammar().positions[t.pos].rule];
-  // Past what any token counts, all distances to a bound are alike.
+  // No token counts further than `furthest`, so all larger distances to a bound are equivalent.
   int64_t beyond = int64_t{table.furthest} + 1;
   int64_t room = rule.max < 0 ? beyond : std::min(beyond, rule.max - t.reg);
   int64_t missing = std::clamp<int64_t>(rule.min - t.reg, 0, beyond);
@@ -208,14 +208,14 @@ const MaskRecipe& MaskBuilder::recipe(int32_t state) {
   return *result;
 }
 
-// Whether a limit of tokens may forbid a token here.
+// Whether a rule's `max_tokens` may forbid some token in this state.
 bool MaskBuilder::is_near_limit(int32_t state) const {
   const Grammar& g = arena_.grammar();
   if (g.token_rests.empty()) return false;
   auto is_near = [](const Rule& rule, int64_t before) {
     return rule.max_tokens >= 0 && before + 1 + rule.furthest_rest > rule.max_tokens;
   };
-  for (const Rule& rule : g.rules)  // that begins within the token
+  for (const Rule& rule : g.rules)  // any of them may begin inside the token
     if (is_near(rule, 0)) return true;
   for (const Thread& t : arena_.config(state))
     if (t.pos != kExit && is_near(g.rules[g.positions[t.pos].rule], t.reg)) return true;

@@ -1,24 +1,24 @@
 // Token masks of states.
 //
-// Problem: a state allows some of 128,000 tokens. To try each is milliseconds, and to store a row for each state is 16
-// KB for each, of which a document visits thousands.
+// Problem: a state allows some of 128,000 tokens. Trying each takes milliseconds. Storing a row takes 16 KB per state,
+// and a document visits thousands of states.
 //
-// How: the mask of a state is the union over its parser threads of the tokens that stay in the thread's frame, which a
-// *token table* (token_table.hpp) knows, and of those that leave it, whose *remainders* are walked from the state after
-// returning. Tables are keyed by the content of a rule, so all grammars of a vocabulary that contain the same rule
-// share one. What is stored with a state is not the row but a *recipe*: pointers to the dense rows of tables, and short
-// lists of further ids. Example, after `{"name": "An`:
+// How: the mask of a state is a union over its parser threads: of the tokens that stay in the thread's frame, which a
+// *token table* (token_table.hpp) contains, and of those that leave it, whose *remainders* are walked from the state
+// after returning. Tables are keyed by the content of a rule, so all grammars of a vocabulary that contain the same
+// rule share one. A state stores not its row but a *recipe*: pointers to the dense rows of tables, and short lists of
+// further ids. Example, after `{"name": "An`:
 //
 //   dense    the row of "inside of a string": 90,000 ids, shared by all strings of all grammars
-//   sparse   ids of tokens such as `",` and `"}` that end the string and go on as this object allows
+//   sparse   ids of tokens such as `",` and `"}` that end the string and continue as this object allows
 //
-// To fill a row is then a copy, now and then an OR, and a few single bits.
+// Filling a row is then a copy, sometimes an OR, and a few single bits.
 //
-// In a uniqueness scope (uniqueness.hpp) a thread has the tokens that it would have if no value had been seen, except
-// those that end an entry with a seen value, or lead to where no other end is left (distinct_masks.cpp,
+// In a uniqueness scope (uniqueness.hpp), a thread has the tokens that it would have if no value had been seen, except
+// those that end an entry with a seen value, or after which no unseen value is left (distinct_masks.cpp,
 // entry_tokens.hpp).
 //
-// Cost: a recipe is one look-up per thread and a walk of the remainders, about 1 us, where the tables are known.
+// Cost: once the tables exist, a recipe takes one look-up per thread and a walk of the remainders, about 1 us.
 #pragma once
 
 #include <deque>
@@ -40,14 +40,14 @@ struct MaskRecipe {
   std::vector<const uint32_t*> dense;
   std::vector<int32_t> sparse;                     // in any order
   std::vector<const std::vector<int32_t>*> lists;  // more ids
-  std::vector<int32_t> refused;                    // of all these
-  std::deque<TokenSet> own;                        // what no table holds
-  bool everything = false;                         // nothing is masked
+  std::vector<int32_t> refused;                    // ids to remove from all of these
+  std::deque<TokenSet> own;                        // sets that no table contains
+  bool everything = false;                         // every token is allowed
   void write(uint32_t* row, int32_t words) const;
   void add(const TokenSet& set);
 };
 
-// How far a frame may have counted, from a thread on, where it ends.
+// How far a frame may have counted, from a thread to the frame's end.
 struct Counts {
   int64_t low = 0, high = INT64_MAX;
   bool has(int64_t count) const { return count >= low && count <= high; }
@@ -63,62 +63,62 @@ class MaskBuilder {
   MaskBuilder(const MaskBuilder&) = delete;
   // With the arena's lock held.
   const MaskRecipe& recipe(int32_t state);
-  // Without the lock: null where it was not made yet.
+  // Without the lock: null if it has not been computed.
   const MaskRecipe* known_recipe(int32_t state) const { return recipes_.get(state); }
   TokenTable& table(const Thread& thread);
-  // All tokens allowed in `state`, by walking the whole trie (the definition; also for states without tables).
+  // Finds all tokens allowed in `state` by walking the whole trie (the definition; also for states without tables).
   std::vector<int32_t> walk(int32_t state);
   // Calls visit(token, state after it) for every textual token that `state` allows.
   template <class Visit>
   void each_token(int32_t state, Visit&& visit);
-  // Of a table, the remainders that a thread's mask hangs on; null where it cannot leave its frame. `table` itself has
-  // those of tokens that only leave.
+  // A table with the remainders on which a thread's mask depends; null if the thread cannot leave its frame. `table`
+  // itself lacks the remainders of tokens that can also stay.
   const TokenTable* needed_remainders(const Thread& thread, const TokenTable& table) const;
-  // Calls visit(token, state after it) for the tokens that leave the frame of `thread` before they end. What a thread
-  // that remembers was reading is not known at that state; `unsure` receives the tokens for which this matters.
+  // Calls visit(token, state after it) for the tokens that leave the frame of `thread` before they end. In that state,
+  // the text of the thread's current entries is unknown; `unsure` receives the tokens for which this matters.
   template <class Visit>
   void each_remainder(const Thread& thread, const TokenTable& table, Visit&& visit,
                       std::vector<int32_t>* unsure = nullptr);
-  // Calls visit(remainder, state after it) for them.
+  // Calls visit(remainder, state after it) for these tokens.
   template <class Visit>
   void walk_remainders(const Thread& thread, const TokenTable& table, Visit&& visit);
-  // As above for a thread that remembers nothing, or whose seen set is unknown, without the states after: what one
-  // frame makes of another's remainders is kept. False where that does not do: what was visited is then to be
-  // forgotten. `counts`: of the frame that the tokens left first.
+  // As each_remainder(), without the states after the tokens, for a thread without a seen set or with an unknown one.
+  // Uses cached tables of how one frame continues the remainders of another. Returns false if they do not suffice; the
+  // visited tokens must then be discarded. `counts`: for the frame that the tokens left first.
   template <class Visit>
   bool each_kept_remainder(const Thread& thread, const TokenTable& table, Visit&& visit, std::vector<int32_t>* unsure,
                            Counts counts = {});
-  // Calls visit(token, state after it or kDead) for the tokens along which a thread that remembers may come to a value
-  // that was there, if its table allows them. `memory`: as for is_watched().
+  // Calls visit(token, state after it or kDead) for the tokens along which a thread may reach a seen value, if it could
+  // read them without its seen set. `memory`: as for is_watched().
   template <class Visit>
   void each_watched(const Thread& thread, int32_t memory, Visit&& visit);
-  // The thread as its table was built: under an unknown caller, the count as far as it matters.
+  // The thread for which the table is built: with an unknown caller, and with the count only as far as it matters.
   Thread table_thread(const Thread& thread) const;
   std::vector<std::shared_ptr<TokenTable>>& tables() { return kept_; }
   const TokenVocabulary& vocabulary() const { return vocabulary_; }
   Arena& arena() { return arena_; }
 
-  // Whether a state may come to a value that was there, in an entry that is being read or in the next one after `memory`;
-  // kOutside: only in one that is being read.
+  // Whether a state may reach a seen value, in a current entry or in the next entry after `memory`; kOutside: only in a
+  // current entry.
   bool is_watched(int32_t state, int32_t memory);
 
  private:
   bool is_near_limit(int32_t state) const;
   Counts counts_at_exit(const Thread& thread) const;
-  // The state after the frame of a thread, the scopes closed that opened in it. What was being read is not known.
+  // The state after the frame of a thread, without the scopes that it opened. The current entries are unread there.
   int32_t state_outside(const Thread& thread);
-  // The bytes that may follow the frame of a thread, numbered.
+  // The bytes that may follow the frame of a thread, and the number of this set.
   std::pair<ByteSet, int32_t> follow_of(const Thread& thread);
   const TokenTable& remainder_table(const Thread& thread, const TokenTable& left);
-  // Whether each of the tokens can be accepted by the thread, stepped through.
+  // Steps through each of the tokens, and appends those that the thread cannot accept to `refused`.
   void verify(const Thread& thread, std::vector<int32_t>& tokens, std::vector<int32_t>& refused);
-  // Whether some thread of a state does not hang on values that are not known.
+  // Whether some thread of a state does not depend on unknown values.
   bool is_sure(int32_t state);
-  // What a thread that remembers adds to a recipe.
+  // What a thread with a seen set adds to a recipe.
   struct Share {
     const TokenSet* staying = nullptr;              // of its table
     const std::vector<int32_t>* leaving = nullptr;  // sorted
-    std::vector<int32_t> own;                       // where these are its own
+    std::vector<int32_t> own;                       // storage for `leaving`, if no table has it
     std::vector<int32_t> refused;                   // sorted
     bool allows(int32_t token) const {
       return (staying->has(token) || std::binary_search(leaving->begin(), leaving->end(), token)) &&
@@ -127,14 +127,14 @@ class MaskBuilder {
   };
   const Share& share(const Thread& thread, TokenTable& tokens);
   const EntryTokens& entry_tokens(const Thread& thread, TokenTable& tokens);
-  // The tokens that what was written forbids.
+  // Appends the tokens that the seen values forbid.
   void find_refused(const Thread& thread, const EntryTokens& known, std::vector<int32_t>& refused);
   void find_repeated(const Thread& thread, const EntryTokens& known, std::vector<int32_t>& refused);
   void add_shares(const std::vector<const Share*>& shares, MaskRecipe& out) const;
-  // The tokens that leave the frame, if its seen set were unknown, and those that touch two entries.
+  // The tokens that leave the frame if its seen set is unknown. Adds those that touch two entries to `unsure`.
   void remainders_of_unknown(Thread thread, const TokenTable& table, std::vector<int32_t>& leaving,
                              std::vector<int32_t>& unsure);
-  // Where all entries are strings that can always end in a new way. False where it is not known what was read.
+  // Computes a share if all entries are unbounded strings. Returns false if what has been read is unknown.
   bool find_strings(const Thread& thread, TokenTable& tokens, Share& share);
   // The tokens of a relative table that a thread's bounds allow.
   const TokenSet& within_bounds(const TokenTable& table, const Thread& thread);
@@ -143,14 +143,14 @@ class MaskBuilder {
   Arena& arena_;
   const TokenVocabulary& vocabulary_;
   FreeRuns runs_;
-  std::vector<PairMap> local_;  // by the bytes that follow: position and register -> place in kept_
+  std::vector<PairMap> local_;  // by number of the following bytes: position and register -> index in kept_
   std::map<std::vector<uint64_t>, int32_t> follows_;
   std::map<std::tuple<const TokenTable*, int32_t, int32_t, int32_t>, std::shared_ptr<TokenTable>> remainder_tables_;
-  std::map<std::pair<int32_t, int32_t>, OtherTable> latest_;  // by rule and bytes that follow
+  std::map<std::pair<int32_t, int32_t>, OtherTable> latest_;  // by rule and following bytes
   std::map<std::tuple<const TokenTable*, int64_t, int64_t>, std::unique_ptr<TokenSet>> within_bounds_;
   std::vector<std::shared_ptr<TokenTable>> kept_;
   ThreadMap<Share> shares_;
-  ThreadMap<EntryTokens> entry_tokens_;  // by threads whose uniqueness take notes
+  ThreadMap<EntryTokens> entry_tokens_;  // by threads with noting memory
   KnownAlike alike_;
 };
 

@@ -6,15 +6,15 @@ namespace guided {
 
 namespace {
 constexpr size_t kMostStates = 8192;
-constexpr int64_t kStatesOfValue = 4096;  // where a way is known to be there: so many more for each value
+constexpr int64_t kStatesOfValue = 4096;  // if a way is known to exist: additional states for each seen value
 constexpr size_t kMostBytes = 1 << 16;
-constexpr size_t kStatesOfWay = 4;  // looked at after a way was met, for each before it
+constexpr size_t kStatesOfWay = 4;  // once a way is found, the search ends at this many times the states so far
 constexpr size_t kLeastOfWay = 512;
-constexpr int kMostForks = 4;   // returns to several callers that one way tries all of
-constexpr int kMostNested = 2;  // entries in entries for which ways are looked for at once
+constexpr int kMostForks = 4;   // returns to several callers, on one way, at which all callers are tried
+constexpr int kMostNested = 2;  // nested searches for the ways of inner entries
 constexpr size_t kNever = SIZE_MAX / 4;
 constexpr int64_t kStepWork = 8;
-constexpr int64_t kTryWork = 500;  // to step to a state and to find out whether it is new
+constexpr int64_t kTryWork = 500;  // for a step to a state and the check whether it is new
 }  // namespace
 
 const NewEntry::Way* NewEntry::find(const Thread& thread) {
@@ -22,9 +22,9 @@ const NewEntry::Way* NewEntry::find(const Thread& thread) {
   return answer && answer->way ? &*answer->way : nullptr;
 }
 
-// Null: there is no way, but it may be the bound on nesting that stood in the way. `any`: any way does.
+// Null: no way was found, possibly because of the limit on nesting. `any`: any way suffices, not only the shortest.
 const NewEntry::Answer* NewEntry::ask(const Thread& thread, int left_open, bool any) {
-  auto& known = left_open ? inner_ : known_;  // of the inner ones only the innermost is asked for
+  auto& known = left_open ? inner_ : known_;  // with `left_open`, only the innermost entry has to end
   if (const Answer* answer = known.find(thread); answer && (any || answer->shortest)) return answer;
   const size_t around = std::exchange(refused_, 0);
   Answer found{of_tree(thread, left_open), true};
@@ -37,7 +37,7 @@ const NewEntry::Answer* NewEntry::ask(const Thread& thread, int left_open, bool 
   return answer ? &(*answer = std::move(found)) : &known.add(thread, std::move(found));
 }
 
-// Of an entry that is one of few strings, or a string of any; false where it is neither.
+// Answers without a search for an entry that is one of few strings or an unbounded string. False if a search is needed.
 bool NewEntry::of_few(const Thread& thread, int left_open, Answer& found) {
   const std::optional<Uniqueness::StringAhead> ahead = uniqueness_.string_ahead(thread.mem);
   if (!ahead) return false;
@@ -46,7 +46,7 @@ bool NewEntry::of_few(const Thread& thread, int left_open, Answer& found) {
   const std::optional<bool> any = always ? true : arena_.any_new_string(thread.pos, *ahead);
   if (!any) return false;
   found = {std::nullopt, true};
-  if (!*any) return true;  // then nothing around it can end either
+  if (!*any) return true;  // then no entry around it can end either
   if (ahead->inside || left_open > 0) return false;
   std::optional<ShortestNewString::Rest> rest = new_string_.find(thread, *ahead);
   if (!rest) return false;
@@ -55,11 +55,11 @@ bool NewEntry::of_few(const Thread& thread, int left_open, Answer& found) {
   return true;
 }
 
-// Along the tree, if that ends the entry with a new value. Where an entry inside of it would not, its own way is taken.
+// Follows the shortest text; nullopt if it ends in a seen value. An inner entry that would do so takes its own way.
 std::optional<NewEntry::Way> NewEntry::of_tree(Thread at, int left_open, int depth) {
   const Grammar& g = arena_.grammar();
   Way out;
-  std::vector<std::pair<Thread, size_t>> begun;  // the entries inside that are under way, and where
+  std::vector<std::pair<Thread, size_t>> begun;  // the inner entries being read, with the text's size at their start
   if (uniqueness_.under_way(at.mem).second) begun.push_back({at, 0});
   while (out.text.size() < kMostBytes) {
     CallMeter::work(kStepWork);
@@ -127,7 +127,7 @@ std::optional<NewEntry::Way> NewEntry::of_tree(Thread at, int left_open, int dep
   return std::nullopt;
 }
 
-// Whether the entry could end here but for its value. A longer one need not be the shortest that is new.
+// Whether an entry could end here if its value were unseen. Then a longer text need not give the shortest unseen value.
 bool NewEntry::refuses(const Thread& at) {
   const Grammar& g = arena_.grammar();
   const Position& p = g.positions[at.pos];
@@ -139,13 +139,13 @@ bool NewEntry::refuses(const Thread& at) {
   return false;
 }
 
-// On from `out` by the shortest of several threads' ways, and by all that have the same text.
+// Extends `out` by the shortest way of these threads, and merges all ways with the same text.
 std::optional<NewEntry::Way> NewEntry::of_any(const std::vector<Thread>& threads, int left_open, int depth, Way out) {
   std::optional<Way> best;
   for (size_t i = 0; i < threads.size() && depth < kMostForks; ++i) {
     std::optional<Way> way = threads[i].pos == kExit ? std::nullopt : of_tree(threads[i], left_open, depth + 1);
     if (!way) continue;
-    if (best && way->text == best->text) {  // not all of them need have a way on
+    if (best && way->text == best->text) {  // some of these threads may have no continuation
       best->after.insert(best->after.end(), way->after.begin(), way->after.end());
       best->bytes = std::min(best->bytes, way->bytes);
     } else if (!best || way->bytes < best->bytes) {
@@ -166,11 +166,11 @@ size_t NewEntry::least_of(const Threads& threads) {
   return best;
 }
 
-// Breadth first, so that each state is reached by its shortest way, the least in byte order among these. Once the entry
-// can come to none of the values any more, the tree knows the rest. What comes after the entry counts, too: another
-// name may ask for another value. Once a way is no longer than the tree's own text, whose value was there, only the
-// states that were met are left, for one before it in byte order: so each thread on the way gives the rest of the same
-// text. With `any` the first way that is met ends the search.
+// Breadth first, so each state is reached by its shortest text, the first in byte order among equals. Once the entry
+// can no longer become a seen value, the tree gives the rest. The bytes after the entry count, too: another name may
+// require another value. Once a way is no longer than the tree's own text, which ends with a seen value, no states are
+// added. Those already found are still checked for an equally short way that is earlier in byte order, so each thread
+// on the way returns the rest of the same text. With `any`, the first way ends the search.
 std::optional<NewEntry::Way> NewEntry::search(const Thread& thread, int left_open, bool any) {
   struct Node {
     int32_t state, from;
@@ -190,7 +190,7 @@ std::optional<NewEntry::Way> NewEntry::search(const Thread& thread, int left_ope
   std::unordered_set<std::vector<int32_t>, IntsHash> met{essence(nodes[0].state)};
   std::optional<Way> best;
   std::string best_prefix;
-  const size_t enough = any ? kNever : refused_;  // no longer than the tree's text whose value was there
+  const size_t enough = any ? kNever : refused_;  // no longer than the tree's text, whose value was seen
   auto is_enough = [&] { return best && best->bytes <= enough; };
   size_t last = most;
   auto try_end = [&](int32_t state, const std::string& prefix) {
@@ -207,7 +207,7 @@ std::optional<NewEntry::Way> NewEntry::search(const Thread& thread, int left_ope
     CallMeter::work(kStepWork);
     const Node at = nodes[i];
     const std::string prefix = text_of(i);
-    if (best) {  // whether a way on can be shorter, or as short and before it
+    if (best) {  // skip the state unless it can lead to a shorter way, or to an equally short and earlier one
       const size_t bytes = prefix.size() + least_of(arena_.config(at.state));
       if (bytes > best->bytes || (bytes == best->bytes && prefix >= best_prefix)) continue;
     }
@@ -220,14 +220,14 @@ std::optional<NewEntry::Way> NewEntry::search(const Thread& thread, int left_ope
       const int32_t next = arena_.raw_step(at.state, static_cast<uint8_t>(byte));
       if (next == kDead || !met.insert(essence(next)).second) continue;
       nodes.push_back({next, static_cast<int32_t>(i), static_cast<uint8_t>(byte)});
-      // The first that can come to none of the values is a way, and a bound for all others.
+      // The first state that can no longer become a seen value gives a way, which bounds all others.
       if (!best && !may_be_there(next, left_open)) try_end(next, prefix + static_cast<char>(byte));
     }
   }
   return best;
 }
 
-// The shortest of the tree's texts from a state, of those that end the entry with a new value.
+// The shortest of the tree's texts from a state that end the entry with an unseen value.
 std::optional<NewEntry::Way> NewEntry::ends(int32_t state, int left_open) {
   Way ended;
   for (const Thread& t : arena_.config(state))
@@ -249,7 +249,7 @@ bool NewEntry::may_be_there(int32_t state, int left_open) {
   return std::any_of(c.begin(), c.end(), [&](const Thread& t) { return uniqueness_.alive_inside(t.mem, left_open); });
 }
 
-// Equal for states from which the same texts lead to the same values, however these were spelled so far.
+// A key: states with equal keys reach the same values by the same texts, however these were spelled so far.
 std::vector<int32_t> NewEntry::essence(int32_t state) {
   std::vector<int32_t> out;
   for (const Thread& t : arena_.config(state)) out.insert(out.end(), {t.pos, t.reg, t.ret, uniqueness_.essence(t.mem)});

@@ -1,23 +1,23 @@
 // How an entry that is being read (uniqueness.hpp) can end with an unseen value.
 //
-// Problem: with the values 1 and 10 seen, an entry that has read `1` must go on, and not every way on will do: `0`
-// leads to 10, which was seen. The shortest text to the end of the frame does not know the seen set, and a search
-// without limits may go on for ever, because a value has infinitely many spellings: `1.0`, `1.00`, ...
+// Problem: with the values 1 and 10 seen, an entry that has read `1` must continue, and not every continuation works:
+// `0` leads to 10, which has been seen. The shortest text to the end of the frame ignores the seen set. An unlimited
+// search may never end, because a value has infinitely many spellings: `1.0`, `1.00`, ...
 //
-// How: the shortest text (shortest_text.hpp) is tried first, and nearly always does. Else the search examines only
-// those states from which the entry may still become a seen value, each once however it was spelled; from any other
-// state the shortest text does. Of the ways to such a state the one with the fewest bytes to the end of the output is
-// chosen, and among these the least in byte order. So the rest of a text is the text of the state that it leads to. The
-// answer of each thread is stored. Whether there is a way at all is needed far more often, and the first way answers
-// that.
+// How: the shortest text (shortest_text.hpp) is tried first, and nearly always suffices. Otherwise the search examines
+// only states from which the entry may still become a seen value, each once, however it was spelled. From any other
+// state the shortest text suffices. Of the ways to such a state, the one with the fewest bytes to the end of the output
+// is chosen, and among these the first in byte order. So the rest of a way is the way from each state on it. The answer
+// of each thread is cached. Whether any way exists is asked far more often, and the first way answers that.
 //
-// Where the entry is one of few strings, the unseen ones are known without a search (shortest_new_string.hpp); where
-// none of them is left, nothing around the entry can end either.
+// If the entry is one of few strings, the unseen ones are known without a search (shortest_new_string.hpp). If none of
+// them is left, no entry around it can end either.
 //
 // In: a thread. Out: the text from it to the end of the outermost entry that it reads, or that there is none.
-// Cost: the bytes of the text where the first try is unseen; each seen value on the way adds its length. Once a way is
-// known, a few times the states before it are examined for a better one; without one, some thousand. If these are spent
-// without a way, the answer is that all ways lead to seen values, as for an integer with many spellings and few values.
+// Cost: the bytes of the text if the first try is unseen; each seen value on the way adds its length. Once a way is
+// known, the search examines a few times the states so far for a better one; without a way, some thousand. If these are
+// used up without a way, the answer is that all ways lead to seen values, as for an integer with many spellings and few
+// values.
 #pragma once
 
 #include <algorithm>
@@ -35,14 +35,14 @@ class NewEntry {
       : arena_(arena), uniqueness_(arena.uniqueness()), tree_(arena), new_string_(arena, tree_) {}
   struct Way {
     std::string text;
-    std::vector<Thread> after;  // the threads that it leads to, not closed
-    size_t bytes = 0;           // with the tree's text from there to the end
+    std::vector<Thread> after;  // the threads to which it leads, without their closure
+    size_t bytes = 0;           // including the tree's text from there to the end of the output
   };
-  // Null where there is none.
+  // Null if there is none.
   const Way* find(const Thread& thread);
-  // Whether there is one, which the first that is met shows.
+  // Whether a way exists. The first one that is found decides.
   bool exists(const Thread& thread) { return has_way(thread, 0); }
-  // Whether the innermost entry under way can end with a new value, whatever becomes of those around it.
+  // Whether the innermost current entry can end with an unseen value, ignoring the entries around it.
   bool ends_innermost(const Thread& thread) {
     return has_way(thread, std::max(uniqueness_.under_way(thread.mem).first - 1, 0));
   }
@@ -51,9 +51,9 @@ class NewEntry {
  private:
   struct Answer {
     std::optional<Way> way;
-    bool shortest;  // else any way
+    bool shortest;  // otherwise any way
   };
-  // `left_open`: how many of the entries under way need not end.
+  // `left_open`: how many of the current entries, from the outermost, need not end.
   const Answer* ask(const Thread& thread, int left_open, bool any);
   bool has_way(const Thread& thread, int left_open) {
     const Answer* answer = ask(thread, left_open, true);
@@ -77,7 +77,7 @@ class NewEntry {
   ShortestNewString new_string_;
   ThreadMap<Answer> known_, inner_;
   int nesting_ = 0;
-  size_t refused_ = 0;  // bytes of the text that of_tree() tried last, with the rest; 0: none came to an end
+  size_t refused_ = 0;  // bytes of the text that of_tree() refused last, to the end of the output; 0: none
 };
 
 }  // namespace guided

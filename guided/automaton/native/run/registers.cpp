@@ -28,7 +28,7 @@ int32_t Arena::initial_register(int32_t rule) {
   return reg;
 }
 
-// What a set leaves to be written.
+// What remains to be written after a set of members.
 Arena::Left Arena::left(const Rule& rule, const SeenSet& set) {
   Left out;
   for (size_t w = 0; w < set.bits.size(); ++w) {
@@ -100,7 +100,7 @@ int32_t Arena::apply_to_register(const Rule& rule, const Effect& effect, int32_t
     int64_t count = int64_t{reg} + 1;
     if (rule.max >= 0 && count + effect.a > rule.max) return -1;
     if (effect.b >= 0 && count + effect.b < rule.min) return -1;
-    if (rule.max < 0) count = std::min(count, rule.min);  // saturated: no bound looks further
+    if (rule.max < 0) count = std::min(count, rule.min);  // saturates: no bound depends on more
     return static_cast<int32_t>(count);
   }
   if (effect.op == Effect::Put) {
@@ -124,7 +124,7 @@ bool Arena::allows(const Rule& rule, const Effect& effect, int32_t reg) {
   const Left rest = rule.choices ? Left{.reach = reach(rule, reg)} : left(rule, seen_[reg]);
   if (effect.op == Effect::Put) return can_put(rule, seen_[reg], static_cast<size_t>(effect.a), rest);
   const SeenSet& seen = seen_[reg];
-  bool refused[2][2][2] = {};  // of members alike (required, repeatable, written), one answers for all
+  bool refused[2][2][2] = {};  // members that are alike (required, repeatable, written) share one answer
   for (size_t i = 0; i < rule.required.size(); ++i) {
     bool& alike = refused[rule.required[i] != 0][rule.repeatable[i] != 0][seen.has(i)];
     const bool shared = !rule.choices && rule.repeatable[i] != kAbsent;

@@ -1,4 +1,4 @@
-// Rules that are about to be entered, each with all of its callers, the highest first (closure.cpp).
+// A queue of rules that are about to be entered, each with all of its callers, the highest rule first (closure.cpp).
 #pragma once
 
 #include <algorithm>
@@ -11,12 +11,12 @@ namespace guided {
 
 class RuleEntries {
  public:
-  // Of a caller's position: nothing is left of the caller, whose own callers stand behind `ret`.
+  // As the position of a caller: the call is a tail call, and `ret` has the caller's own callers.
   static constexpr int32_t kTail = -2;
   struct Entry {
     int32_t rule, mem;
-    int32_t first, last;  // callers
-    int32_t other;        // one of the same rule, or -1
+    int32_t first, last;  // its first and last caller
+    int32_t other;        // another entry of the same rule, or -1
     bool open = true;
     bool is_single() const { return first == last; }
   };
@@ -43,7 +43,7 @@ class RuleEntries {
     heap_.emplace_back(height, latest_[rule]);
     std::ranges::push_heap(heap_);
   }
-  // Takes one away.
+  // Removes and returns the entry of the highest rule.
   Entry highest() {
     std::ranges::pop_heap(heap_);
     Entry& out = entries_[heap_.back().second];

@@ -1,11 +1,11 @@
-// How many of the seen values an entry that is a string may still become.
+// Counts the seen values that an entry that is a string may still become.
 //
-// In: a thread that reads an entry, or is about to. Out: an upper bound, found without a search for a way.
+// In: a thread that reads an entry, or is about to. Out: an upper bound, without a search for a way.
 //
-// How: the seen names and those that are known from the start form a trie, which is walked side by side with the
-// automaton. A character is read in its plain spelling. Where an escape of it leads elsewhere, where a call, action or
-// end comes, or where kMostRead nodes were read, all strings below the node count.
-// Cost: what the automaton and the names have in common, kMostRead nodes at most.
+// How: the seen names and the known names form a trie, which is walked side by side with the automaton. Characters are
+// read in their plain spelling. If an escape of a character leads elsewhere, at a call, action or end, or after
+// kMostRead nodes, all strings below the node count.
+// Cost: what the automaton and the names have in common, at most kMostRead nodes.
 #include <string_view>
 
 #include "run/arena.hpp"
@@ -16,13 +16,13 @@ namespace {
 constexpr int kMostRead = 2000;
 }  // namespace
 
-// Whether nothing but bytes leads on from a position.
+// Whether a position has no edges other than bytes, and is no end.
 bool Arena::reads_bytes_alone(int32_t position) const {
   const Position& p = grammar_->positions[position];
   return !p.accept && p.call_lo == p.call_hi && p.effect_lo == p.effect_hi && p.token_lo == p.token_hi;
 }
 
-// Whether each way to write an ASCII character as an escape leads to `to`, or nowhere.
+// Whether each escape of an ASCII character leads to `to`, or nowhere.
 bool Arena::escapes_lead(int32_t from, uint8_t character, int32_t to) const {
   const int32_t escape = grammar_->step(from, StringProgress::kEscape);
   if (escape < 0) return true;

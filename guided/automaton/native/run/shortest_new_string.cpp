@@ -6,11 +6,11 @@ namespace guided {
 
 namespace {
 constexpr int kLongestNew = 512;       // bytes of a string
-constexpr int kMostStringFrames = 32;  // that begin or end with a string
+constexpr int kMostStringFrames = 32;  // frames that begin or end together with a string
 constexpr int64_t kNewByteWork = 3;
 }  // namespace
 
-// Where the string is read on if all that a position does is to call a rule.
+// Enters the rules that are called at positions that do nothing but call one rule.
 Thread ShortestNewString::enter(Thread at) {
   const Grammar& g = arena_.grammar();
   for (int depth = 0; depth < kMostStringFrames; ++depth) {
@@ -23,7 +23,7 @@ Thread ShortestNewString::enter(Thread at) {
   return at;
 }
 
-// The threads after the entry, which ends without a further byte; false where there are none.
+// Appends the threads after the entry, which must end without another byte. Returns false if there are none.
 bool ShortestNewString::end_entry(const Thread& from, std::vector<Thread>& out, int depth) {
   const Grammar& g = arena_.grammar();
   Thread at = from;
@@ -51,7 +51,7 @@ bool ShortestNewString::end_entry(const Thread& from, std::vector<Thread>& out, 
   return false;
 }
 
-// From behind the quotation mark, whatever was written.
+// The fewest bytes from after the quotation mark to the end of the output, ignoring seen sets.
 int64_t ShortestNewString::bytes_behind(const Thread& at) {
   std::vector<Thread> after;
   int64_t fewest = kNone;
@@ -60,7 +60,7 @@ int64_t ShortestNewString::bytes_behind(const Thread& at) {
   return fewest;
 }
 
-// Of the tree's text; kNone where its string is in the trie, or is none.
+// The bytes of the tree's text; kNone if its string is in the trie, or if it is not a plain string.
 int64_t ShortestNewString::tree_bytes(Thread at, int32_t node) {
   const Grammar& g = arena_.grammar();
   for (int64_t bytes = 1; bytes < kLongestNew; ++bytes) {
@@ -93,7 +93,7 @@ ShortestNewString::Best ShortestNewString::after_byte(const Thread& at, int32_t 
   return {std::min(kNone, bytes + 1), byte};
 }
 
-// By an escape of two bytes: where a character has no other spelling, or a longer one.
+// The best text that begins with a two-byte escape, for characters whose other spellings are longer or missing.
 ShortestNewString::Best ShortestNewString::after_escape(const Thread& at, int32_t node, int depth) {
   const Grammar& g = arena_.grammar();
   Thread begun = at;
@@ -136,7 +136,7 @@ ShortestNewString::Best ShortestNewString::best(Thread at, int32_t node, int dep
   return known_.add(at, found);
 }
 
-// The same where an escape may be under way.
+// The same, possibly inside of an escape.
 ShortestNewString::Best ShortestNewString::best_in_escape(const Thread& from, int32_t node,
                                                           const StringProgress& read) {
   if (read.between_characters()) return best(from, node, 0);

@@ -1,17 +1,17 @@
-// The shortest unseen string that an entry (uniqueness.hpp) can become, where strings are few (finite_string_sets.hpp).
+// The shortest unseen string that an entry (uniqueness.hpp) can become, if there are few strings
+// (finite_string_sets.hpp).
 //
-// How: the answer belongs to a pair of a position of the automaton and a node of the trie of seen strings. It is the
-// shortest text (shortest_text.hpp) if that is unseen, else the best of the answers one byte further: the one with the
-// fewest bytes to the end of the output, and among these the least in byte order. So the rest of an answer is the
-// answer from further on. Nodes never change; a newly seen value therefore needs new answers only along its own
-// spelling.
+// How: an answer belongs to a position of the automaton and a node of the trie of seen strings. It is the shortest text
+// (shortest_text.hpp) if that is unseen. Otherwise it is the best of the answers one byte later: the one with the
+// fewest bytes to the end of the output, and among these the first in byte order. So the rest of an answer is the
+// answer at a later position. Nodes never change, so a newly seen value needs new answers only along its own spelling.
 //
-// Example: of the strings `aa`, `ab`, `b` and the seen string `b`, the answer at the start is `aa"`; with `aa` seen as
-// well it is `ab"`, and only the answers at the start, after `a` and after `aa` were computed again.
+// Example: of the strings `aa`, `ab`, `b` and the seen string `b`, the answer at the start is `aa"`. Once `aa` is seen
+// as well, it is `ab"`, and only the answers at the start, after `a` and after `aa` are computed again.
 //
-// In: a thread inside of such a string, or where one begins, and the seen strings as a trie (persistent_trie.hpp). Out:
+// In: a thread inside of such a string, or at its beginning, and the seen strings as a trie (persistent_trie.hpp). Out:
 // the rest of a string with its quotation mark, and the threads after the entry.
-// Cost: for each seen value once, its bytes times those that may come at each; then the bytes of the text.
+// Cost: once for each seen value, its bytes times the possible next bytes at each; then the bytes of the text.
 #pragma once
 
 #include <optional>
@@ -27,17 +27,17 @@ class ShortestNewString {
   ShortestNewString(Arena& arena, ShortestText& tree) : arena_(arena), uniqueness_(arena.uniqueness()), tree_(tree) {}
   struct Rest {
     std::string text;
-    std::vector<Thread> after;  // not closed
+    std::vector<Thread> after;  // without their closure
   };
-  // `ahead`: of the thread's memory. Nothing where another method has to look.
+  // `ahead`: of the thread's memory. nullopt if another method must be used.
   std::optional<Rest> find(const Thread& thread, const Uniqueness::StringAhead& ahead);
 
  private:
   static constexpr int64_t kNone = kUnreachable;
   struct Best {
-    int64_t bytes = kNone;  // to the end of the output; kNone: no new string
-    uint8_t byte = 0;       // that comes next
-    uint8_t escaped = 0;    // after kEscape: what follows it
+    int64_t bytes = kNone;  // to the end of the output; kNone: no unseen string
+    uint8_t byte = 0;       // the next byte
+    uint8_t escaped = 0;    // the byte after kEscape
   };
   Best best(Thread at, int32_t node, int depth);
   Best best_in_escape(const Thread& at, int32_t node, const StringProgress& read);
@@ -51,7 +51,7 @@ class ShortestNewString {
   Arena& arena_;
   Uniqueness& uniqueness_;
   ShortestText& tree_;
-  ThreadMap<Best> known_;  // by a thread whose memory stands for the node
+  ThreadMap<Best> known_;  // by a thread whose memory is replaced by the node
 };
 
 }  // namespace guided

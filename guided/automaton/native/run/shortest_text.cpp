@@ -9,14 +9,14 @@
 namespace guided {
 
 namespace {
-// Bytes first; a call counts a little, so that no two rules wait for each other.
+// The cost of bytes dominates. Each call adds a little, so a rule costs more than each rule that its text calls.
 constexpr int64_t kCallCost = 1;
-constexpr int64_t kEffectsOfWork = 4;  // effects that are compared, for a unit of work
+constexpr int64_t kEffectsOfWork = 4;  // comparisons of effects that count as one unit of work
 constexpr int kMostSweeps = 3;
-constexpr int kMostFrames = 32;  // that a lower bound looks at
+constexpr int kMostFrames = 32;  // frames that a lower bound considers
 }  // namespace
 
-// Calls visit(cost, to, whether by a byte) for what a position leads to.
+// Calls visit(cost, to, is_byte) for each edge of a position.
 template <class Visit>
 void ShortestText::each_edge(int32_t pos, Visit&& visit) const {
   const Position& p = grammar_.positions[pos];
@@ -26,14 +26,14 @@ void ShortestText::each_edge(int32_t pos, Visit&& visit) const {
   for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) visit(int64_t{0}, grammar_.effects[i].to, false);
 }
 
-// Within a rule: sweeps from the end, again only where an edge leads back to what has changed since it was read. Where
-// that is seldom enough, all that is left to change is spread at once.
+// Computes the costs of a rule's positions. Each sweep goes from the last position to the first. Another one is needed
+// if a cost changes that an edge leading back has read. After kMostSweeps sweeps, spread() computes the rest.
 void ShortestText::relax(int32_t r) {
   for (int sweeps = 1; sweep(grammar_.rules[r]); ++sweeps)
     if (sweeps == kMostSweeps) spread(grammar_.rules[r]);
 }
 
-// Whether another one may change something.
+// Sweeps once. Returns whether another sweep may change a cost.
 bool ShortestText::sweep(const Rule& rule) {
   bool again = false;
   for (int32_t pos = rule.base + rule.size - 1; pos >= rule.base; --pos) {
@@ -55,14 +55,14 @@ bool ShortestText::sweep(const Rule& rule) {
   return again;
 }
 
-// Dijkstra's algorithm (1959), against the edges, from what is known.
+// Dijkstra's algorithm (1959) along reversed edges, from all positions with a known cost.
 void ShortestText::spread(const Rule& rule) {
   struct Edge {
     int32_t from;
     int64_t cost;
   };
   const auto size = static_cast<size_t>(rule.size);
-  std::vector<size_t> first(size + 1, 0);  // by where they lead, into `edges`
+  std::vector<size_t> first(size + 1, 0);  // target position -> index of its first edge in `edges`
   for (int32_t pos = rule.base; pos < rule.base + rule.size; ++pos)
     each_edge(pos, [&](int64_t, int32_t to, bool) { ++first[static_cast<size_t>(to - rule.base)]; });
   size_t sum = 0;
@@ -94,7 +94,7 @@ void ShortestText::spread(const Rule& rule) {
 
 int64_t ShortestText::call_cost(int32_t call) const { return plus(kCallCost, rule_cost_[grammar_.calls[call].rule]); }
 
-// What a rule's shortest text costs: at least as much as each rule that it calls on the way, so that texts are finite.
+// The cost of a rule's shortest text. It is at least the cost of each rule that the text calls, so texts are finite.
 int64_t ShortestText::whole_cost(const Rule& rule) const {
   const Position& s = grammar_.positions[rule.start];
   if (rule.kind == RuleKind::Plain) return cost_[rule.start];
@@ -118,7 +118,7 @@ int64_t ShortestText::whole_cost(const Rule& rule) const {
     else if (!rule.required[member])
       others.push_back(cost);
   }
-  // The cheapest of the others, each once; one that may be repeated for all that are dearer.
+  // Fill up with the cheapest optional members, each once; or repeat one if that costs no more than the next.
   std::sort(others.begin(), others.end());
   for (size_t i = 0; written < rule.min; ++written, ++i) {
     if (i >= others.size() || again <= others[i]) return plus(sum, times(again, rule.min - written));
@@ -127,7 +127,7 @@ int64_t ShortestText::whole_cost(const Rule& rule) const {
   return sum;
 }
 
-// What the members cost that a permutation's body begins with.
+// By member of a permutation: its cost at the start of the permutation's body.
 std::vector<int64_t> ShortestText::member_costs(const Rule& rule) const {
   std::vector<int64_t> out(rule.required.size(), kUnreachable);
   const Position& s = grammar_.positions[rule.start];
@@ -136,8 +136,8 @@ std::vector<int64_t> ShortestText::member_costs(const Rule& rule) const {
   return out;
 }
 
-// The members that a permutation with a condition writes on its way to the end, of those that cost `most` at most, in
-// their order; the last one as often as the least number of members takes. None where there is no way.
+// The further members with which a permutation with a condition can end, in order, each at a cost of at most `most`. To
+// reach the minimum number of members, the last one is repeated. nullopt if the permutation cannot end.
 std::optional<std::vector<int32_t>> ShortestText::needed_members(const Rule& rule, const SeenSet& seen,
                                                                  const std::vector<int64_t>& costs,
                                                                  int64_t most) const {
@@ -153,7 +153,7 @@ std::optional<std::vector<int32_t>> ShortestText::needed_members(const Rule& rul
   SeenSet after = seen;
   for (int32_t m : out) after = choices.with(after, m);
   const int32_t reach = choices.reach(after);
-  std::vector<int32_t> others;  // the first member at all, or repetitions: a plan has all other members
+  std::vector<int32_t> others;  // if none is written, any member; otherwise only repetitions
   for (int32_t m = 0; m < static_cast<int32_t>(costs.size()); ++m)
     if (costs[m] <= most && choices.is_open(after, m) && choices.rank(m) <= reach)
       if (after.count == 0 || after.has(static_cast<size_t>(m))) others.push_back(m);
@@ -178,8 +178,8 @@ int64_t ShortestText::conditional_cost(const Rule& rule) const {
   return missing > 0 ? plus(sum, times(costs[needed->back()], missing)) : sum;
 }
 
-// The first one of needed_members(), kept; -1: none is needed, or there is no way. Members that cost more than the whole
-// rule may lead back into it, and are left for where nothing else is possible: so texts are finite.
+// The first of needed_members(), cached; -1 if no member is needed or the permutation cannot end. Members that cost
+// more than the rule itself may call it again. They are used only if the others do not suffice, so texts are finite.
 int32_t ShortestText::needed_member(int32_t number, int32_t reg) {
   const Rule& rule = grammar_.rules[number];
   const uint64_t key = pair_key(number, reg);
@@ -202,7 +202,7 @@ void ShortestText::prepare(int32_t wanted) {
     settled_.assign(grammar_.rules.size(), 0);
   }
   if (settled_[wanted]) return;
-  std::vector<int32_t> rules{wanted};  // all that are called on the way and not settled
+  std::vector<int32_t> rules{wanted};  // `wanted`, and all unsettled rules that it calls, also indirectly
   std::vector<std::vector<int32_t>> callees;
   std::unordered_map<int32_t, int32_t> numbers{{wanted, 0}};
   for (size_t i = 0; i < rules.size(); ++i) {
@@ -216,13 +216,13 @@ void ShortestText::prepare(int32_t wanted) {
     std::ranges::sort(list);
     list.erase(std::ranges::unique(list).begin(), list.end());
   }
-  const std::vector<int32_t> component = components(callees);  // what is called by others has the lower number
+  const std::vector<int32_t> component = components(callees);  // callees have lower numbers than their callers
   std::vector<std::vector<int32_t>> members(rules.size());
   for (size_t i = 0; i < rules.size(); ++i) members[component[i]].push_back(rules[i]);
   for (const std::vector<int32_t>& together : members) settle(together);
 }
 
-// Rules that call each other, when all others that they call are settled.
+// Computes the costs of rules that call each other. All other rules that they call must be settled.
 void ShortestText::settle(const std::vector<int32_t>& together) {
   for (bool changed = true; changed;) {
     changed = false;
@@ -239,7 +239,7 @@ void ShortestText::settle(const std::vector<int32_t>& together) {
   for (int32_t r : together) settled_[r] = 1;
 }
 
-// Those of a rule's positions lie one after the other.
+// The calls of a rule, which are contiguous.
 std::span<const CallEdge> ShortestText::calls_of(int32_t r) const {
   const Rule& rule = grammar_.rules[r];
   if (rule.size == 0) return {};
@@ -248,7 +248,7 @@ std::span<const CallEdge> ShortestText::calls_of(int32_t r) const {
   return std::span(grammar_.calls).subspan(static_cast<size_t>(from), static_cast<size_t>(to - from));
 }
 
-// The tree's next step. Guards are asked, so that a count short of its bound goes on and a full one ends.
+// The next step on the shortest way. Guards are evaluated: a count below its bound goes on, and a full one ends.
 ShortestText::Choice ShortestText::choose(const Thread& at) {
   const Position& p = grammar_.positions[at.pos];
   prepare(p.rule);
@@ -257,7 +257,7 @@ ShortestText::Choice ShortestText::choose(const Thread& at) {
   if (p.accept && (free || arena_.may_end(rule, at.reg))) return {};
   Choice best;
   best.cost = kUnreachable + 1;
-  // What is required and missing comes first, the cheapest of it; then whatever else an effect opens.
+  // First missing required members and effects that write no member, then all others; each from the cheapest.
   auto comes_first = [&](const Effect& e) {
     auto member = static_cast<size_t>(e.a);
     if (rule.choices && e.op == Effect::Put) return e.a == needed_member(p.rule, at.reg);
@@ -276,9 +276,9 @@ ShortestText::Choice ShortestText::choose(const Thread& at) {
     }
   }
   CallMeter::work(compared / kEffectsOfWork);
-  // Costs ask no guards, so a byte may lead nearer to an effect that is spent (white space before a member that was
-  // written): where an effect (one more iteration, one more member) is open, it is taken. An end whose guard does not
-  // hold yet waits for an effect, too.
+  // Costs ignore guards, so the cheapest byte may lead to an effect that no longer applies, such as white space before
+  // a member that is already written. So if an effect applies here (another iteration, another member), take it. An
+  // accepting position whose guard does not hold yet also needs an effect.
   bool read = !p.accept && best.kind != Choice::Operate;
   for (int w = 0; read && w < 4; ++w)
     for (uint64_t bits = p.bytes.w[w]; bits; bits &= bits - 1) {
@@ -286,7 +286,7 @@ ShortestText::Choice ShortestText::choose(const Thread& at) {
       int64_t cost = plus(kByteCost, cost_[grammar_.step(at.pos, static_cast<uint8_t>(b))]);
       if (cost < best.cost) best = {Choice::Byte, b, cost};
     }
-  for (int32_t i = p.effect_lo; read && i < p.effect_hi; ++i) {  // scopes and entries have no order of their own
+  for (int32_t i = p.effect_lo; read && i < p.effect_hi; ++i) {  // effects on scopes and entries compete by cost
     const EffectEdge& e = grammar_.effects[i];
     Thread after = at;
     if (e.effect.of_memory() && cost_[e.to] < best.cost && arena_.apply(rule, e.effect, after))
@@ -303,9 +303,9 @@ ShortestText::Choice ShortestText::choose(const Thread& at) {
   return best;
 }
 
-// What the register of a frame still asks for: iterations, or required members.
+// The cost of what the frame's register still requires: iterations or members.
 int64_t ShortestText::owed(const Rule& rule, int32_t reg) {
-  if (rule.kind == RuleKind::Plain || rule.choices) return 0;  // of a condition: what is near is not asked
+  if (rule.kind == RuleKind::Plain || rule.choices) return 0;  // a lower bound; conditions are not evaluated
   const Position& s = grammar_.positions[rule.start];
   int64_t sum = 0, once = kUnreachable;
   for (int32_t i = s.effect_lo; i < s.effect_hi; ++i) {

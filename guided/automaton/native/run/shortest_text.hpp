@@ -1,11 +1,11 @@
 // The shortest text to the end of a frame, as a tree: at each position, the next step on the shortest way.
 //
 // Knuth's generalisation of Dijkstra's algorithm (1977), over the automata of the rules: the cost of a call is the cost
-// of the rule that is called. Guards are evaluated on the way, so that a count below its bound goes on and a full one
-// ends. Seen sets (uniqueness.hpp) are not taken into account, except for an entry that ends.
-// In: a grammar. Out: for a thread, what comes next on the shortest way.
-// Cost: once for each rule that is needed and for those that it calls, callees first: linear in their automata where
-// there are no cycles, with one more round for what a cycle makes cheaper; after three rounds n log n.
+// of the called rule. Guards are evaluated on the way, so a count below its bound goes on and a full one ends. Seen
+// sets (uniqueness.hpp) are ignored, except when an entry ends.
+// In: a grammar. Out: for a thread, the next step on the shortest way.
+// Cost: once for each rule that is needed and the rules that it calls, callees first. It is linear in automata without
+// cycles, with one more round for what a cycle makes cheaper; after three rounds it is O(n log n).
 #pragma once
 
 #include <optional>
@@ -21,20 +21,20 @@ class ShortestText {
   struct Choice {
     enum Kind : uint8_t { End, Byte, Call, Token, Operate } kind = End;
     int32_t index = 0;  // byte, or index of the edge
-    int64_t cost = 0;   // past kUnreachable: there is no way on
+    int64_t cost = 0;   // above kUnreachable: the end cannot be reached
   };
 
   explicit ShortestText(Arena& arena) : arena_(arena), grammar_(arena.grammar()) {}
   Choice choose(const Thread& at);
-  // No text from here to the end of the frame has fewer bytes.
+  // A lower bound on the bytes to the end of the frame.
   int64_t least_bytes(const Thread& at);
-  // The same to the end of the output, as far as the frames around it are looked at.
+  // The same to the end of the output, over a limited number of frames.
   int64_t least_to_end(Thread at);
 
-  // What a rule and all that it calls cost, guards aside: afterwards it can be asked for.
+  // Computes the costs of a rule and of all rules that it calls, ignoring guards. Required before the calls below.
   void prepare(int32_t rule);
   int64_t cost(int32_t position) const { return cost_[position]; }
-  int32_t by_byte(int32_t position) const { return by_byte_[position]; }  // where it goes on by a byte; -1: it does not
+  int32_t by_byte(int32_t position) const { return by_byte_[position]; }  // next position if a byte leads there, or -1
   int64_t rule_cost(int32_t rule) const { return rule_cost_[rule]; }
   int64_t call_cost(int32_t call) const;
 
@@ -60,9 +60,9 @@ class ShortestText {
   std::vector<int64_t> cost_, rule_cost_;  // by position and by rule
   std::vector<int32_t> by_byte_;
   std::vector<uint8_t> read_early_;                            // by position: an edge leads back to it
-  std::vector<uint8_t> settled_;                               // by rule: what it costs is known
+  std::vector<uint8_t> settled_;                               // by rule: its cost is known
   std::unordered_map<uint64_t, int32_t> needed_;               // by rule and register
-  std::unordered_map<int32_t, std::vector<int32_t>> effects_;  // of a position, the cheapest first
+  std::unordered_map<int32_t, std::vector<int32_t>> effects_;  // by position: effects, cheapest first
 };
 
 }  // namespace guided

@@ -1,8 +1,8 @@
-// What a walk of the vocabulary finds, and the token table that is made of it.
+// Collects the results of a vocabulary walk, and builds a token table from them.
 //
-// In: the task (TableTask), and while the walk goes on: stretches of the trie's payloads that end at one point, single
-// tokens, complete sets, and tokens that leave the frame. Out: the table, with a set of tokens for each label, and a
-// trie of the remainders of those that left.
+// In: the task (TableTask); during the walk: stretches of the trie's payloads that end at one point, single tokens,
+// complete sets, and tokens that leave the frame. Out: the table, with a set of tokens for each label, and a trie of
+// the remainders of the tokens that left.
 // Cost: a stretch is noted in O(1) and copied once, at the end; O(bytes) for the remainders.
 #pragma once
 
@@ -18,23 +18,23 @@
 
 namespace guided {
 
-// One thread under an unknown caller, and the bytes that may come after its frame.
+// One thread with an unknown caller, and the bytes that may come after its frame.
 struct TableTask {
   Arena& arena;
   const TokenVocabulary& vocabulary;
   Thread thread;
   ByteSet follow;
   FreeRuns* runs = nullptr;          // for walks of the vocabulary
-  const TokenTable* left = nullptr;  // whose remainders are walked; null: the vocabulary is
+  const TokenTable* left = nullptr;  // the table whose remainders are walked; null: walk the vocabulary
 
   const TokenTrie& trie() const { return left ? left->remainders : vocabulary.trie; }
   bool relative() const { return thread.ret == kFree; }
 };
 
-// What a point says of the tokens that end there.
+// What happens to tokens that end at a point.
 struct Ending {
-  int32_t set = -1;     // of the table's; -1 where none may end
-  int32_t touched = 0;  // entries of an scope whose seen set is unknown (uniqueness.hpp)
+  int32_t set = -1;     // the set of the table that receives them; -1: none may end there
+  int32_t touched = 0;  // see Uniqueness::touched
 };
 
 class TableBuilder {
@@ -60,21 +60,21 @@ class TableBuilder {
   void take_one(int32_t set, int32_t payload) {
     if (set >= 0) sets_[set].ids.push_back(trie_.payloads()[payload]);
   }
-  // All the tokens of the vocabulary that are to be in a set, or most: before any are taken one by one or dropped.
+  // Takes all tokens of a set at once, or most of them. Call this before single tokens are taken or dropped.
   void take_all(int32_t set, std::vector<uint32_t> bits, std::vector<int32_t> ids) {
     sets_[set].bits = std::move(bits);
     sets_[set].ids = std::move(ids);
   }
-  // Of a plain table whose tokens are kept as bits.
+  // Only for plain tables whose tokens are stored as bits.
   void drop(int32_t from, int32_t to) {
     for (int32_t i = from; i < to; ++i) clear_bit(sets_[0].bits.data(), trie_.payloads()[i]);
   }
-  // Tokens among these begin or end entries of an scope whose seen set is unknown.
+  // Some of these tokens begin or end entries of a scope whose seen set is unknown.
   void note_entries(int32_t touched, int32_t from, int32_t to);
   void note_some_entries() { table_->touches_entries = true; }
 
   // ---- tokens that leave
-  // The frame ends after `depth` bytes of the tokens, in a configuration with exits; what remains may follow.
+  // The frame ends after `depth` bytes of the tokens, in a configuration with exits. The remaining bytes may follow.
   void leave(const Config& config, int32_t depth, int32_t from, int32_t to) {
     for (int32_t i = from; i < to; ++i)
       for (int32_t k = config.count - 1; k >= 0 && config.threads[k].pos == kExit; --k)
@@ -82,17 +82,17 @@ class TableBuilder {
                          task_.arena.uniqueness().touched(config.threads[k].mem)});
     if (left_.size() > kMaxRemainders) table_->overflow = true;
   }
-  // As in another table of the same frame; there it is nothing but the exit that was counted from.
+  // Copies a remainder from another table of the same frame.
   void leave_as(const Remainder& r) { left_.push_back({r.token, r.depth, r.count, r.touched}); }
 
   bool overflow() const { return table_->overflow; }
-  // Forgets all that a plain table took.
+  // Discards everything that a plain table has taken.
   void restart();
-  // `within_bytes`: of the table.
+  // `within_bytes`: see TokenTable.
   std::shared_ptr<TokenTable> finish(bool within_bytes);
 
  private:
-  static constexpr size_t kMaxRemainders = 300000;  // past it a table is not worth its memory
+  static constexpr size_t kMaxRemainders = 300000;  // a table with more is not worth its memory
   // Tokens with one label: stretches of the trie's payloads, bits, ids.
   struct Collected {
     Label label;

@@ -20,7 +20,7 @@ class TableWalk {
     const int reads = points_.bytes(0).count();
     if (other && reads >= kManyReadBytes && lines_.differ(*other)) return table_.finish(points_.only_positions());
     if (task_.left || reads < kManyReadBytes || !begin_in_loop()) visit({});
-    // What begins at the root's children one after the other: each is read in order, and the queue stays short.
+    // Walk the items of one root child after the other: memory is read in order, and the queue stays short.
     std::vector<Item> begun;
     begun.swap(queue_);
     for (const Item& first : begun) {
@@ -34,9 +34,9 @@ class TableWalk {
   static constexpr int64_t kVisitWork = 4;
   struct Item {
     int32_t node = 0, point = 0, depth = 0;
-    // Of the node's string, in characters; kInsideOnly: what ends at their borders is taken care of.
+    // Of the node's string, in characters; kInsideOnly: tokens that end between characters are already taken.
     int32_t length = 0;
-    CharClasses char_classes = 0;  // that the string consists of
+    CharClasses char_classes = 0;  // of which the string consists
   };
   static constexpr int32_t kInsideOnly = -1;
 
@@ -51,13 +51,13 @@ class TableWalk {
     if (node.children == 0) return;
     if (points_.meet(item.point).exits && item.depth > 0)
       trie_.children(item.node, task_.follow, [&](int32_t child) { leave(child, item.point, item.depth); });
-    const ByteSet readable = points_.bytes(item.point);  // a copy: points are added meanwhile
+    const ByteSet readable = points_.bytes(item.point);  // a copy, because points are added below
     trie_.children(item.node, readable, [&](int32_t c) {
       const TokenTrie::Node& child = trie_.nodes()[c];
       if (inside_only && !child.inside) return;
       const int32_t after = points_.next(item.point, child.byte);
       if (after == WalkPoints::kNowhere) return;
-      if (child.children == 0) {  // most are leaves
+      if (child.children == 0) {  // most children are leaves
         table_.take(points_.meet(after), child.payload_lo, child.payload_hi);
         return;
       }
@@ -66,13 +66,13 @@ class TableWalk {
     });
   }
 
-  // Tokens that leave the frame before this node's byte, which may follow, and go on.
+  // Notes the tokens below a node, which leave the frame before this node's byte.
   void leave(int32_t node, int32_t point, int32_t depth) {
     table_.leave(*points_.config(point), depth, trie_.nodes()[node].payload_lo, trie_.nodes()[node].subtree_hi);
   }
 
   // ---- short cuts
-  // All below a node at once, where the point loops or leads on for most.
+  // Takes all tokens below a node at once, if their characters loop in the point or most can be read.
   bool take_subtree(const Item& item, const TokenTrie::Node& node) {
     const VisitedPoints::Met& met = points_.with_loops(item.point);
     if (node.below & ~met.loops) {
@@ -95,12 +95,12 @@ class TableWalk {
     for (int32_t i = from; i < to; ++i) take_linked(met, i, length);
   }
 
-  // A token whose first `length` characters lead to the loop, and whose others loop.
+  // Takes a token whose first `length` characters lead to the loop, and whose other characters loop.
   void take_linked(const VisitedPoints::Met& met, int32_t payload, int32_t length) {
     table_.take_one(points_.link(met, trie_.lengths()[payload] - length).set, payload);
   }
 
-  // Where most characters lead from the start to a point that they loop in (often the start itself).
+  // For starts from which most characters lead to a point in which they loop (often the start itself).
   bool begin_in_loop() {
     int32_t loop = 0;
     CharClasses char_classes = points_.with_loops(0).loops, led = char_classes;
@@ -118,7 +118,7 @@ class TableWalk {
     if (char_classes == 0) return false;
     const int32_t length = loop == 0 ? 0 : 1;
     if ((char_classes & ~led) == 0) return take_loop({.length = length}, loop);
-    // Some characters of these character classes lead elsewhere: one child of the root after the other.
+    // Some characters of these character classes lead elsewhere: examine one child of the root after the other.
     const bool taken = take_all_of(loop);
     const TokenTrie::Node root = trie_.nodes()[0];
     for (int32_t c = root.first_child; c < root.first_child + root.children; ++c) {
@@ -135,7 +135,7 @@ class TableWalk {
     return true;
   }
 
-  // Takes all tokens that consist of the character classes which loop in a point, if they may be dropped again.
+  // Takes all tokens that consist of the character classes that loop in a point, if single ones can be dropped later.
   bool take_all_of(int32_t place_of_loop) {
     const VisitedPoints::Met met = points_.meet(place_of_loop);
     if (task_.relative() || met.chain || met.touched > 0 || met.set < 0) return false;
@@ -145,8 +145,8 @@ class TableWalk {
     return true;
   }
 
-  // Takes the tokens below a node that consist of the character classes which loop in a point, unless they are taken,
-  // and goes on where others begin. `at.length` characters lead to the loop; before them, the walk is in `at.point`.
+  // Takes the tokens below a node that consist of the classes that loop in a point, unless `taken`, and queues the
+  // nodes where others begin. `at.length` characters lead to the loop; before them, the walk is in `at.point`.
   bool take_loop(const Item at, int32_t place_of_loop, bool taken = false) {
     CallMeter::work(kVisitWork);
     const TokenTrie::Node& node = trie_.nodes()[at.node];
@@ -163,7 +163,7 @@ class TableWalk {
     return true;
   }
 
-  // Goes on where strings of the character classes that loop are followed by this byte.
+  // Queues the nodes at which this byte follows strings of the character classes that loop.
   void go_on_at(uint8_t byte, const Item& at, const VisitedPoints::Met& met, const ClassTokens& set) {
     const bool leaves = met.exits && task_.follow.has(byte);
     const bool inside_only = byte >= 128 && (met.loops & kWholeCharacters);

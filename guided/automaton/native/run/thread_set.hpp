@@ -24,16 +24,16 @@ struct ThreadHash {
   }
 };
 
-// What is known of threads; references stay valid.
+// A map from threads to values. References stay valid.
 template <class Value>
 class ThreadMap {
  public:
-  // Null where there is nothing.
+  // Null if there is no value.
   Value* find(const Thread& thread) {
     const int32_t at = number(thread);
     return at < 0 ? nullptr : &items_[static_cast<size_t>(at)].second;
   }
-  // Of a thread of which nothing is known.
+  // `thread` must not be in the map.
   Value& add(const Thread& thread, Value value) {
     numbers_.add(ThreadHash()(thread), static_cast<int32_t>(items_.size()));
     return items_.emplace_back(thread, std::move(value)).second;
@@ -50,7 +50,7 @@ class ThreadMap {
 
 uint64_t hash_threads(const Thread* threads, size_t count, bool closed);
 
-// Some threads, each once; emptied at no cost. Searched from end to end while few, by hash when many.
+// A set of threads that can be cleared at no cost. A small set is searched linearly, a large one by hash.
 class ThreadSet {
  public:
   bool add(const Thread& t);

@@ -1,11 +1,11 @@
-// Limits of tokens: what happens when a token ends.
+// Token limits: what happens when a token ends.
 //
-// In: a state at the end of a token. Out: the state after it. A thread in a rule with a limit (Rule::max_tokens) counts
-// in its register how many tokens have text of the rule: the token that ends is one, if the thread is past the rule's
-// start. It is dropped where those that are left do not lead to the rule's end, by tokens that end there at the latest
-// (Grammar::token_rests); what has left the rule by then is a thread of its own.
+// In: a state at the end of a token. Out: the state after it. In a rule with a limit (Rule::max_tokens), the register
+// of a thread counts the tokens that contain text of the rule. The token that ends is one of them if the thread is past
+// the rule's start. The thread is dropped if the remaining tokens cannot lead to the rule's end, by tokens that end
+// there or before it (Grammar::token_rests). Threads that have left the rule by then are separate threads.
 //
-// Cost: linear in the threads, once for each state. Where no rule has a limit, nothing.
+// Cost: linear in the threads, once per state; nothing if no rule has a limit.
 #include "run/arena.hpp"
 
 namespace guided {

@@ -1,17 +1,18 @@
-// The top of a state's stack: what it shares with other states, whatever lies below.
+// The top of a state's stack: what it has in common with other states, whatever is below.
 //
-// In: a state. Out: the state of the same threads above the nearest return configuration through which all of them return,
-// with kTop in its place; the state itself if that is a bottom. Until a thread of it exits, it takes the steps of the state.
+// In: a state. Out: the state of the same threads above the nearest return configuration through which all of them
+// return, with kTop in its place; the state itself if that is a bottom. Until one of its threads exits, both take equal
+// steps.
 //
 // Example, in an expression of C:
 //
-//     f(a, g(b      all threads return through the call of g, and the top is that of    f(x    in any other call
+//     f(a, g(b      all threads return through the call of g, so the top is the same as for    f(x    in any other call
 //
-// How: the nearest common dominator in the graph of return configurations. Numbers of these are below those of what returns
-// to them, so the highest is left first, and the first that is met alone is a dominator (Cooper, Harvey and Kennedy, "A
-// Simple, Fast Dominance Algorithm").
+// How: the nearest common dominator in the graph of return configurations. A return configuration has a lower number
+// than all that return to it. So the highest is left first, and the first one that is alone is a dominator (Cooper,
+// Harvey and Kennedy, "A Simple, Fast Dominance Algorithm").
 //
-// Cost: O(n log n) in the threads above it.
+// Cost: O(n log n) in the number of threads above it.
 #include <algorithm>
 
 #include "run/arena.hpp"

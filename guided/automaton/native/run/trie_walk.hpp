@@ -1,6 +1,6 @@
-// A walk of a trie of tokens along the automaton, state by state.
+// Walks a trie of tokens along the automaton, state by state.
 //
-// This is the exact answer for one state, with its callers known; remainders are walked with it. Tables
+// The result is exact for one state whose callers are known. Remainders are walked in this way, too. Tables
 // (table_walk.hpp) come from a faster walk, which looks for loops and needs no state for most bytes.
 // In: the arena, a trie (token_trie.hpp) and a state. Out: visit(...) is called for each node that the automaton
 // reaches and where tokens end.
@@ -16,17 +16,17 @@
 
 namespace guided {
 
-constexpr int64_t kNodeWork = 2;  // for each node that is reached
+constexpr int64_t kNodeWork = 2;  // per node that is reached
 
-// Breadth first, as nodes are numbered, so memory is read in order; most neighbours are met in one state, whose row is
-// looked up once. `state` is that at `node`; enter(node, state) is called for every node that is reached, and says
-// whether those below it are.
+// Breadth first, in the order of node numbers, so memory is read in order. Most adjacent nodes are reached in the same
+// state, whose row is looked up once. `state` is the state at `node`. enter(node, state) is called for every node that
+// is reached; it returns whether to walk the node's children.
 template <class Enter>
 void walk_trie_from(Arena& arena, const TokenTrie& trie, int32_t node, int32_t state, Enter&& enter) {
   struct Item {
     int32_t node, state;
   };
-  thread_local std::vector<Item> spare;  // walks may nest; the inner one finds no spare
+  thread_local std::vector<Item> spare;  // walks may nest; an inner walk finds `spare` empty
   std::vector<Item> queue = std::move(spare);
   queue.assign(1, {node, state});
   int32_t row_of = -1;
@@ -55,7 +55,7 @@ void walk_trie_from(Arena& arena, const TokenTrie& trie, int32_t node, int32_t s
   if (queue.capacity() <= (1u << 20)) spare = std::move(queue);
 }
 
-// The whole trie: visit(node, state) is called for every node that is reached and where tokens end.
+// Walks the whole trie: visit(node, state) is called for every node that is reached and where tokens end.
 template <class Visit>
 void walk_trie(Arena& arena, const TokenTrie& trie, int32_t state, Visit&& visit) {
   walk_trie_from(arena, trie, 0, state, [&](const TokenTrie::Node& node, int32_t at) {

@@ -10,7 +10,7 @@ namespace guided {
 void UnboundedStrings::find(const Rule& rule) {
   const auto quote = rule.byte_class[StringProgress::kQuote];
   const auto size = static_cast<size_t>(rule.size);
-  if (std::count(rule.byte_class.begin(), rule.byte_class.end(), quote) > 1) {  // not told apart: it ends no string
+  if (std::count(rule.byte_class.begin(), rule.byte_class.end(), quote) > 1) {  // shares its class: it ends no string
     std::fill_n(known_.begin() + rule.base, size, kNo);
     return;
   }
@@ -34,7 +34,7 @@ void UnboundedStrings::find(const Rule& rule) {
   const std::vector<int32_t> component = components(next);
   std::vector<std::vector<int32_t>> members(size);
   for (size_t s = 0; s < size; ++s) members[component[s]].push_back(static_cast<int32_t>(s));
-  std::vector<uint8_t> unbounded(size, 0), good(size, 0);  // by component; what they lead to comes first
+  std::vector<uint8_t> unbounded(size, 0), good(size, 0);  // by component; successors come first
   for (size_t c = 0; c < size; ++c) {
     unbounded[c] = members[c].size() > 1;
     good[c] = 1;

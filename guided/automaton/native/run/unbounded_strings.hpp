@@ -1,12 +1,12 @@
 // Strings that can always end with an unseen value.
 //
-// Problem: whether an entry can still end with an unseen value is a search (new_entry.hpp), and names of members ask
-// for it at each token. But most of these strings are like `[a-z]*`: wherever the string is, longer and longer values
-// are ahead, and no finite seen set has them all.
+// Problem: whether an entry can still end with an unseen value takes a search (new_entry.hpp), and member names need
+// the answer at each token. But most of these strings are like `[a-z]*`: longer and longer values are always possible,
+// and no finite seen set contains them all.
 //
 // How: a position has this property if every position that is reached from it, along bytes other than the closing
 // quotation mark, lies on a cycle or leads to one, and none of them ends the frame. Each round of a cycle makes the
-// text longer, and no character has more than twelve bytes, so the values grow with the text.
+// text longer, and no character takes more than twelve bytes, so the values grow with the text.
 //
 // In: a grammar. Out: whether a position inside of a string has the property.
 // Cost: linear in a rule's automaton, once for each rule that is examined.
@@ -21,7 +21,7 @@ namespace guided {
 class UnboundedStrings {
  public:
   explicit UnboundedStrings(const Grammar& grammar) : grammar_(grammar) {}
-  // `position`: inside of a string.
+  // `position` must be inside of a string.
   bool goes_on(int32_t position) {
     if (known_.empty()) known_.assign(grammar_.positions.size(), kUnknownYet);
     if (known_[position] == kUnknownYet) find(grammar_.rules[grammar_.positions[position].rule]);

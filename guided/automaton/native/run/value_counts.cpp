@@ -9,15 +9,15 @@
 namespace guided {
 
 namespace {
-constexpr int64_t kLookWork = 64;  // for each node
-constexpr int kMostSteps = 6;      // to where characters are counted
+constexpr int64_t kLookWork = 64;  // per node
+constexpr int kMostSteps = 6;      // to a position at which characters are counted
 constexpr size_t kMostMet = 64;    // positions on the way there
-constexpr int64_t kMuch = 64;      // room for characters past which more make no difference
+constexpr int64_t kMuch = 64;      // more remaining characters than this make no difference
 
 int32_t sum(int64_t a, int64_t b) { return static_cast<int32_t>(std::min<int64_t>(ValueCounts::kMany, a + b)); }
 }  // namespace
 
-// ---- what each position is in the midst of
+// ---- the mode of each position
 int32_t ValueCounts::node(int32_t position, Mode mode) {
   int32_t& number = number_[static_cast<size_t>(position) * kModes + mode];
   if (number < 0) {
@@ -39,8 +39,8 @@ void ValueCounts::end(int32_t rule, Mode mode) {
   go_on_after(rule);
 }
 
-// Of calls of a rule that ends the string in which it begins, nothing is said of what comes after: it may end the
-// entry.
+// A rule that ends the string in which it begins may end the entry. So nothing is assumed about what comes after a call
+// of such a rule.
 void ValueCounts::go_on_after(int32_t rule) {
   if (ended_[rule] == kModes) return;
   for (const auto& [caller, position] : std::exchange(waiting_[rule], {})) {
@@ -49,13 +49,13 @@ void ValueCounts::go_on_after(int32_t rule) {
   }
 }
 
-// One for each node that a byte leads to.
+// One edge for each node to which a byte leads.
 std::vector<ValueCounts::Edge> ValueCounts::byte_edges(int32_t position, Mode mode) {
   const ValueScan& scan = ValueScan::table();
   std::vector<Edge> edges;
   int32_t target = -1;
   Mode reached = kModes;
-  size_t last = 0;  // the edge of the byte before: most lead where it does
+  size_t last = 0;  // the edge of the previous byte: most bytes lead to the same node
   grammar_.positions[position].bytes.each([&](uint8_t byte) {
     const Mode next = scan.after(mode, byte);
     if (const int32_t to = grammar_.step(position, byte); to != target || next != reached) {
@@ -111,7 +111,7 @@ void ValueCounts::look(int32_t at) {
   for (int32_t callee : called) go_on_after(callee);
 }
 
-// From where entries begin to where they end; beyond that, too, where entries lie within entries.
+// Examines the nodes from the starts of entries to their ends; with `beyond`, also after them, as entries may nest.
 void ValueCounts::look_at_entries(bool beyond) {
   beyond_ = beyond;
   nodes_.clear();
@@ -153,7 +153,7 @@ void ValueCounts::prepare() {
 }
 
 // ---- counting
-// In a string, or in the digits of a number: the ends, each once.
+// In a string, or in the digits of a number: counts the paths to the ends.
 void ValueCounts::count_paths() {
   auto counts = [&](const Node& from, const Edge& edge) {
     const Mode to = nodes_[edge.to].mode;
@@ -167,7 +167,7 @@ void ValueCounts::count_paths() {
   const std::vector<int32_t> component = components(next);
   std::vector<std::vector<int32_t>> members(nodes_.size());
   for (size_t i = 0; i < nodes_.size(); ++i) members[component[i]].push_back(static_cast<int32_t>(i));
-  for (const auto& group : members) {  // what they lead to comes first
+  for (const auto& group : members) {  // successors come first
     bool cycle = false;
     int32_t fraction = 0;
     int64_t ends = 0;
@@ -194,7 +194,7 @@ void ValueCounts::count_paths() {
   for (Node& n : nodes_) {
     if (n.mode == Escape && strings_.goes_on(n.position)) n.own = kMany;
     if (n.mode != Between) continue;
-    int64_t numbers = -grammar_.positions[n.position].bytes.has(ValueScan::kMinus);  // 0 and -0 are one
+    int64_t numbers = -grammar_.positions[n.position].bytes.has(ValueScan::kMinus);  // 0 and -0 are one value
     for (const Edge& edge : n.bytes) {
       const Node& to = nodes_[edge.to];
       if (to.mode == String) n.own = std::max(n.own, to.own);
@@ -204,7 +204,7 @@ void ValueCounts::count_paths() {
   }
 }
 
-// The most that comes before the entry ends; past brackets, commas and colons nothing below kMany counts.
+// The largest count before the entry ends. Past brackets, commas and colons, only kMany counts.
 void ValueCounts::count_ahead() {
   std::vector<std::vector<int32_t>> next(nodes_.size()), before(nodes_.size());
   for (size_t i = 0; i < nodes_.size(); ++i) {
@@ -242,7 +242,7 @@ void ValueCounts::count_ahead() {
   }
 }
 
-// From where the frame can end without the end of an entry.
+// Finds the nodes from which the frame can end while the entry continues.
 void ValueCounts::find_passing() {
   std::vector<std::vector<int32_t>> before(nodes_.size());
   std::vector<int32_t> open;
@@ -264,7 +264,7 @@ void ValueCounts::find_passing() {
   }
 }
 
-// Zeros at the end of a fraction make no other value.
+// Zeros at the end of a fraction do not change the value, so digits need one more way back.
 bool ValueCounts::is_repeated(const Node& node, int32_t number) {
   const int32_t least = node.mode == String ? 2 : node.mode == Whole || node.mode == Fraction ? 3 : INT32_MAX;
   return std::any_of(node.bytes.begin(), node.bytes.end(),
@@ -281,7 +281,7 @@ int32_t ValueCounts::at(int32_t position, int32_t reg) {
   return std::max(known, counted(position, rule.max < 0 ? kMuch : rule.max - rule.reach - reg));
 }
 
-// Bytes that lead to an iteration like the one that the position is in.
+// The number of bytes that lead to another iteration like the one at this position.
 int32_t ValueCounts::bytes_that_repeat(int32_t position) {
   int32_t bytes = 0;
   for (int b = 0; b < 128; ++b) {

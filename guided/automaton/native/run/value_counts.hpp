@@ -1,20 +1,22 @@
-// A lower bound for the number of values that an entry (uniqueness.hpp) can still have.
+// A lower bound on the number of values that an entry (uniqueness.hpp) can still have.
 //
-// Problem: a scope has seen three values. If the entry under way can still become four different ones, at least one is
+// Problem: a scope has seen three values. If the current entry can still become four different ones, at least one is
 // unseen, and no search is needed (new_entry.hpp). The number of paths is no such bound: `1`, `1.0` and `1.00` are
 // three paths and one value.
 //
-// How: a rule begins and ends alike wherever it is called, between tokens or in a string (else nothing is counted). So
-// the automaton alone says what each position is in the middle of: between the tokens of JSON, in a string, in a
-// number.
-//   in a string    paths of plain spellings are counted; each is another value
-//   in a number    paths of digits before the point, and cycles of digits after it, which distinguish longer numbers
-//   between both   the largest count of what may come before the entry ends
-// In strings and numbers a cycle counts as unbounded. A counter whose frame has room for n more characters of k sorts
-// counts k^n. What is not known counts as nothing, so the numbers are lower bounds. Those below kMany hold for an entry
-// that is a scalar: other scopes may forbid parts of an array, and two names may be written in either order.
+// How: the automaton alone determines the mode of each position (between the tokens of JSON, in a string, in a number)
+// if every rule begins in one mode and ends in one mode, whoever calls it: between tokens, or in a string. Otherwise
+// nothing is counted.
+//   in a string      paths of plain spellings; each is a different value
+//   in a number      paths of digits before the point; after it, only cycles with a digit other than 0
+//   between tokens   the largest count of a string or number that may come before the entry ends
+// In strings and numbers, a cycle counts as unbounded. A counter whose frame has room for n more characters of k kinds
+// counts k^n. Whatever is unknown counts as nothing, so the numbers are lower bounds. Numbers below kMany hold only for
+// an entry that is a scalar: other scopes may forbid some items of an array, and an object's members may be written in
+// any order.
 //
-// In: a grammar. Out, for a position within an entry: a number of values, up to kMany, whatever was written of it.
+// In: a grammar. Out: for a position in an entry, a number of values, at most kMany. It does not depend on what the
+// entry has read.
 // Cost: linear in the rules that entries reach, once.
 #pragma once
 
@@ -30,41 +32,41 @@ class ValueCounts {
   static constexpr int32_t kMany = 1 << 30;
 
   ValueCounts(const Grammar& grammar, UnboundedStrings& strings) : grammar_(grammar), strings_(strings) {}
-  // Of what is left of the frame; `reg`: its count, in a counter.
+  // The number of values for the rest of the frame. `reg`: its register, which matters if its rule is a counter.
   int32_t at(int32_t position, int32_t reg);
-  // Whether the frame can end and the entry go on.
+  // Whether the frame can end while the entry continues.
   bool passes(int32_t position) {
     prepare();
     return facts_[position].passes;
   }
-  // The same where no characters are counted.
+  // As at(position, reg), without the characters that a counter may still read.
   int32_t at(int32_t position) {
     prepare();
     return facts_[position].count;
   }
-  // Whether it is inside of a string of JSON, wherever that is written. False, too, where that is not known.
+  // Whether the position is always inside of a JSON string. Also false if this is unknown.
   bool in_string(int32_t position) {
     prepare();
     return facts_[position].string;
   }
-  // Whether at least two bytes, each of which makes another value, lead back to it.
+  // Whether at least two bytes lead back to the position, and each gives a different value.
   bool repeats(int32_t position) {
     prepare();
     return facts_[position].repeats;
   }
-  // Whether it is in the digits of a number before its point, and digits lead back to it.
+  // Whether the position is in the digits of a number before its point, and digits lead back to it.
   bool repeats_digits(int32_t position) {
     prepare();
     return facts_[position].digits;
   }
-  // The fewest that an entry of the grammar has when it begins.
+  // The smallest count at the start of any entry of the grammar.
   int32_t least();
 
  private:
   using enum ValueScan::Mode;
   using Mode = ValueScan::Mode;
   struct Edge {
-    int32_t to, times;  // node; bytes
+    int32_t to, times;  // node; number of bytes
     bool more;          // some of them is a digit that is not 0
     bool structural;    // some are brackets, commas or colons
     bool ends;          // with some of them a string, a number or a literal ends
@@ -72,11 +74,11 @@ class ValueCounts {
   struct Node {
     int32_t position;
     Mode mode;
-    bool ends = false;           // a string or a number can end here, the frame in it
-    int32_t own = 0, count = 0;  // of a scalar from here on; the most ahead
+    bool ends = false;           // a string, a number or the frame can end here
+    int32_t own = 0, count = 0;  // values of a scalar from here on; the largest count ahead
     bool passes = false;
     std::vector<Edge> bytes;
-    std::vector<int32_t> others, calls;  // after effects that are not guarded and after calls; where calls begin
+    std::vector<int32_t> others, calls;  // nodes after unguarded effects and after calls; starts of called rules
   };
   struct Facts {
     int32_t count = 0;
@@ -102,9 +104,9 @@ class ValueCounts {
   UnboundedStrings& strings_;
   bool prepared_ = false, regular_ = true;
   bool nested_ = false;                                            // a scope opens within an entry
-  bool beyond_ = false;                                            // what comes after the end of an entry is looked at
+  bool beyond_ = false;                                            // nodes after the end of an entry are examined, too
   std::vector<Facts> facts_;                                       // by position
-  std::vector<Node> nodes_;                                        // while they are prepared
+  std::vector<Node> nodes_;                                        // only while preparing
   std::vector<int32_t> number_;                                    // position * kModes + mode -> node, or -1
   std::vector<uint8_t> begun_;                                     // by rule: 1 between tokens, 2 in a string
   std::vector<Mode> ended_;                                        // by rule: Between or String, kModes: not known yet

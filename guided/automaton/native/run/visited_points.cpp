@@ -42,7 +42,7 @@ const VisitedPoints::Met& VisitedPoints::look(int32_t point) {
 
 const VisitedPoints::Met& VisitedPoints::with_loops(int32_t point) {
   if (!meet(point).looped) {
-    Met met = met_[point];  // looking for loops may meet more points
+    Met met = met_[point];  // a copy: looking for loops may add points, which moves met_
     met.looped = true;
     if (met.set >= 0 && bytes(point).count() >= kManyBytes) find_loops(met);
     met_[point] = met;
@@ -61,7 +61,7 @@ void VisitedPoints::find_loops(Met& met) {
     met.chain = &chains_[met.point];
     *met.chain = {{met.set}, {met.point}, byte, met.loops, met.exits};
   }
-  if (met.exits) met.loops &= ~follow_classes_;  // an exit that may be taken must be seen at every node
+  if (met.exits) met.loops &= ~follow_classes_;  // these may follow the frame's end, so the walk must read them
 }
 
 const VisitedPoints::Loop* VisitedPoints::loop(int32_t before, const Met& met, bool build) {
@@ -85,7 +85,7 @@ void VisitedPoints::lengthen(Chain& chain, int32_t further) {
   while (static_cast<int32_t>(chain.sets.size()) <= further) {
     const int32_t last = chain.points.back();
     const int32_t after = last == kNowhere ? last : next(last, chain.byte);
-    // With its bounds on, a counter may end the loop; then it does so for all characters, or it is none.
+    // In a table for one count, a bound may end the chain. It must end for all characters; otherwise it is torn.
     if (!relative_ && last != kNowhere && (chain.char_classes & ~leading(last, after))) chain.torn = true;
     if (after != kNowhere && meet(after).exits != chain.exits) chain.torn = true;
     chain.points.push_back(after);

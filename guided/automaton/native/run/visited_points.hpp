@@ -1,10 +1,10 @@
-// The points that a walk of the vocabulary has visited, with all that is the same for the trie's nodes at one point.
+// The points that a vocabulary walk has visited, with everything that all nodes of the trie at one point share.
 //
-// In: the task of the walk, and points (walk_points.hpp). Out, for each: whether tokens may end there, and in which of
-// the table's sets; whether the frame may end; the character classes that *loop*, that is, which all lead back to the
-// point, so that the tokens made of them need no walk (class_token_sets.hpp); under a counter, where nothing leads
-// back, the *chain* of points that such characters lead along, each one count further. Cost: each point is examined
-// once, for loops only where many tokens are below it; a chain grows as it is followed.
+// In: the task of the walk, and points (walk_points.hpp). Out, for each point: whether tokens may end there, and in
+// which of the table's sets; whether the frame may end; the character classes that *loop*, that is, whose characters
+// all lead back to the point, so that tokens made of them need no walk (class_token_sets.hpp). Under a counter, no
+// character leads back: such characters lead along a *chain* of points, each one count further. Cost: each point is
+// examined once, for loops only if many tokens are below it; a chain grows as it is followed.
 #pragma once
 
 #include <memory>
@@ -17,8 +17,8 @@
 
 namespace guided {
 
-constexpr int kManyBytes = 4;          // a point that reads fewer is no loop worth looking for
-constexpr int32_t kFewTokens = 16;     // below a node: walked without looking for loops
+constexpr int kManyBytes = 4;          // a point that reads fewer is not searched for loops
+constexpr int32_t kFewTokens = 16;     // below a node: walked without searching for loops
 constexpr int32_t kManyTokens = 2000;  // below a node: worth finding out which consist of some character classes
 
 inline CharClasses char_class_of(uint8_t byte) { return byte < 128 ? char_class_of_ascii(byte) : kWholeCharacters; }
@@ -26,16 +26,16 @@ inline bool begins_character(uint8_t byte) { return (byte & 0xC0) != 0x80; }
 
 class VisitedPoints : public WalkPoints {
  public:
-  // The points after 0, 1, 2, ... characters of a class that counts, and the sets for tokens that end there.
+  // The points after 0, 1, 2, ... characters of classes that count, and the sets for tokens that end there.
   struct Chain {
     std::vector<int32_t> sets, points;
-    uint8_t byte = 0;  // that leads on
+    uint8_t byte = 0;  // a byte that leads to the next point
     CharClasses char_classes = 0;
-    bool exits = false;  // along all of it, or nowhere
-    bool torn = false;   // a bound is looked at that only some of the characters meet
+    bool exits = false;  // the frame may end at all of the points; otherwise at none
+    bool torn = false;   // some bound affects only some of the characters
   };
-  // The tokens that consist of the character classes that loop in a point, and the bytes at whose edges something goes
-  // on.
+  // The tokens that consist of the character classes that loop in a point, and the bytes after which the walk must
+  // continue.
   struct Loop {
     std::shared_ptr<const ClassTokens> set;
     std::vector<uint8_t> edges;
@@ -45,7 +45,7 @@ class VisitedPoints : public WalkPoints {
     int32_t point = 0;
     CharClasses loops = 0;  // character classes that all lead back to the point (under a counter: one count further)
     Chain* chain = nullptr;
-    const Loop* loop = nullptr;  // what there is to take; null: not looked up, or not known
+    const Loop* loop = nullptr;  // the tokens to take; null: not looked up, or unknown
   };
   struct Link {
     int32_t set, point;
@@ -60,16 +60,16 @@ class VisitedPoints : public WalkPoints {
   }
   // The same, with `loops` and `chain` known.
   const Met& with_loops(int32_t point);
-  // Of a point that loops, when the walk was in the point `before` ahead of it. Null where the set is not known and is
-  // not to be built.
+  // The loop of a point. `before`: the point in which the walk was before the characters that lead to the loop. Null if
+  // the set is unknown and must not be built.
   const Loop* loop(int32_t before, const Met& met, bool build);
-  // So many characters further: in a loop nowhere else, under a counter along the chain.
+  // The point after `further` more characters: the same one in a loop, a point of the chain under a counter.
   Link link(const Met& met, int32_t further) {
     if (!met.chain) return {met.set, met.point};
     if (static_cast<int32_t>(met.chain->sets.size()) <= further) lengthen(*met.chain, further);
     return {met.chain->sets[further], met.chain->points[further]};
   }
-  // Whether the chain holds for all tokens below a node, whose own string has so many characters.
+  // Whether the chain holds for all tokens below a node, whose own string has `length` characters.
   bool holds(const Met& met, const TokenTrie::Node& node, int32_t length);
 
  private:

@@ -26,7 +26,7 @@ int32_t WalkPoints::number(int32_t point) {
   return number;
 }
 
-// Where the number of a point is, or belongs.
+// The slot with the number of a point, or the free slot for it.
 size_t WalkPoints::slot(int32_t point) const {
   size_t at = static_cast<uint32_t>(point) * 0x9E3779B1u & (numbers_.size() - 1);
   while (numbers_[at] >= 0 && met_[numbers_[at]].point != point) at = (at + 1) & (numbers_.size() - 1);
@@ -98,7 +98,7 @@ bool WalkPoints::counts_on(int32_t a, int32_t b) const {
   return true;
 }
 
-// Classes of bytes that the point does not tell apart; null where its threads are of several rules.
+// Classes of bytes that the point does not distinguish; null if its threads belong to several rules.
 const std::array<uint8_t, 256>* WalkPoints::classes(int32_t point) const {
   const Config* threads = config(point);
   if (!threads) return &grammar_.rules[grammar_.positions[met_[point].point - kPosition].rule].byte_class;
@@ -132,7 +132,7 @@ CharClasses WalkPoints::leading(int32_t from, int32_t to) {
   return ~broken;
 }
 
-// ---- characters past ASCII, as far as tokens hold their bytes
+// ---- non-ASCII characters, as far as tokens contain their bytes
 bool WalkPoints::characters_lead(int32_t from, int32_t to) {
   if (to != kNowhere)
     for (int b = 0xC2; b <= 0xF4; ++b)
@@ -162,7 +162,7 @@ bool WalkPoints::tail_leads(int32_t from, int lo, int hi, int more, int32_t to) 
 template <class Check>
 bool WalkPoints::bytes_lead(int32_t from, int lo, int hi, Check&& check) {
   const std::array<uint8_t, 256>* alike = classes(from);
-  int32_t checked = kNotYet, met = -1;  // neighbours mostly lead to the same point
+  int32_t checked = kNotYet, met = -1;  // adjacent bytes mostly lead to the same point
   for (int b = lo; b <= hi; ++b) {
     const auto byte = static_cast<uint8_t>(b);
     if (!vocabulary_.live.has(byte) || (alike && (*alike)[byte] == met)) continue;

@@ -1,13 +1,13 @@
 // Where a walk of the vocabulary is in the automaton, and where characters lead from there.
 //
 // Problem: a walk reads a hundred thousand bytes, and interning a configuration for each would fill the arena with
-// states that no output visits. Most positions of a literal have no call, action or end, though: reading a byte there
-// leads from one position to one other.
+// states that no output visits. But most positions of a literal have no call, action or end: reading a byte there leads
+// from one position to one other position.
 //
-// How: a *point* is a state of the arena, or such a plain position, which needs no state. WalkPoints are numbered as
-// they are visited, and those that read many bytes store a row of where these lead: a walk visits few of them, and
-// reads much in each. `leading` says which character classes lead as a whole from one point to another; a walk then
-// takes whole stretches of the vocabulary (class_token_sets.hpp). It examines each ASCII byte and the lead bytes of the
+// How: a *point* is a state of the arena, or such a plain position, which needs no state. Points are numbered as they
+// are visited. A point that reads many bytes stores a row of where each leads: a walk visits few of these points, and
+// reads much in each. `leading` says which character classes lead as a whole from one point to another, so a walk can
+// take whole stretches of the vocabulary (class_token_sets.hpp). It examines each ASCII byte and the lead bytes of the
 // other characters once.
 #pragma once
 
@@ -23,10 +23,10 @@ namespace guided {
 
 class WalkPoints {
  public:
-  // Besides points: nothing is read on there; not looked at.
+  // Results that are not points: nothing can be read there; not computed yet.
   enum NoPoint : int32_t { kNowhere = -1, kNotYet = -2 };
 
-  // Point 0 is the thread itself: it reads bytes and no more. What a call, an effect or the end leads to are other
+  // Point 0 is the thread itself, without its closure: it only reads bytes. Calls, effects and ends lead to other
   // threads.
   WalkPoints(Arena& arena, const TokenVocabulary& vocabulary, const Thread& thread)
       : arena_(arena), grammar_(arena.grammar()), vocabulary_(vocabulary), thread_(thread) {
@@ -38,21 +38,21 @@ class WalkPoints {
     if (!row) return step(point, byte);
     return row[byte] == kNotYet ? step(point, byte) : row[byte];
   }
-  // Of another position of the frame, as a thread by itself.
+  // The point of another position of the frame, as a single thread.
   int32_t position(int32_t pos) { return number(kPosition + pos); }
   const ByteSet& bytes(int32_t point) const { return met_[point].bytes; }
-  // What the point's bytes lead to, kNotYet where that was not asked for; null where it reads few.
+  // Where the point's bytes lead, kNotYet if not computed yet; null if it reads few bytes.
   const int32_t* row(int32_t point) const { return met_[point].row; }
   int32_t count() const { return static_cast<int32_t>(met_.size()); }
   // Null for a position.
   const Config* config(int32_t point) const {
     return met_[point].point < kPosition ? &arena_.config(met_[point].point) : nullptr;
   }
-  // The position of the frame that alone is there, but for its end; -1 where there are several, or of other frames.
+  // The only position of the frame at this point, ignoring exits; -1 if there are several, or some of other frames.
   int32_t position_of(int32_t point) const;
-  // Of a position: the least that the frame must still count.
+  // For a position: the least that the frame must still count.
   int32_t rest(int32_t point) const { return grammar_.positions[met_[point].point - kPosition].rest; }
-  // Whether nothing but positions was met.
+  // Whether only positions were visited.
   bool only_positions() const {
     return std::ranges::all_of(met_, [](const Numbered& n) { return n.point >= kPosition; });
   }
@@ -60,8 +60,8 @@ class WalkPoints {
   bool at_boundary(int32_t point) const;
   // The character classes all of whose characters lead from one point to the other.
   CharClasses leading(int32_t from, int32_t to);
-  // Under a counter: the point that differs from this one by one count, and a byte that leads there; kNowhere where
-  // there is none.
+  // Under a counter: the point that differs from this one by one count, and a byte that leads there; kNowhere if there
+  // is none.
   std::pair<int32_t, uint8_t> counted_on(int32_t point);
 
  private:
@@ -69,7 +69,7 @@ class WalkPoints {
   static constexpr int kFewBytes = 8;
   struct Numbered {
     int32_t point;
-    int32_t* row;  // 256; null where few bytes are read
+    int32_t* row;  // 256 points; null if few bytes are read
     ByteSet bytes;
   };
 

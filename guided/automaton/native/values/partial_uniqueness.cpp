@@ -1,4 +1,4 @@
-// Uniqueness of which only a part is known: what budgets look ahead with (budgets.hpp).
+// Uniqueness states of which only a part is known. Budgets look ahead with them (budgets.hpp).
 #include "base/call_meter.hpp"
 #include "values/uniqueness.hpp"
 
@@ -47,7 +47,7 @@ int32_t Uniqueness::noting(int32_t state) {
   for (size_t i = open.size(); i-- > 0;) {
     Scope s = open[i];
     s.outer = at;
-    s.seen = seen_[s.seen].known;  // the number of a scope without values is that of its names
+    s.seen = seen_[s.seen].known;  // only the known names
     if (s.start >= 0) s.start = kBlank;
     at = intern_scope(s);
   }

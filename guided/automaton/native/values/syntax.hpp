@@ -1,9 +1,9 @@
-// What the core knows of values that must differ: the interface of a syntax, and which syntax it is.
+// The interface between the core and the syntax of values that must differ, and the choice of this syntax.
 //
-// A value can be spelled in many ways. To find out whether an entry repeats a value, and whether what has been read of
-// it may still become one that was there, the core needs of a syntax no more than the functions below. JSON (json/) is
-// the only syntax, and nothing outside of that folder knows a byte of it. The choice is made when the core is compiled:
-// these calls are made for each byte of each thread, so they are not virtual.
+// A value can be spelled in many ways. To decide whether an entry repeats a seen value, or may still become one, the
+// core needs only the functions below. JSON (json/) is the only syntax, and no code outside of that folder depends on
+// its bytes. The syntax is chosen when the core is built: these functions are called for each byte of each thread, so
+// they are not virtual.
 #pragma once
 
 #include <concepts>
@@ -16,7 +16,7 @@
 
 namespace guided {
 
-// Strings: a quote opens and closes them; in between a byte is plain, or begins an escape.
+// Strings: a quote opens and closes them. In between, a byte is plain or belongs to an escape.
 template <class S>
 concept StringSyntax = requires(S string, const S& done, uint8_t byte, uint32_t code_point) {
   { string.read(byte) } -> std::same_as<bool>;  // false: the string has ended
@@ -28,7 +28,7 @@ concept StringSyntax = requires(S string, const S& done, uint8_t byte, uint32_t 
   requires S::kQuote != S::kEscape&& S::kShort.size() == S::kMeaning.size();
 };
 
-// Texts are numbers: `read` adds a byte to one. A *part* is what was read since `start`. Values are numbers, too.
+// Texts and values are numbers. `read` appends a byte to a text. A *part* is the text since `start`.
 template <class S>
 concept SyntaxOfValues = StringSyntax<typename S::String> &&
                          requires(S syntax, const S& done, int32_t text, int32_t start, int32_t value, uint8_t byte,
@@ -39,13 +39,13 @@ concept SyntaxOfValues = StringSyntax<typename S::String> &&
                              done.part(start, text)
                            } -> std::same_as<typename S::Part>;  // whether it is a value, or the beginning of one
                            { syntax.value(start, text) } -> std::same_as<int32_t>;  // equal values have equal numbers
-                           { done.with(set, value, value) } -> std::same_as<int32_t>;  // a set of values and one more
+                           { done.with(set, value, value) } -> std::same_as<int32_t>;  // a set with one more value
                            {
                              syntax.find(set, value, start, text, part)
                            } -> std::same_as<int32_t>;  // what the part may still become
                            {
                              syntax.describe(start, text, description)
-                           };  // equal for parts that no text to come tells apart
+                           };  // equal for parts that no continuation distinguishes
                          };
 
 using ValueSyntax = JsonValues;

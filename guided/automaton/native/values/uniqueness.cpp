@@ -6,8 +6,8 @@ namespace guided {
 
 namespace {
 constexpr int32_t kNoValue = -1;
-constexpr int32_t kNowhere = -1, kSomewhere = -2;  // around the first scope: nothing, or what is not known
-constexpr size_t kNode = 88;                       // about what an interned record takes
+constexpr int32_t kNowhere = -1, kSomewhere = -2;  // the outer scope of an outermost one: none, or unknown
+constexpr size_t kNode = 88;                       // approximate bytes of an interned record
 
 }  // namespace
 
@@ -100,7 +100,7 @@ int32_t Uniqueness::begin(int32_t state) {
   return intern(intern_scope(s), text, seen_[s.seen].unknown > 0 ? 2 : m.touched, m.notes);
 }
 
-// The text at the begin of the nearest entry around a scope's own; -1: there is none.
+// The text at the beginning of the nearest entry around a scope; -1: none.
 int32_t Uniqueness::enclosing(const Scope& scope) const {
   int32_t at = scope.inside ? scope.outer : -1;
   while (at >= 0 && scopes_[at].start < 0) at = scopes_[at].inside ? scopes_[at].outer : -1;
@@ -128,7 +128,7 @@ int32_t Uniqueness::keep(int32_t state) {
 }
 
 // ---- values
-// One more value.
+// Adds a value.
 void Uniqueness::index(Seen& seen, int32_t value) {
   seen.set = syntax_.with(trie_, seen.set, value);
   ++seen.count;
@@ -146,7 +146,7 @@ int32_t Uniqueness::node_after(int32_t node, int32_t adds) const {
   return trie_.at(node, character.text);
 }
 
-// Where the string that is being read is in the trie; kNowhere: no string of the set begins so. Asked byte by byte.
+// The trie node of the string being read, computed byte by byte and cached; kNowhere: no string of the set begins so.
 int32_t Uniqueness::string_node(int32_t set, int32_t state) {
   std::vector<int32_t> path;
   int32_t at = state, node = kNotYet;
@@ -159,7 +159,7 @@ int32_t Uniqueness::string_node(int32_t set, int32_t state) {
     node = trie_.at(set, ValueSyntax::string_key({}));
     if (!begun && node >= 0) node = trie_.at(node, syntax_.string(states_[state].text).text);
     if (!begun) path.assign(1, state);
-    states_[path.back()].node = node;  // what opens the string adds nothing to it
+    states_[path.back()].node = node;  // the opening quote adds no character
     path.pop_back();
   }
   for (size_t i = path.size(); i-- > 0;) {
@@ -169,8 +169,8 @@ int32_t Uniqueness::string_node(int32_t set, int32_t state) {
   return node;
 }
 
-// Of the trie, where what has been read of an entry has led to; kNowhere: none of the values begins so; kUndecided: the
-// trie alone does not say.
+// The trie node to which the text of an entry leads; kNowhere: no value of the set begins with it; kUndecided: the trie
+// alone does not tell.
 int32_t Uniqueness::node_of(int32_t at, int32_t state) {
   const Scope& s = scopes_[at];
   const State& m = states_[state];
@@ -319,7 +319,7 @@ int32_t Uniqueness::essence(int32_t state) {
   return essences_.try_emplace(std::move(key), state).first->second;
 }
 
-// ---- another store's state
+// ---- importing a state from another store
 int32_t Uniqueness::import(const Uniqueness& other, int32_t state, Carried& carried) {
   if (state <= kLastUnknownSet) return state;
   if (auto it = carried.states.find(state); it != carried.states.end()) return it->second;
@@ -328,7 +328,7 @@ int32_t Uniqueness::import(const Uniqueness& other, int32_t state, Carried& carr
     std::vector<int32_t> path;
     for (; theirs > kFrom && !carried.texts.contains(theirs); theirs = other.syntax_.before(theirs))
       path.push_back(theirs);
-    int32_t own = theirs <= kFrom ? theirs : carried.texts.at(theirs);  // up to kFrom: the same in all stores
+    int32_t own = theirs <= kFrom ? theirs : carried.texts.at(theirs);  // texts up to kFrom have fixed numbers
     for (size_t i = path.size(); i-- > 0;)
       own = carried.texts[path[i]] = syntax_.read(own, other.syntax_.byte(path[i]));
     return own;

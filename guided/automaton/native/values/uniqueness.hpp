@@ -1,34 +1,34 @@
-// Values that must differ: what a parser thread knows of the scopes that it is in (`Distinct` and `Entry` of the IR).
+// Values that must differ: the uniqueness scopes that a parser thread is in (`Distinct` and `Entry` of the IR).
 //
-// Problem: an array with `uniqueItems` must not repeat an item, however it is spelled, and which items were written is
-// known only at run time. A rule for each set of items would be exponentially many, and a comparison when an item is
-// complete comes too late: with `{"enum": ["a", "b"]}` and `["a", ` written, the token `"a` must be refused at once, as
-// no other end is left for it.
+// Problem: an array with `uniqueItems` must not repeat an item, however it is spelled, and the items are known only at
+// run time. A rule for each set of items would need exponentially many rules. A comparison at the end of an item comes
+// too late: with `{"enum": ["a", "b"]}`, after `["a", `, the token `"a` must be refused at once, because it can only
+// become a seen value.
 //
-// A *scope* is opened where values must differ. Each *entry* in it is read as a value (syntax.hpp) and, at its end,
-// must not be in the scope's *seen set*, nor be one of its known names. Scopes nest, and so do entries: what is being
-// read is one text, and an entry is the part of it since its start. All of it is interned, so the *uniqueness state* of
-// a thread is a number (`Thread::mem`), which goes with the thread from byte to byte and across frames. Example, `[1,
-// 1.0`:
+// A *scope* is opened where values must differ. Each of its *entries* is read as a value (syntax.hpp). At the end of an
+// entry, its value must not be in the scope's *seen set*, which begins with the scope's known names. Scopes and entries
+// nest: what is being read is one text, and an entry is the part of the text since its start. Everything is interned,
+// so the *uniqueness state* of a thread is a number (`Thread::mem`), which the thread carries from byte to byte and
+// across frames. Example, `[1, 1.0`:
 //
 //   [     open    scope 0, seen set {}
-//   1     begin   entry from here, text `1`
+//   1     begin   an entry starts here, text `1`
 //   ,     keep    seen set {1}; no entry
-//   1.0   begin   entry from here, text `1.0`; a bare number may go on, so nothing is refused yet
+//   1.0   begin   an entry starts here, text `1.0`; more digits may follow, so nothing is refused yet
 //   ]     keep    its value, 1, is in the seen set: the thread ends, and `]` is not allowed
 //
-// Two states have a meaning of their own:
+// Some states have fixed numbers:
 //
 //   kOutside         no scope: entries are not examined
-//   kUnknownSet + k  the seen set is unknown, as the scope was opened before the thread was followed (token tables);
-//                    nothing is refused. k: 2 for each entry that ended, up to 4, and 1 if one began.
+//   kUnknownSet + k  the seen set is unknown, as the scope was opened before the walk began (token tables); nothing
+//                    is refused. k: 2 for each entry that has ended, at most 4, and 1 more if one has begun.
 //
-// A seen set is a trie of keys (persistent_trie.hpp), which are the same however a value is spelled; sets that differ
-// by a value share the rest. The obvious alternative, a list that is compared at each entry, costs the number of values
-// for each token of a mask.
+// A seen set is a trie of keys (persistent_trie.hpp). All spellings of a value have the same key. Sets that differ by
+// one value share the rest. The obvious alternative, a list that is compared with each entry, would cost time
+// proportional to the number of values for each token of a mask.
 //
-// Cost: a byte is one look-up while an entry is being read, else nothing; the end of an entry reads it once and adds
-// nodes for what is new in its value.
+// Cost: one look-up per byte inside an entry, nothing outside; the end of an entry reads it once and adds new trie
+// nodes.
 #pragma once
 
 #include <algorithm>
@@ -50,7 +50,7 @@ struct KnownNames {
   Digest digest;
 };
 
-// Numbers with a meaning of their own: see the head.
+// States with fixed numbers: see the head of this file.
 enum UniquenessMark : int32_t { kOutside, kUnknownSet, kLastUnknownSet = kUnknownSet + 5 };
 
 class Uniqueness {
@@ -60,106 +60,106 @@ class Uniqueness {
   int32_t open(int32_t state, int32_t known);
   int32_t close(int32_t state);
   int32_t begin(int32_t state);
-  int32_t keep(int32_t state);  // the state after the entry; -1: its value was there
+  int32_t keep(int32_t state);  // the state after the entry; -1: its value has been seen
   int32_t read(int32_t state, uint8_t byte) { return states_[state].text ? read_on(state, byte) : state; }
 
   bool in_scope(int32_t state) const { return states_[state].scope >= 0; }
   bool reading(int32_t state) const { return states_[state].text != 0; }
-  // Of the innermost scope: what it is and what was written in it; -1 while an entry of it is under way.
+  // Identifies the innermost scope and its seen set; -1 while one of its entries is being read.
   int32_t between(int32_t state) const {
     const int32_t scope = states_[state].scope;
     return scope >= 0 && scopes_[scope].start < 0 ? scope : -1;
   }
-  // How many entries began or ended, 2 for more: of an scope whose seen set is unknown, or of one with a value that is
-  // not known. Whether the values differ may hang on several of them then.
+  // The number of entries that have begun or ended in a scope whose seen set is unknown or contains an unknown value:
+  // 0, 1, or 2 for several. With 2, whether the values differ may depend on several of them.
   int32_t touched(int32_t state) const { return states_[state].touched; }
-  // How many entries of an scope whose seen set is unknown have ended, 2 for more.
+  // The number of entries that have ended in a scope whose seen set is unknown, at most 2.
   int32_t kept(int32_t state) const { return state > kLastUnknownSet ? 0 : std::max(0, state - kUnknownSet) / 2; }
-  // How many values were there, in all scopes, with those that are not known and those of the entries that are under way.
+  // The number of values in all scopes: known names, seen values (also unknown ones), and entries that are being read.
   int64_t written(int32_t state) const;
-  // The same without the names that were known before.
+  // The same without the known names and the entries that are being read.
   int64_t met(int32_t state) const;
-  // Whether a single entry is under way, and what has been read of it says which values it may come to.
+  // Whether in_scalar(), and the trie tells which seen values the entry may still become.
   bool tells_apart(int32_t state);
-  // Whether a single entry is under way, of which nothing but a scalar or nothing was read.
+  // Whether exactly one entry is being read, in the innermost scope, and it is still empty, a string, or a bare word.
   bool in_scalar(int32_t state) const;
-  // Of a string that is an entry so far, or of an entry of which nothing was read: what may come to a string that was
-  // there. Nothing where it is none, or not known.
+  // How the innermost entry may become a seen string. The entry must be empty so far or a string, and all values of its
+  // scope must be known; otherwise nullopt.
   struct StringAhead {
-    bool opened = false;    // what opens the string was read
-    bool inside = false;    // an entry around it is under way, too
-    int32_t around = 0;     // scopes around its own
-    StringProgress escape;  // the escape that is under way
-    int32_t node = -1;      // of the trie, at what has been read; below 0: no string that was there begins so
+    bool opened = false;    // the opening quote was read
+    bool inside = false;    // the entry is inside another one
+    int32_t around = 0;     // the number of scopes around its scope
+    StringProgress escape;  // the current escape
+    int32_t node = -1;      // the trie node of what has been read; negative: no seen string begins so
   };
   std::optional<StringAhead> string_ahead(int32_t state);
   const PersistentTrie& trie() const { return trie_; }
-  // Whether a string was written in the innermost scope; nothing where that is not known.
+  // Whether the innermost scope has seen this string; nullopt if that is unknown.
   std::optional<bool> string_was_there(int32_t state, std::string_view text);
-  // How many values were written in the innermost scope or in one around it, whichever has more.
+  // The largest number of seen values in the innermost scope or in one around it.
   int32_t most_written(int32_t state) const {
     const int32_t scope = states_[state].scope;
     return scope >= 0 ? scopes_[scope].most : 0;
   }
-  // Whether an entry is under way.
+  // Whether an entry is being read.
   bool in_entry(int32_t state) const {
     const int32_t scope = states_[state].scope;
     return scope >= 0 && (scopes_[scope].start >= 0 || scopes_[scope].inside);
   }
-  // Whether it is inside of a string.
+  // Whether the text ends inside a string.
   bool in_string(int32_t state) const { return syntax_.in_string(states_[state].text); }
-  // How many entries are under way of which it is known what has been read, and whether one of the innermost scope is.
+  // The number of entries that are being read and whose text is known; whether the innermost scope has one of them.
   std::pair<int, bool> under_way(int32_t state) const;
-  // Whether an entry that is being read may still become a value that was there; true, too, where that is hard to tell.
+  // Whether an entry that is being read may still become a seen value. Also true if this is hard to decide.
   bool alive(int32_t state);
-  // The same of the entry of the scope with so many around it.
+  // The same for the entry of the scope that has `around` scopes around it.
   bool may_end(int32_t state, int32_t around);
-  // How many values that were there the entries under way may still come to, at most.
+  // An upper bound on the number of seen values that the current entries may still become.
   int64_t ahead(int32_t state);
-  // The same without the outermost ones, so many, of those of which it is known what has been read.
+  // As alive(), but ignores the outermost `outermost` entries whose text is known.
   bool alive_inside(int32_t state, int outermost);
-  // Equal for uniqueness that no text to come tells apart: of what is being read the values count, not the spelling.
+  // A representative of all states that no continuation distinguishes: it depends on values, not on their spellings.
   int32_t essence(int32_t state);
 
-  // A value, behind the number of scopes around the one that it was written in.
+  // The number of scopes around the scope of a value, and the value.
   using Written = std::pair<int32_t, int32_t>;
 
-  // ---- uniqueness in part (partial_uniqueness.cpp)
-  // As `state`, but nothing is known of the entries that are being read: they end well, and once another one begins in
-  // such a scope, touched() is 2.
+  // ---- partly unknown uniqueness (partial_uniqueness.cpp)
+  // As `state`, but the text of the current entries is unknown. No value is refused at their end. Once another entry
+  // begins in such a scope, touched() is 2.
   int32_t unread(int32_t state);
-  // Nothing is known of the entries that are being read, nor of what was written; the entries that end from here on are
-  // noted, in this scope and in those around it.
+  // As `state`, but neither the seen values nor the text of the current entries is known. Entries that end from here on
+  // are noted, in these scopes.
   int32_t noting(int32_t state);
-  // Of a state that takes notes: whether no entry has begun since.
+  // Whether no entry has begun since noting().
   bool none_begun(int32_t state) const;
-  // How many entries are under way or were noted.
+  // The number of entries that are being read or were noted.
   int32_t entries(int32_t state) const;
-  // What was noted. The value of an entry that was under way: kUnknown
+  // The noted values. kUnknown: the value of an entry that had begun before noting()
   static constexpr int32_t kUnknown = -2;
   int32_t notes(int32_t state) const { return states_[state].notes; }
   std::vector<Written> noted(int32_t notes) const;
-  // Whether a value was written in the scope with so many around it.
+  // Whether the scope that has `value.first` scopes around it has seen the value.
   bool was_written(int32_t state, Written value) const;
-  // As unread(); if no entry is under way, nothing will be known of the next one of the innermost scope.
+  // As unread(). If no entry is being read, the text of the innermost scope's next entry will be unknown instead.
   int32_t without_next_entry(int32_t state);
-  // Undoes it for scopes in which no entry has begun since.
+  // Undoes without_next_entry() for scopes in which no entry has begun since.
   int32_t with_next_entry(int32_t state);
-  // Whether a value that is not known was written in the innermost scope, and no entry is under way in it.
+  // Whether the innermost scope has seen an unknown value, and none of its entries is being read.
   bool has_unknown(int32_t state) const {
     const int32_t scope = between(state);
     return scope >= 0 && seen_[scopes_[scope].seen].unknown > 0;
   }
-  // The values that were written after one that is not known.
+  // Appends the values that each scope has seen after its last unknown value.
   void written_since(int32_t state, std::vector<Written>& out) const;
-  // The same of the outermost entry that is being read once `text` has ended it.
+  // Appends the value of the outermost current entry, which ends after `text`, if its scope has seen an unknown value.
   void write(int32_t state, std::string_view text, std::vector<Written>& out);
-  // As `state`, but these values were written, too.
+  // As `state`, but these values have been seen, too.
   int32_t with(int32_t state, const std::vector<Written>& values);
 
-  // Whether there are entries that may run out of values: then what is left hangs on each that was written.
+  // Whether some entries may run out of unseen values. If so, all that may follow depends on each seen value.
   bool run_out = true;
-  // What was carried over from another store, by its numbers there.
+  // Numbers in another store -> numbers in this one.
   struct Carried {
     std::unordered_map<int32_t, int32_t> states, texts, seen, scopes, values;
   };
@@ -168,27 +168,27 @@ class Uniqueness {
 
  private:
   static constexpr int32_t kStart = ValueSyntax::kStart, kBlank = ValueSyntax::kBlank, kFrom = ValueSyntax::kFrom;
-  struct Seen {  // the values of a scope, the latest first; value kAnyValue: not known; -1: the known names
+  struct Seen {  // a set of values, as a list, latest first; value: kAnyValue is unknown, -1 ends the list
     int32_t before, value;
-    int32_t unknown;  // how often kAnyValue is among them
-    int32_t set;      // in the trie
-    int32_t count;    // known names included
-    int32_t known;    // names
-    Digest sum;       // the same for the same values in any order
+    int32_t unknown;  // how often the list contains kAnyValue
+    int32_t set;      // the root in the trie
+    int32_t count;    // known values, including the known names
+    int32_t known;    // the set that contains only the known names
+    Digest sum;       // a hash that does not depend on the order of the values
   };
   static constexpr int32_t kAnyValue = kUnknown, kUnread = -2;
   struct Scope {
-    // start: the text at the begin of the entry; -1: none is under way; kUnread: nor read then
+    // start: the text at the start of the current entry; -1: no entry; kUnread: no entry, and the next one is not read
     int32_t outer, seen, start;
-    bool inside;       // an entry of an outer scope is under way
-    int32_t most = 0;  // values of it, or of one around it
+    bool inside;       // the scope was opened inside an entry of an outer scope
+    int32_t most = 0;  // see most_written()
   };
   struct State {
     int32_t scope, text, touched;
-    int32_t notes;           // 0: entries are not noted; kNoNotes: none has ended
-    int32_t before;          // the state a byte ago, or -1
-    int32_t node = kNotYet;  // of the trie, of a string that is the innermost entry
-    int8_t alive = -1;       // not known yet
+    int32_t notes;           // 0: entries are not noted; kNoNotes: none has been noted yet
+    int32_t before;          // the state one byte earlier, or -1
+    int32_t node = kNotYet;  // the trie node, if the innermost entry is a string
+    int8_t alive = -1;       // -1: not known yet
   };
   static constexpr int32_t kNotYet = -2;
   static constexpr int32_t kNoNotes = 1;
@@ -220,7 +220,7 @@ class Uniqueness {
   void index(Seen& seen, int32_t value);
   bool was_there(int32_t seen, int32_t value) const;
   bool may_be_there(int32_t scope, int32_t state);
-  int32_t depth(int32_t scope) const;  // how many scopes are around it
+  int32_t depth(int32_t scope) const;  // the number of scopes around it
   int32_t note(int32_t notes, Written value);
   int32_t node_of(int32_t scope, int32_t state);
   int32_t string_node(int32_t set, int32_t state);
@@ -231,8 +231,8 @@ class Uniqueness {
   PersistentTrie trie_;
   std::vector<Seen> seen_;
   std::vector<Scope> scopes_;
-  std::deque<State> states_;                                          // grows without a copy
-  std::vector<std::pair<int32_t, Written>> notes_{{0, {}}, {0, {}}};  // behind those before
+  std::deque<State> states_;                                          // growing does not copy the elements
+  std::vector<std::pair<int32_t, Written>> notes_{{0, {}}, {0, {}}};  // (earlier notes, noted value)
   PairMap seen_ids_;                                                  // (before, value)
   NumberTable state_ids_;
   std::unordered_map<std::array<int32_t, 3>, int32_t, IdHash> note_ids_;

@@ -62,7 +62,8 @@ struct ClassTokens {
 // The sets that were built for a vocabulary. Thread-safe.
 class ClassTokenSets {
  public:
-  // The set for these character classes, or null if it is not built and `build` is false. `words`: of a bitmask row.
+  // The set for these character classes, or null if it is not built and `build` is false. `words`: the words of a
+  // bitmask row.
   std::shared_ptr<const ClassTokens> find(const TokenTrie& trie, int32_t words, CharClasses char_classes,
                                           bool build) const;
 

@@ -10,7 +10,7 @@ namespace {
 constexpr int32_t kLong = 2;      // characters; shorter runs are of no use
 constexpr int kMostNarrowed = 4;  // how often character classes are left out to make the runs longer
 
-// The class of a byte: of the character itself in ASCII, of all other characters together above.
+// The class of an ASCII character, or the common class of all other characters for the bytes of these.
 CharClasses char_class_of(int byte) {
   return byte < 0x80 ? char_class_of_ascii(static_cast<uint8_t>(byte)) : kWholeCharacters;
 }
@@ -52,7 +52,7 @@ void FreeRuns::read_ascii(int32_t position, Reading& out) const {
   }
 }
 
-// Where the last `more` bytes of a character lead, of which the first is in lo..hi.
+// Where the last `more` bytes of a character lead. The first of these is in lo..hi.
 const FreeRuns::Tail& FreeRuns::tail(int32_t position, int lo, int hi, int more) {
   auto [it, inserted] = tails_.try_emplace(pair_key(position, lo << 16 | hi << 8 | more));
   Tail& out = it->second;
@@ -136,7 +136,7 @@ FreeRuns::Runs::Runs(FreeRuns& all, const Rule& rule, CharClasses char_classes, 
       ends_(ends),
       numbers_(static_cast<size_t>(rule.size), -1) {}
 
-// What is known of a position. At first it is examined for one character.
+// What is known about a position. The first call examines it for one character.
 FreeRuns::Runs::Known& FreeRuns::Runs::look(int32_t position) {
   int32_t& number = numbers_[static_cast<size_t>(position - base_)];
   if (number >= 0) return known_[static_cast<size_t>(number)];
@@ -193,7 +193,7 @@ FreeRuns::Runs& FreeRuns::runs(int32_t position, CharClasses char_classes, CharC
   return *runs;
 }
 
-// The character classes that are readable at a position, without those after which most of the others are not.
+// The character classes that are readable at a position, except those after which most of the others are not.
 CharClasses FreeRuns::lasting(int32_t position) {
   const Reading here = reading(position);
   const int64_t all = weight(here.readable);
@@ -206,7 +206,7 @@ CharClasses FreeRuns::lasting(int32_t position) {
 FreeRuns::Runs* FreeRuns::find(int32_t position, CharClasses follow) {
   auto [it, inserted] = found_.try_emplace({position, follow}, nullptr);
   if (!inserted) return it->second;
-  int64_t best = weight(~CharClasses{0}) / 4;  // fewer tokens are walked quickly enough
+  int64_t best = weight(~CharClasses{0}) / 4;  // walking fewer tokens is fast enough
   std::vector<int32_t> seeds{position};        // where to look for classes: here, and after frequent characters
   for (uint8_t byte : {'e', ' '})
     if (const int32_t to = grammar_.step(position, byte); to >= 0) seeds.push_back(to);

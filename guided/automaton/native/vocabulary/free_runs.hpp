@@ -1,4 +1,4 @@
-// Free runs: how many characters of some classes can be read from a position, whichever they are.
+// Free runs: how many arbitrary characters of some classes can be read from a position.
 //
 // The problem: in `.*customer.*` every character is allowed everywhere, but each leads to another position (how much of
 // "customer" has just been read), so tokens cannot be taken by looking for a loop back to the same position
@@ -70,10 +70,10 @@ class FreeRuns {
  private:
   // Where one character leads from a position.
   struct Reading {
-    CharClasses readable = 0;                           // classes all of whose characters lead to passive positions
+    CharClasses readable = 0;                           // classes whose characters all lead to passive positions
     std::vector<std::pair<CharClasses, int32_t>> next;  // (classes, position that some of them lead to)
   };
-  // Where the remaining bytes of a non-ASCII character lead from inside of it.
+  // Where the remaining bytes of a non-ASCII character lead from inside it.
   struct Tail {
     bool readable = true;  // all of them lead to passive positions
     std::vector<int32_t> next;

@@ -29,9 +29,9 @@ namespace guided {
 struct QuotingTokens {
   explicit QuotingTokens(const std::vector<std::string>& tokens);
   std::vector<int32_t> all;
-  TokenTrie inside;  // read from inside a string: up to the first mark that is not escaped
-  TokenTrie escape;  // all bytes of all of them: for a string that stops inside an escape
-  TokenTrie whole;   // read before a string: tokens that begin with a mark, from after it to the next one
+  TokenTrie inside;  // for a position inside a string: up to the first mark that is not escaped
+  TokenTrie escape;  // complete tokens: for a string that stops inside an escape
+  TokenTrie whole;   // for the position before a string: tokens that begin with a mark, from there up to the next mark
 };
 
 template <class Visit>
@@ -39,14 +39,14 @@ class SeenStrings {
  public:
   SeenStrings(const PersistentTrie& strings, Visit visit) : strings_(strings), visit_(std::move(visit)) {}
 
-  // From inside of a string that has been read up to `node` of the trie of strings (-1: it is no prefix of any).
+  // From inside a string that has been read up to `node` of the trie of strings (-1: it is a prefix of none).
   void inside(const QuotingTokens& tokens, const StringProgress& escape, int32_t node) {
     if (node < 0) return;
     const bool plainly = escape.between_characters();
     if (plainly && !tokens.inside.nodes().empty()) plain(tokens.inside, 0, node);
     if (!plainly && !tokens.escape.nodes().empty()) spelled(tokens.escape, 0, escape, node);
   }
-  // From before the first quotation mark; `node` is the root of the trie of strings, or -1.
+  // From the position before the opening quotation mark; `node` is the root of the trie of strings, or -1.
   void whole(const QuotingTokens& tokens, int32_t node) {
     if (node >= 0 && !tokens.whole.nodes().empty()) plain(tokens.whole, 0, node);
   }

@@ -45,7 +45,7 @@ class TableCache {
 
 struct TokenVocabulary {
   // `has_text[i]`: false if the id spells nothing (a gap, padding, a control token). An empty string is no text either.
-  // `size`: the number of ids, at least that of `tokens`. `cache_bytes`: the limit of the cache of token tables.
+  // `size`: the number of ids, at least the length of `tokens`. `cache_bytes`: the limit of the cache of token tables.
   TokenVocabulary(std::vector<std::string> tokens, std::vector<uint8_t> has_text, std::vector<int32_t> end_tokens,
                   int32_t size, size_t cache_bytes);
 
@@ -62,7 +62,7 @@ struct TokenVocabulary {
   TokenTrie trie;
   mutable TableCache cache;
   mutable ByteCaches bytes;
-  // The tokens made of these character classes, see ClassTokenSets::find.
+  // The tokens that consist of these character classes: see ClassTokenSets::find.
   std::shared_ptr<const ClassTokens> tokens_of_classes(CharClasses char_classes, bool build) const {
     return class_token_sets_.find(trie, words, char_classes, build);
   }

@@ -1,1 +1,1 @@
-"""Bitmasks of one row, for numpy arrays and tensors. In: a guide and a mask. Out: masked logits."""
+"""Bitmasks of one row, for numpy arrays and torch tensors. In: a guide and a mask. Out: masked logits."""

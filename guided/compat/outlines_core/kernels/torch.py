@@ -1,4 +1,4 @@
-"""Bitmasks as tensors, as in `outlines_core.kernels.torch`: int32 (1, ceil(vocab / 32)), filled on the CPU."""
+"""Bitmasks as torch tensors, as in `outlines_core.kernels.torch`: int32 (1, ceil(vocab / 32)), filled on the CPU."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import torch
 
 from guided import logits as _logits
 from guided.compat.outlines_core.index import Guide
-from guided.compat.outlines_core.kernels.numpy import check, check_row
+from guided.compat.outlines_core.kernels.numpy import check_mask, check_row
 
 __all__ = ["allocate_token_bitmask", "apply_token_bitmask_inplace", "fill_next_token_bitmask"]
 
@@ -17,16 +17,16 @@ def allocate_token_bitmask(vocab_size: int) -> torch.Tensor:
 
 
 def apply_token_bitmask_inplace(logits: torch.Tensor, mask: torch.Tensor) -> None:
-    """Set the logits, (batch, vocab), of tokens that are not allowed to -inf.
+    """Set the logits (batch, vocab) of forbidden tokens to -inf.
 
     Raises:
         ValueError: the mask is not int32, or the shapes do not fit.
     """
-    check(mask.dtype, torch.int32, "torch.int32", mask.dim())
+    check_mask(mask.dtype, torch.int32, "torch.int32", mask.dim())
     if logits.dim() != 2:
         raise ValueError(f"Invalid logits dimensions: Expected a 2D array, but got {logits.dim()}D.")
     if mask.shape[0] != logits.shape[0]:
-        raise ValueError(f"Invalid batch size: {mask.shape[0]} rows of mask, {logits.shape[0]} of logits.")
+        raise ValueError(f"Invalid batch size: the mask has {mask.shape[0]} rows, the logits have {logits.shape[0]}.")
     _apply_token_bitmask_inplace_kernel(logits, mask)
 
 
@@ -36,8 +36,11 @@ def _apply_token_bitmask_inplace_kernel(logits: torch.Tensor, mask: torch.Tensor
 
 
 def fill_next_token_bitmask(guide: Guide, mask: torch.Tensor) -> None:
-    """Write the mask of a guide. ValueError: it is not int32, has several rows, or is not contiguous or on the CPU."""
-    check(mask.dtype, torch.int32, "torch.int32", mask.dim())
+    """Write a guide's mask into `mask`.
+
+    ValueError: `mask` is not int32, has several rows, is not contiguous, or is not on the CPU.
+    """
+    check_mask(mask.dtype, torch.int32, "torch.int32", mask.dim())
     check_row(tuple(mask.shape))
     if not mask.is_contiguous():
         raise ValueError("Mask tensor must be contiguous in memory. Use `mask.contiguous()`.")

@@ -1,4 +1,4 @@
-"""xgrammar inside other systems: `hf` needs transformers, `mlxlm` MLX. Each is imported on first access."""
+"""xgrammar's integrations: `hf` needs transformers, and `mlxlm` needs MLX. Each is imported on first access."""
 
 from __future__ import annotations
 

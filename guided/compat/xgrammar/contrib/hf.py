@@ -1,8 +1,8 @@
 """A logits processor for `generate` of transformers.
 
-guided's own processor supports beams, padding and several prompts, and completes answers within `max_new_tokens`:
-`guided.integrations.transformers.GuidedLogitsProcessor`. This one works as in xgrammar: one for each call of
-`generate`, one row for each grammar, without beams.
+This processor works as in xgrammar: each call of `generate` needs a new one, each row has one grammar, and there is no
+beam search. `guided.integrations.transformers.GuidedLogitsProcessor` also supports beams, padding and several prompts,
+and completes answers within `max_new_tokens`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ else:
         from transformers import LogitsProcessor as _Processor
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
-            "a logits processor for transformers needs the package transformers: pip install transformers"
+            "this logits processor needs the package transformers: pip install transformers"
         ) from error
 
 __all__ = ["LogitsProcessor"]
@@ -35,7 +35,7 @@ class LogitsProcessor(_Processor):
     """Masks the logits of each row by a grammar.
 
     Args:
-        compiled_grammar: one for all rows, or a list with one for each.
+        compiled_grammar: one grammar for all rows, or a list with one for each row.
     """
 
     def __init__(self, compiled_grammar: CompiledGrammar | list[CompiledGrammar]) -> None:
@@ -50,11 +50,11 @@ class LogitsProcessor(_Processor):
         """Accept the last token of each row, and mask the scores.
 
         Args:
-            input_ids: int64 (batch, length), the prompt and the output so far.
+            input_ids: int64 (batch, length), the prompts and the output so far.
             scores: (batch, vocab).
 
         Raises:
-            RuntimeError: the number of rows has changed, a token was written that the mask did not allow, or other
+            RuntimeError: the number of rows has changed, a token was sampled that the mask did not allow, or other
                 processors forbid all tokens that the mask allows.
             ValueError: there is more than one grammar, but not one for each row.
         """
@@ -68,18 +68,18 @@ class LogitsProcessor(_Processor):
         if self.prefilled:
             for matcher, token in zip(self.matchers, input_ids[:, -1].tolist(), strict=True):
                 if not matcher.is_terminated() and not matcher.accept_token(token):
-                    raise RuntimeError(f"token {token} was written, which the grammar does not allow")
+                    raise RuntimeError(f"token {token} was sampled, but the grammar does not allow it")
         self.prefilled = True
         bitmask = self.token_bitmask
         assert bitmask is not None
-        going_on = [row for row, matcher in enumerate(self.matchers) if not matcher.is_terminated()]
-        for row in going_on:
+        active = [row for row, matcher in enumerate(self.matchers) if not matcher.is_terminated()]
+        for row in active:
             self.matchers[row].fill_next_token_bitmask(bitmask, row)
         apply_token_bitmask_inplace(scores, bitmask.to(scores.device))
-        for row in rows_without_tokens(going_on, bitmask.numpy(), scores):
+        for row in rows_without_tokens(active, bitmask.numpy(), scores):
             raise RuntimeError(
-                f"each token that the grammar allows in row {row} is forbidden by another processor or an option of "
-                "generate, such as min_new_tokens: leave it out"
+                f"every token that the grammar allows in row {row} is forbidden by another processor or an option of "
+                "generate, such as min_new_tokens: remove it"
             )
         return scores
 
@@ -88,6 +88,8 @@ class LogitsProcessor(_Processor):
         if len(self.compiled_grammars) == 1:
             self.compiled_grammars = self.compiled_grammars * rows
         if len(self.compiled_grammars) != rows:
-            raise ValueError(f"there are {len(self.compiled_grammars)} grammars and {rows} rows: give one for each")
+            raise ValueError(
+                f"there are {len(self.compiled_grammars)} grammars but {rows} rows: pass one grammar for each row"
+            )
         self.matchers = [GrammarMatcher(grammar) for grammar in self.compiled_grammars]
         self.token_bitmask = allocate_token_bitmask(rows, self.full_vocab_size)

@@ -17,7 +17,7 @@ from guided.frontends.json_schema.documents.schema import Schema
 if TYPE_CHECKING:
     from guided.frontends.json_schema.algebra.reader import Reading
 
-__all__ = ["Acyclic", "endless", "is_alias"]
+__all__ = ["Acyclic", "endless_error", "is_alias"]
 
 
 class Acyclic:
@@ -37,7 +37,7 @@ class Acyclic:
                 on_path.discard(schema)
                 self._acyclic.add(schema)
             elif schema in on_path:
-                raise endless(schema)
+                raise endless_error(schema)
             elif schema not in self._acyclic:
                 on_path.add(schema)
                 stack.append((schema, False))
@@ -50,7 +50,7 @@ def is_alias(schema: Schema) -> bool:
     return len(schema.constraints) == 1 and schema.constraints[0] in REFERENCES and schema.known(schema.constraints[0])
 
 
-def endless(schema: Schema) -> SpecError:
+def endless_error(schema: Schema) -> SpecError:
     """The error for a schema that refers to itself without end."""
     return SpecError(
         "the schema refers to itself without end", pointer=schema.where,

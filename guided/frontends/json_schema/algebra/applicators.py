@@ -51,9 +51,9 @@ def _one_of(reader: Reader, schema: Schema) -> list[tuple[Schema, ...]]:
 def _enumeration(
     reader: Reader, schema: Schema, branches: tuple[Schema, ...], *, exactly_one: bool
 ) -> list[tuple[Schema, ...]]:
-    """The branches merged into one list, if all of them list scalars. Empty if some branch does anything else."""
-    found: dict[tuple[object, ...], Json] = {}
-    again = set[tuple[object, ...]]()
+    """The branches merged into one list, if all of them list scalars. Empty if some branch requires anything else."""
+    listed_values: dict[tuple[object, ...], Json] = {}
+    repeated = set[tuple[object, ...]]()
     for branch in branches:
         if (
             len(branches) < _MANY
@@ -68,9 +68,9 @@ def _enumeration(
         if values is None:
             return []
         listed = {canonical(value): value for value in values}
-        again.update(key for key in listed if key in found)
-        found |= listed
-    left = tuple(value for key, value in found.items() if not (exactly_one and key in again))
+        repeated.update(key for key in listed if key in listed_values)
+        listed_values |= listed
+    left = tuple(value for key, value in listed_values.items() if not (exactly_one and key in repeated))
     return [(reader.negation.one_of(schema, left) if left else reader.negation.nothing(schema),)]
 
 
@@ -94,7 +94,7 @@ def _if(reader: Reader, schema: Schema) -> list[tuple[Schema, ...]]:
     cases = []
     for name, holds in (("then", condition), ("else", reader.negation.of(condition))):
         more = ((reader.library.child(schema, name),),) if schema.known(name) else ()
-        cases.append(reader.negation.derived(schema, ANYTHING, (holds,), *more))
+        cases.append(reader.negation.derive(schema, ANYTHING, (holds,), *more))
     return [tuple(cases)]
 
 
@@ -115,7 +115,7 @@ def _dependent(reader: Reader, schema: Schema, keyword: str) -> list[tuple[Schem
         else:
             more = ((reader.library.child(schema, keyword, name),),)
         present = Shape(types=("object",), required=tuple(dict.fromkeys(names)))
-        holds = reader.negation.derived(schema, present, *more)
+        holds = reader.negation.derive(schema, present, *more)
         groups.append((reader.negation.without(schema, name), holds))
     return groups
 

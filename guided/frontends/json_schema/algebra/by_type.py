@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["ByType"]
 
 
-_FEW = 100_000  # nodes of a normal form that replaces a formula
+_FEW = 100_000  # the most nodes of a normal form that replaces a formula
 
 
 class ByType:
@@ -44,7 +44,7 @@ class ByType:
     def shapes(self, goal: Goal) -> tuple[Shape, ...]:
         """The shapes of the goal. At most one of them is about objects."""
         formula, shapes = self._formula(goal), list[Shape]()
-        narrowed, overlap = self._expander.narrowed, self._expander.reader.overlap
+        narrowed, overlap = self._expander.narrow_or_none, self._expander.reader.overlap
         for name in ALL_TYPES:
             of_type = for_type(formula, name)
             if name not in ("array", "object"):
@@ -57,7 +57,7 @@ class ByType:
                 shapes += self.objects(Shape(types=("object",)), of_type)
         return tuple(shapes)
 
-    def multiplied(self, shape: Shape) -> list[Shape]:
+    def multiply_out(self, shape: Shape) -> list[Shape]:
         """The shapes of an object with a formula, multiplied out. Raises LimitExceeded if there are too many."""
         assert shape.formula is not None
         return self._normal_form(shape.formula, shape._replace(formula=None), min(_FEW, self._limits.nodes))
@@ -67,8 +67,8 @@ class ByType:
 
     def _normal_form(self, formula: Formula, start: Shape, most: int | None = None) -> list[Shape]:
         """The shapes of a formula for one type, multiplied out. `most` bounds the nodes (None: the limit)."""
-        shapes = normal_form(formula, self._without, self._expander.narrowed, start, most or self._limits.nodes)
-        return [shape for one in shapes for shape in self._expander.finished(one)[0]]
+        shapes = normal_form(formula, self._without, self._expander.narrow_or_none, start, most or self._limits.nodes)
+        return [shape for one in shapes for shape in self._expander.resolve_obligations(one)[0]]
 
     def _without(self, leaf: Leaf) -> Iterator[Formula]:
         """The complement of a leaf of one type, as alternatives."""
@@ -77,8 +77,8 @@ class ByType:
             constants = (negation.constant(value, leaf.at) for value in leaf.shape.values)
             yield for_type(join(True, (self._formula((negation.of(one),)) for one in constants)), name)
         for shape in negation.shapes_without(leaf.shape, leaf.at):
-            if (found := for_type(Leaf(shape, leaf.at), name)) is not False:
-                yield found
+            if (alternative := for_type(Leaf(shape, leaf.at), name)) is not False:
+                yield alternative
 
     def objects(self, base: Shape, formula: Formula) -> tuple[Shape, ...]:
         """One shape for the objects in `base`: the common requirements, and the rest as a formula on the members."""
@@ -93,7 +93,7 @@ class ByType:
                 base = base.meet(item.shape)
             else:
                 rest.append(item)
-        narrowed = self._expander.narrowed(base)
+        narrowed = self._expander.narrow_or_none(base)
         if narrowed is None:
             return ()
         return (narrowed._replace(formula=None if not rest else join(True, rest)),)

@@ -1,8 +1,9 @@
 """Splits objects whose members a formula relates, by the values of one member. In: a shape of objects with a formula
 that `conditional.py` refuses. Out: shapes whose union is the input, and which `conditional.py` accepts.
 
-Problem: with `if name = "a" then arguments: A`, and the same for "b", "c", ..., the schemas A, B, C overlap. So twenty
-of them divide the values of `arguments` into 2^20 cells. But `name` has only one value, so only one condition holds.
+Problem: suppose that a schema says `if name = "a" then arguments: A`, and the same with B for "b", C for "c" and so on.
+The schemas A, B, C overlap, so twenty of them divide the values of `arguments` into 2^20 cells. But `name` has only one
+value, so only one condition holds.
 
 How: find a member whose goals exclude each other, so that n goals divide its values into little more than n cells.
 Within each cell, and if the member is absent, every part of the formula about this member is true or false. The
@@ -11,10 +12,10 @@ still refuses a case, another member splits it further.
 
     if name is "a" then A, if name is "b" then B   =   name is "a", A  |  name is "b", B  |  another name  |  no name
 
-An index records which parts of the formula depend on a cell. All other parts are as for a name without requirements,
-which is computed once. Cost: linear in the formula and the cases, except for parts that depend on every case. The
-number of cases is at most proportional to the formula. Conditions that hold independently would multiply the cases, and
-are refused.
+An index records which parts of the formula depend on a cell. All other parts are the same as for a value that satisfies
+no goal, and are computed once. Cost: linear in the formula and the cases, except for parts that depend on every case.
+The number of cases is at most proportional to the formula. Conditions that hold independently would multiply the cases,
+and are refused.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from typing import TYPE_CHECKING
 
 from guided.errors import UnsupportedError
 from guided.frontends.json_schema.algebra.conditional import Binding, bind
-from guided.frontends.json_schema.algebra.formula import Formula, Junction, Leaf, Negated, fold, join, leaves, negated
+from guided.frontends.json_schema.algebra.formula import Formula, Junction, Leaf, Negated, fold, join, leaves, negate
 from guided.frontends.json_schema.algebra.shape import ObjectPart, Shape, allows_every, has_false
 from guided.frontends.json_schema.algebra.value_partition import Cell, ValuePartition, listed_values
 from guided.frontends.json_schema.documents.schema import Schema
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["has_discriminator", "split_by_member"]
 
 _MOST_CANDIDATES = 4  # members that are tried as discriminators
-_MORE_CELLS = 6  # besides one per goal: other values, and values of types that no goal mentions
+_MORE_CELLS = 6  # in addition to one per goal: for other values, and for types that no goal mentions
 _FEW, _GROWTH = 100, 2  # the most cases, and the most additional cases per leaf of the formula
 
 
@@ -79,7 +80,7 @@ def _cases(shape: Shape, expander: Expander) -> list[Shape] | None:
                 else ()
             )
         except UnsupportedError:
-            continue  # they overlap
+            continue  # the goals overlap too much
         if len(cells) + (name not in shape.required) > 1:
             return list(_Split(shape, shape.formula, binding, name).shapes(cells, expander))
     return None
@@ -132,25 +133,25 @@ class _Split:
         """The part `at` if the member is present and satisfies no goal. Also records which parts of `at` depend on
         which goals.
         """
-        asking: dict[Goal, dict[Formula, None]] = defaultdict(dict)
+        dependent_parts: dict[Goal, dict[Formula, None]] = defaultdict(dict)
         if isinstance(at, Leaf):
             if goal := self._goals[at]:
-                asking[goal] = {}
+                dependent_parts[goal] = {}
             default = self._leaf(at, frozenset())
         elif isinstance(at, Junction):
             for item in at.items:
                 for goal in self._parts_by_goal[item]:
-                    asking[goal][item] = None
+                    dependent_parts[goal][item] = None
             self._restricting_items[at] = [
                 item for item, part in zip(at.items, parts, strict=True) if part is not at.every
             ]
             default = join(at.every, parts)
         elif isinstance(at, Negated):
-            asking = {goal: {at.item: None} for goal in self._parts_by_goal[at.item]}
-            default = negated(parts[0])
+            dependent_parts = {goal: {at.item: None} for goal in self._parts_by_goal[at.item]}
+            default = negate(parts[0])
         else:
             default = at
-        self._parts_by_goal[at], self._default[at] = asking, default
+        self._parts_by_goal[at], self._default[at] = dependent_parts, default
         return default
 
     def _present(self, within: frozenset[Goal]) -> Formula:
@@ -159,13 +160,13 @@ class _Split:
         stack = [self._formula]
         while stack:
             at = stack[-1]
-            asking = self._parts_by_goal[at]
-            parts = {part: None for goal in within if goal in asking for part in asking[goal]}
+            dependent_parts = self._parts_by_goal[at]
+            parts = {part: None for goal in within if goal in dependent_parts for part in dependent_parts[goal]}
             if missing := [part for part in parts if part not in formulas]:
                 stack += missing
                 continue
             stack.pop()
-            if within.isdisjoint(asking):
+            if within.isdisjoint(dependent_parts):
                 formulas[at] = self._default[at]
             elif isinstance(at, Leaf):
                 formulas[at] = self._leaf(at, within)
@@ -173,7 +174,7 @@ class _Split:
                 rest = (self._default[item] for item in self._restricting_items[at] if item not in parts)
                 formulas[at] = join(at.every, (*map(formulas.__getitem__, parts), *rest))
             elif isinstance(at, Negated):
-                formulas[at] = negated(formulas[at.item])
+                formulas[at] = negate(formulas[at.item])
         return formulas[self._formula]
 
     def _absent(self, at: Formula, parts: list[Formula]) -> Formula:
@@ -182,16 +183,14 @@ class _Split:
             return self._name not in at.shape.required and self._other_requirements(at)
         if isinstance(at, Junction):
             return join(at.every, parts)
-        return negated(parts[0]) if isinstance(at, Negated) else at
+        return negate(parts[0]) if isinstance(at, Negated) else at
 
     def _leaf(self, leaf: Leaf, within: frozenset[Goal]) -> Formula:
         goal = self._goals[leaf]
         return (goal is None or goal in within) and self._other_requirements(leaf)
 
     def _other_requirements(self, leaf: Leaf) -> Formula:
-        """The other requirements of a leaf, given that the member satisfies it. Parts with
-        patterns stay as they are.
-        """
+        """The other requirements of a leaf, given that the member satisfies it. Parts with patterns are unchanged."""
         if leaf not in self._rests:
             shape, name = leaf.shape, self._name
             parts = tuple(part if part.patterns else _without(part, name) for part in shape.objects)

@@ -4,7 +4,7 @@ In: the remaining *groups*, as a linked list (each is a union of schemas, one of
 were deferred; and the shape of the choices so far. Out: the remaining groups, starting with the first that still
 restricts the shape.
 
-If the shape holds no value of a schema, the complement of that schema restricts nothing (`disjoint.py`). This is
+If no value of the shape satisfies a schema, the complement of that schema restricts nothing (`disjoint.py`). This is
 detected more often when more of the shape is known. So complements with several cases are deferred until everything
 else has been chosen.
 
@@ -19,12 +19,12 @@ from guided.frontends.json_schema.algebra.reader import Reader
 from guided.frontends.json_schema.algebra.shape import Shape
 from guided.frontends.json_schema.documents.schema import Schema
 
-__all__ = ["Choices", "Groups", "pushed"]
+__all__ = ["Choices", "Groups", "push"]
 
 Groups: TypeAlias = "tuple[tuple[Schema, ...], Groups] | None"
 
 
-def pushed(schemas: tuple[Schema, ...], groups: Groups) -> Groups:
+def push(schemas: tuple[Schema, ...], groups: Groups) -> Groups:
     """The groups, preceded by a group for each of the schemas."""
     for schema in reversed(schemas):
         groups = ((schema,), groups)
@@ -37,20 +37,20 @@ class Choices:
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
 
-    def next(self, groups: Groups, later: tuple[Schema, ...], shape: Shape) -> tuple[Groups, tuple[Schema, ...]]:
+    def next(self, groups: Groups, deferred: tuple[Schema, ...], shape: Shape) -> tuple[Groups, tuple[Schema, ...]]:
         """The groups from the first that restricts the shape, and the deferred complements."""
         while groups is not None:
             schema = groups[0][0]
             if len(groups[0]) > 1 or self._reader.negation.complement_of(schema) is None:
-                return groups, later
+                return groups, deferred
             if self.has_cases(schema):
-                later = (*later, schema)
+                deferred = (*deferred, schema)
             elif not self._is_implied(schema, shape):
-                return groups, later
+                return groups, deferred
             groups = groups[1]
-        for at, schema in enumerate(later, 1):
+        for at, schema in enumerate(deferred, 1):
             if not self._is_implied(schema, shape):
-                return ((schema,), None), later[at:]
+                return ((schema,), None), deferred[at:]
         return None, ()
 
     def has_cases(self, schema: Schema) -> bool:
@@ -61,4 +61,4 @@ class Choices:
 
     def _is_implied(self, complement: Schema, shape: Shape) -> bool:
         original = self._reader.negation.complement_of(complement)
-        return original is not None and self._reader.disjoint.excluded_by(original, shape)
+        return original is not None and self._reader.disjoint.is_excluded_by(original, shape)

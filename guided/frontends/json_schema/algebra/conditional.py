@@ -13,8 +13,8 @@ twenty parts. A register of the automaton records which cells were written.
 Example: `{"if": {"properties": {"kind": {"const": "a"}}}, "then": {"required": ["x"]}}` has two cells for the values of
 `kind`, "a" and all others, and one cell for the values of `x`. The condition is: not "kind is a", or "x was written".
 
-Cost: the cells of each name, bounded by `MOST_CELLS`. What it does not do: bounds on the number of members inside the
-formula, except for "none" and "some".
+Cost: the cells of each name, bounded by `MOST_CELLS`. Bounds on the number of members inside the formula are not
+supported, except for "none" and "some".
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from guided.errors import UnsupportedError, brief
-from guided.frontends.json_schema.algebra.conditions import holds_of_nothing, impossible
-from guided.frontends.json_schema.algebra.emptiness import refuse_repeated
+from guided.frontends.json_schema.algebra.conditions import holds_without_members, impossible_members
+from guided.frontends.json_schema.algebra.emptiness import repeated_items_error
 from guided.frontends.json_schema.algebra.formula import Formula, Junction, Leaf, Negated, fold, leaves
 from guided.frontends.json_schema.algebra.keys import KeySet, Source
 from guided.frontends.json_schema.algebra.shape import ObjectPart, Shape, Window, has_false
@@ -39,7 +39,7 @@ from guided.ir.serial import serial
 if TYPE_CHECKING:
     from guided.frontends.json_schema.algebra.expand import Expander, Goal
 
-__all__ = ["Binding", "Bound", "Extra", "bind"]
+__all__ = ["Binding", "ConditionalMembers", "Extra", "bind"]
 
 _FALSE: Condition = AnyOf(())
 
@@ -53,7 +53,7 @@ class Extra(NamedTuple):
 
 
 @dataclass(slots=True)
-class Bound:
+class ConditionalMembers:
     """The members of an object. Cells are numbered: first the cells of the slots in order, then the cells of the
     extras.
     """
@@ -65,7 +65,7 @@ class Bound:
     may_be_empty: bool = False
 
 
-def bind(shape: Shape, expander: Expander) -> Bound:
+def bind(shape: Shape, expander: Expander) -> ConditionalMembers:
     """The cells and the condition of a shape with a formula.
 
     Raises:
@@ -103,7 +103,7 @@ class Binding:
         """A schema that no value satisfies."""
         return self._negation.nothing(self._leaves[0].at)
 
-    def bind(self) -> Bound:
+    def bind(self) -> ConditionalMembers:
         """The cells and the condition."""
         base = self._base
         self._forbids_others = self._is_closed()
@@ -114,7 +114,9 @@ class Binding:
         slots = {name: cells for name, cells in slots.items() if cells}
         extras = [] if self._forbids_others else self._extras()
         condition = self._number_cells(slots, extras)
-        if useless := impossible(condition, self._number.values(), (at for one in self._extra_numbers for at in one)):
+        if useless := impossible_members(
+            condition, self._number.values(), (at for one in self._extra_numbers for at in one)
+        ):
             numbers = {name: self._number[name] for name in slots}
             slots = {name: _without(cells, numbers[name], useless) for name, cells in slots.items()}
             slots = {name: cells for name, cells in slots.items() if cells}
@@ -124,14 +126,14 @@ class Binding:
         for cells in (*slots.values(), *(extra.cells for extra in self._extra)):
             for cell in cells:
                 self._check(cell)
-        may_be_empty = not base.required and base.members.low == 0 and holds_of_nothing(condition)
-        return Bound(tuple(self._names), slots, self._extra, condition, may_be_empty)
+        may_be_empty = not base.required and base.members.low == 0 and holds_without_members(condition)
+        return ConditionalMembers(tuple(self._names), slots, self._extra, condition, may_be_empty)
 
     def _check(self, cell: Cell) -> None:
-        """Refuse a cell with arrays that cannot be written. A normal form might not need this cell."""
+        """Refuse a cell with arrays that cannot be written. A normal form, which is tried next, may not need it."""
         for shape in self._expander.expand(cell.goal).shapes if cell.goal not in self._expander.open_goals else ():
             if shape.repeated is not None and shape.count_graph is None and shape.values is None:
-                raise refuse_repeated(shape)
+                raise repeated_items_error(shape)
 
     def _number_cells(self, slots: dict[str, tuple[Cell, ...]], extras: list[Extra]) -> Condition:
         """Number the cells, and return the condition on them."""
@@ -210,8 +212,8 @@ class Binding:
         return self._expander.is_closed(self._base, [part for leaf in self._leaves for part in leaf.shape.objects])
 
     def _parts(self) -> list[tuple[Leaf | None, ObjectPart]]:
-        found: list[tuple[Leaf | None, ObjectPart]] = [(None, part) for part in self._base.objects]
-        return found + [(leaf, part) for leaf in self._leaves for part in leaf.shape.objects]
+        parts: list[tuple[Leaf | None, ObjectPart]] = [(None, part) for part in self._base.objects]
+        return parts + [(leaf, part) for leaf in self._leaves for part in leaf.shape.objects]
 
     def _extras(self) -> list[Extra]:
         sources: list[Source] = [source for _, part in self._parts() for source, _ in part.patterns]
@@ -274,19 +276,19 @@ class Binding:
 
     def _some_member(self, keys: KeySet, schema: Schema | None) -> Condition:
         goal = () if schema is None else self._expander.goal((schema,))
-        found: list[int] = []
-        places = [
+        satisfying: list[int] = []
+        candidates = [
             (self._number[name], cells) for name, cells in self._slots.items() if self._expander.keys.has(keys, name)
         ]
-        places += [
+        candidates += [
             (numbers, extra.cells)
             for numbers, extra in zip(self._extra_numbers, self._extra, strict=True)
             if serial(keys) in extra.sources
         ]
-        for numbers, cells in places:
+        for numbers, cells in candidates:
             outside = set(self._cells_outside(numbers, cells, goal))
-            found += [number for number in numbers if number not in outside]
-        return Written(tuple(found))
+            satisfying += [number for number in numbers if number not in outside]
+        return Written(tuple(satisfying))
 
     def _count(self, window: Window) -> list[Condition]:
         if window == Window():
@@ -296,7 +298,7 @@ class Binding:
         if window.high == 0:
             return [_FALSE if window.low else NoneOf((Written(self._every),))]
         raise UnsupportedError(
-            "minProperties or maxProperties inside of one of many alternatives of an object is not enforced",
+            "minProperties and maxProperties are not enforced inside one of many alternatives of an object",
             pointer=self._where,
             hint="move the count out of the alternatives, or list the required members instead",
         )

@@ -12,71 +12,72 @@ from collections.abc import Iterable, Mapping
 from guided.ir.conditions import AllOf, AnyOf, Condition, Written
 from guided.ir.serial import serial
 
-__all__ = ["holds_of_nothing", "impossible", "verdict"]
+__all__ = ["evaluate", "holds_without_members", "impossible_members"]
 
-_MOST = 200_000  # parts that are visited for one condition
+_MAX_VISITS = 200_000  # the most parts that are visited for one condition
 
 
-def verdict(condition: Condition, known: Mapping[int, bool], other: bool | None) -> bool | None:
+def evaluate(condition: Condition, known: Mapping[int, bool], other: bool | None) -> bool | None:
     """Whether the condition holds. `other` applies to all members that are not in `known`."""
     results: dict[int, bool | None] = {}
 
-    def of(at: Condition) -> bool | None:
+    def evaluate_part(at: Condition) -> bool | None:
         key = serial(at)
         if key not in results:
             if isinstance(at, Written):
                 results[key] = _any_of(known.get(member, other) for member in at.members)
             elif isinstance(at, AllOf):
-                results[key] = _negate(_any_of(_negate(of(item)) for item in at.items))
+                results[key] = _negate(_any_of(_negate(evaluate_part(item)) for item in at.items))
             else:
-                found = _any_of(of(item) for item in at.items)
-                results[key] = found if isinstance(at, AnyOf) else _negate(found)
+                holds = _any_of(evaluate_part(item) for item in at.items)
+                results[key] = holds if isinstance(at, AnyOf) else _negate(holds)
         return results[key]
 
-    return of(condition)
+    return evaluate_part(condition)
 
 
 def _any_of(parts: Iterable[bool | None]) -> bool | None:
-    open_ = False
+    has_unknown = False
     for part in parts:
         if part:
             return True
-        open_ = open_ or part is None
-    return None if open_ else False
+        has_unknown = has_unknown or part is None
+    return None if has_unknown else False
 
 
 def _negate(part: bool | None) -> bool | None:
     return None if part is None else not part
 
 
-def holds_of_nothing(condition: Condition) -> bool:
-    """Whether the condition holds if nothing was written."""
-    return verdict(condition, {}, False) is True
+def holds_without_members(condition: Condition) -> bool:
+    """Whether the condition holds if no member was written."""
+    return evaluate(condition, {}, False) is True
 
 
-def impossible(condition: Condition, slots: Iterable[Iterable[int]], free: Iterable[int]) -> set[int]:
-    """Members that no object satisfying the condition can have. Each member is judged by itself.
+def impossible_members(condition: Condition, slots: Iterable[Iterable[int]], free: Iterable[int]) -> set[int]:
+    """Members that no object satisfying the condition can have. Each member is tested alone, so some may be missed.
+    Empty if the test would be too expensive.
 
     `slots`: groups of members, at most one of which is written. `free`: all other members.
     """
     groups = [tuple(slot) for slot in slots] + [(member,) for member in free]
-    if sum(map(len, groups)) * _size(condition) > _MOST:
+    if sum(map(len, groups)) * _size(condition) > _MAX_VISITS:
         return set()
     out: set[int] = set()
     for group in groups:
         for member in group:
-            if verdict(condition, {other: other == member for other in group}, None) is False:
+            if evaluate(condition, {other: other == member for other in group}, None) is False:
                 out.add(member)
     return out
 
 
 def _size(condition: Condition) -> int:
-    met: set[int] = set()
+    seen: set[int] = set()
     work = [condition]
     while work:
         at = work.pop()
-        if serial(at) not in met:
-            met.add(serial(at))
+        if serial(at) not in seen:
+            seen.add(serial(at))
             if not isinstance(at, Written):
                 work += at.items
-    return len(met)
+    return len(seen)

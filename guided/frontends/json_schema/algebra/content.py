@@ -1,5 +1,5 @@
-"""Strings that must hold a JSON text: `contentMediaType` of draft 7, plain or in base64. In: a shape. Out: membership,
-and errors for unsupported combinations.
+"""Strings that must contain a JSON text: `contentMediaType` of draft 7, plain or in base64. In: a shape. Out:
+membership, and errors for unsupported combinations.
 
 JSON texts are not a regular language, so they cannot be intersected with other constraints on the same string. Such
 combinations are refused.
@@ -14,26 +14,26 @@ from guided.errors import UnsupportedError
 from guided.frontends.json_schema.algebra.shape import Shape, Window
 from guided.frontends.json_schema.documents.schema import Schema
 
-__all__ = ["asked_content", "content_fits", "refusal", "refuse_content"]
+__all__ = ["content_fits", "content_schema", "refusal", "refuse_content"]
 
 _SHORTEST = 4  # the fewest letters of a JSON text in base64
 
 
-def asked_content(shape: Shape) -> Schema | None:
+def content_schema(shape: Shape) -> Schema | None:
     """The schema that requires or forbids a JSON text in a string, if there is one."""
     return shape.json_text or shape.json_base64 or shape.no_json_text or shape.no_json_base64
 
 
 def content_fits(text: str, shape: Shape) -> bool:
     """Whether a string satisfies the shape's requirements on JSON texts."""
-    if (content := asked_content(shape)) is None:
+    if (content := content_schema(shape)) is None:
         return True
-    judged = ((shape.json_text, shape.no_json_text, _is_json), (shape.json_base64, shape.no_json_base64, _is_base64))
+    checks = ((shape.json_text, shape.no_json_text, _is_json), (shape.json_base64, shape.no_json_base64, _is_base64))
     try:
-        for wanted, unwanted, judge in judged:
-            if (wanted or unwanted) is not None and (found := judge(text)) != (wanted is not None):
+        for wanted, unwanted, check in checks:
+            if (wanted or unwanted) is not None and (is_content := check(text)) != (wanted is not None):
                 return False
-            if wanted is not None and unwanted is not None and found:
+            if wanted is not None and unwanted is not None and is_content:
                 return False
     except RecursionError:
         raise refusal(
@@ -43,10 +43,10 @@ def content_fits(text: str, shape: Shape) -> bool:
 
 
 def refuse_content(shape: Shape, length: Window) -> None:
-    """Raise UnsupportedError if a string must hold a JSON text and satisfy something else, or must not hold one."""
+    """Raise UnsupportedError if a string must contain a JSON text and satisfy anything else, or must contain none."""
     if (unwanted := shape.no_json_text or shape.no_json_base64) is not None:
-        raise refusal(unwanted, "a string that must not hold a JSON text is not enforced",
-                       "drop the not, oneOf or if that asks for the complement of contentMediaType")  # fmt: skip
+        raise refusal(unwanted, "a string that must not contain a JSON text is not enforced",
+                       "drop the not, oneOf or if that negates contentMediaType")  # fmt: skip
     wanted, shortest = shape.json_text or shape.json_base64, 1 if shape.json_base64 is None else _SHORTEST
     several = shape.json_text is not None and shape.json_base64 is not None
     if wanted is not None and (several or shape.patterns or length.low > shortest or length.high is not None):
@@ -70,11 +70,11 @@ def _is_base64(text: str) -> bool:
 
 def _is_json(text: str) -> bool:
     try:
-        json.loads(text, parse_int=str, parse_float=str, parse_constant=_no_constant)
+        json.loads(text, parse_int=str, parse_float=str, parse_constant=_refuse_constant)
     except ValueError:
         return False
     return True
 
 
-def _no_constant(name: str) -> None:
+def _refuse_constant(name: str) -> None:
     raise ValueError(name)

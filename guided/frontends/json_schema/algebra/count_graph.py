@@ -1,4 +1,4 @@
-"""Arrays whose items are counted: `contains` with counts, `uniqueItems` with few values, two equal items.
+"""Arrays whose items are counted: `contains` with counts, `uniqueItems` with few values, two items that must be equal.
 
 In: a shape of arrays. Out: a `CountGraph`, whose paths are the arrays of the shape, item by item. An end is reachable
 from each of its states, so an array that was begun along the graph can always be completed.
@@ -9,11 +9,11 @@ written so far would be exact, but takes 2^n states for n values.
 
 How: the graph distinguishes items only by their *letter*: which of the counted schemas they satisfy and, if values must
 differ and few are left, which *atom* they are in. An atom is a set of values that are allowed at the same positions and
-satisfy the same counted schemas. Its values are interchangeable, so only their number counts. By Hall's marriage
-theorem, a set of values that is larger than all demands together never runs out, so it needs no counting. A state
-consists of the number of items written, how many of them count for each schema, and how many values of each atom were
-used. Each number is counted up to the point from which it makes no difference. States from which no end is reachable
-are removed.
+satisfy the same counted schemas. Its values are interchangeable, so it matters only how many were used. By Hall's
+marriage theorem, a set of values that is larger than all demands together never runs out, so it needs no counting. A
+state consists of the number of items written, how many of them count for each schema, and how many values of each atom
+were used. Each number is counted up to the point from which it makes no difference. States from which no end is
+reachable are removed.
 
 In the example, 1 and 2 form one atom, and 3 another. The states are (0..2 used of the first, 0..1 of the second).
 
@@ -81,12 +81,13 @@ class _State(NamedTuple):
 
 class _Atom(NamedTuple):
     values: tuple[Json, ...]
-    places: tuple[bool, ...]
+    allowed_at: tuple[bool, ...]
     counts: tuple[bool, ...]
 
 
 def count_graph(expander: Expander, shape: Shape, window: Window) -> CountGraph | None:
-    """The graph of the arrays of a shape. None if items need not be counted, or if items with many values may be equal.
+    """The graph of the arrays of a shape. None if items need not be counted, or if two items must be equal but may have
+    too many values.
 
     Raises:
         UnsupportedError: the graph needs more than MOST_STATES states.
@@ -123,7 +124,7 @@ class _Counter:
             self._find_letters()
         return self._build()
 
-    # --- whether
+    # --- whether items need to be counted
 
     def _needs_counts(self) -> bool:
         """Whether `existential_constraints.py` and `containers.py` cannot handle the counts."""
@@ -137,33 +138,33 @@ class _Counter:
         return self._longest + max(self._window.low, sum(one.low for one in self._counted)) + 1
 
     def _is_scarce(self) -> bool:
-        """Whether a required item may have too few values from the start, or find all of them used."""
+        """Whether the values for required items may be too few from the start, or may run out."""
         low, demand = self._window.low, self._demand()
         if low < 2 and not any(one.low for one in self._counted):
             return False
-        requirements = [(place, low) for place in self._item_schemas] if low > 1 else []
+        requirements = [(base, low) for base in self._item_schemas] if low > 1 else []
         requirements += [
-            ((*place, one.schema), one.low) for place in self._item_schemas for one in self._counted if one.low
+            ((*base, one.schema), one.low) for base in self._item_schemas for one in self._counted if one.low
         ]
         for schemas, needed in requirements:
             values = self._values(schemas)
-            # None: many values. If there are no values, the core drops what requires them.
+            # None: many values. If there are no values, the core drops the rules that require them.
             if values and len(values) < (demand if self._longest else needed):
                 return True
         return False
 
     def _values(self, schemas: tuple[Schema, ...]) -> tuple[Json, ...] | None:
         goal = self._expander.goal(schemas)
-        return () if has_false(goal) else self._expander.listed_values.of(goal)
+        return () if has_false(goal) else self._expander.listed_values.values_of(goal)
 
     # --- letters
 
     def _find_letters(self) -> None:
         if len(self._item_schemas) << len(self._counted) > _MOST_LETTERS:
-            self._refuse("so many schemas of items are counted")
-        for at, place in enumerate(self._item_schemas):
+            self._refuse("too many schemas of items are counted")
+        for at, schemas in enumerate(self._item_schemas):
             for counts in product((True, False), repeat=len(self._counted)):
-                self._letters[at, counts] = self._values((*place, *self._sides(counts)))
+                self._letters[at, counts] = self._values((*schemas, *self._sides(counts)))
 
     def _sides(self, counts: tuple[bool | None, ...]) -> Iterator[Schema]:
         for one, yes in zip(self._counted, counts, strict=True):
@@ -182,31 +183,31 @@ class _Counter:
             self._find_letters()
         equal = self._shape.repeated is not None
         chosen: dict[object, Json] = {}
-        found = True
-        while found:
-            found = False
+        grows = True
+        while grows:
+            grows = False
             for values in self._letters.values():
                 left = [value for value in values or () if canonical(value) not in chosen]
                 if left and (equal or len(left) < fewer_than):
                     chosen |= {canonical(value): value for value in left}
-                    found = True
+                    grows = True
         atoms: dict[object, _Atom] = {}
         for value in chosen.values():
-            places = tuple(self._expander.membership.has(place, value) for place in self._item_schemas)
+            allowed_at = tuple(self._expander.membership.has(base, value) for base in self._item_schemas)
             counts = tuple(self._expander.membership.has((one.schema,), value) for one in self._counted)
-            key = (places, counts, canonical(value) if equal else None)
-            if any(places):
+            key = (allowed_at, counts, canonical(value) if equal else None)
+            if any(allowed_at):
                 others = atoms[key].values if key in atoms else ()
-                atoms[key] = _Atom((*others, value), places, counts)
+                atoms[key] = _Atom((*others, value), allowed_at, counts)
         self._atoms = list(atoms.values())
         if chosen:
             negation, at = self._expander.negation, self._at()
             self._outside_atoms = (negation.of(negation.one_of(at, tuple(chosen.values()))),)
 
     def _at(self) -> Schema:
-        found = self._shape.unique or self._shape.repeated
-        assert found is not None
-        return found
+        schema = self._shape.unique or self._shape.repeated
+        assert schema is not None
+        return schema
 
     # --- states
 
@@ -236,37 +237,37 @@ class _Counter:
         at = min(state.length, self._longest)
         if self._window.high is not None and state.length >= self._window.high:
             return
-        place = self._item_schemas[at]
+        schemas = self._item_schemas[at]
         for number, atom in enumerate(self._atoms if state.taken else ()):
             unique = self._shape.unique is not None
-            if atom.places[at] and not (unique and state.taken[number] == len(atom.values)):
+            if atom.allowed_at[at] and not (unique and state.taken[number] == len(atom.values)):
                 after = self._after(state, atom.counts, number)
                 if after is not None:
-                    yield self._goal((*place, self._expander.negation.one_of(self._at(), atom.values))), after
+                    yield self._goal((*schemas, self._expander.negation.one_of(self._at(), atom.values))), after
         active = [self._matters(one, count) for one, count in zip(self._counted, state.counts, strict=True)]
-        apart = self._outside_atoms if state.taken else ()
+        outside_atoms = self._outside_atoms if state.taken else ()
         for counts in product(*(((True, False) if one else (None,)) for one in active)):
-            key = (at, counts, bool(apart))
+            key = (at, counts, bool(outside_atoms))
             if key not in self._exists:
                 self._exists[key] = self._has_item(*key)
             after = self._after(state, tuple(bool(one) for one in counts), None) if self._exists[key] else None
             if after is not None:
-                yield self._goal((*place, *self._sides(counts), *apart)), after
+                yield self._goal((*schemas, *self._sides(counts), *outside_atoms)), after
 
     def _goal(self, schemas: tuple[Schema, ...]) -> Goal:
-        found = self._goals.get(schemas)
-        if found is None:
-            found = self._goals[schemas] = self._expander.goal(schemas)
-        return found
+        goal = self._goals.get(schemas)
+        if goal is None:
+            goal = self._goals[schemas] = self._expander.goal(schemas)
+        return goal
 
-    def _has_item(self, at: int, counts: tuple[bool | None, ...], apart: bool) -> bool:
-        """Whether some item has this letter and, with `apart`, is outside all atoms."""
+    def _has_item(self, at: int, counts: tuple[bool | None, ...], outside_atoms: bool) -> bool:
+        """Whether some item has this letter and, with `outside_atoms`, is in no atom."""
         for (place, full), values in self._letters.items():
             if place != at or any(one is not None and one != two for one, two in zip(counts, full, strict=True)):
                 continue
             if values is None:
                 return True
-            if any(not (apart and self._is_in_atom(value)) for value in values):
+            if any(not (outside_atoms and self._is_in_atom(value)) for value in values):
                 return True
         return False
 

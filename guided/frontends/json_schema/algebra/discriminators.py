@@ -15,8 +15,8 @@ with all others.
 The path of the value itself is (). A step into an item is its index. Paths lead through references and `allOf`, and
 through alternatives if all of them have the path. Source: the `discriminator` of OpenAPI, which is inferred here.
 
-Cost: linear in the alternatives and their pairs; the meter of `disjoint` counts both. What it does not do: consider
-patterns, bounds and absent members. `disjoint.py` uses these to compare two schemas.
+Cost: linear in the alternatives and their pairs; the meter of `disjoint` counts both. Patterns, bounds and absent
+members are not considered here; `disjoint.py` uses these to compare two schemas.
 """
 
 from __future__ import annotations
@@ -92,10 +92,10 @@ def _paths(disjoint: Disjoint, schemas: Sequence[Schema], beside: Shape, deep: i
             if len(out) < _MOST_PATHS:
                 out[step, *path] = values | others
     for group in (group for schema in schemas for group in disjoint.alternatives(schema)) if deep else ():
-        found = [_paths(disjoint, (one,), shape, deep - 1) for one in group if disjoint.may_hold(one, shape)]
-        for path in found[0] if found else ():
-            if path not in out and len(out) < _MOST_PATHS and all(path in one for one in found):
-                out[path] = frozenset[tuple[object, ...]]().union(*(one[path] for one in found))
+        branch_paths = [_paths(disjoint, (one,), shape, deep - 1) for one in group if disjoint.may_hold(one, shape)]
+        for path in branch_paths[0] if branch_paths else ():
+            if path not in out and len(out) < _MOST_PATHS and all(path in one for one in branch_paths):
+                out[path] = frozenset[tuple[object, ...]]().union(*(one[path] for one in branch_paths))
     return out
 
 

@@ -13,9 +13,9 @@ value of it:
 Why: `oneOf` means "each branch, without the others". Branches that are disjoint anyway need not be excluded. This keeps
 most `oneOf` as simple as `anyOf`.
 
-Cost: linear in what is visited, counted by the meter. Comparisons enter members and alternatives to a depth of three.
-If there are many alternatives, only their types are considered. `discriminators.py` compares many schemas, and leaves
-out most of the pairs.
+Cost: linear in the compared parts, counted by the meter. Comparisons enter members and alternatives to a depth of
+three. If there are many alternatives, only their types are considered. `discriminators.py` compares many schemas, and
+leaves out most of the pairs.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
 __all__ = ["Disjoint"]
 
 _DEEP = 3
-_CHAIN = 8  # schemas that apply to the same value, each through another
+_CHAIN = 8  # the most references or branches that are followed to reach schemas for the same value
 _EVERY_TYPE = frozenset(ALL_TYPES)
 _WIDE, _SHORT = 300, 8  # the most alternatives that are considered at all, and that are compared one by one
-_MANY = 32  # schemas of one value that are compared with one more schema
+_MANY = 32  # the most schemas of one value that are compared with one more schema
 _STEP = 100  # the cost of a comparison, in units of `Limits.work`
 
 
@@ -63,7 +63,7 @@ class Disjoint:
         """The types of which some value may satisfy both schemas and the shape `beside` them."""
         return self._shared_types([a], [b], beside, 0)
 
-    def contradictory(self, schemas: tuple[Schema, ...]) -> bool:
+    def are_contradictory(self, schemas: tuple[Schema, ...]) -> bool:
         """Whether certainly no value satisfies all of the schemas.
 
         Compares the first few schemas in pairs, and the last one with many others. Conjunctions grow one schema at a
@@ -77,7 +77,7 @@ class Disjoint:
                 return True
         return False
 
-    def excluded_by(self, schema: Schema, shape: Shape) -> bool:
+    def is_excluded_by(self, schema: Schema, shape: Shape) -> bool:
         """Whether certainly no value of a shape satisfies the schema."""
         return not self._shared_types([schema], [], shape, 0)
 
@@ -100,25 +100,27 @@ class Disjoint:
         return _member(shape, name)
 
     def count(self, comparisons: int) -> None:
-        """Count comparisons. Raises LimitExceeded if the work or the time is used up."""
+        """Count comparisons. Raises LimitExceeded if the meter is exhausted."""
         spend(_STEP * comparisons)
 
-    def unconstrained(self, schema: Schema, depth: int = 0) -> frozenset[str]:
-        """Types all of whose values certainly satisfy the schema. Its keywords are judged one by one."""
-        found = self._unconstrained.get(schema)
-        if found is None:
+    def unconstrained_types(self, schema: Schema, depth: int = 0) -> frozenset[str]:
+        """Types all of whose values certainly satisfy the schema. Each keyword is examined by itself."""
+        types = self._unconstrained.get(schema)
+        if types is None:
             self._unconstrained[schema] = frozenset()  # if the schema leads back to itself
             if isinstance(schema.value, bool):
-                found = _EVERY_TYPE if schema.value else frozenset()
+                types = _EVERY_TYPE if schema.value else frozenset()
             elif depth > _CHAIN:
-                found = frozenset()
+                types = frozenset()
             else:
                 reading = self._read(schema)
-                found = frozenset(name for name in ALL_TYPES if allows_every(reading.shape, name))
-                for group in reading.groups if found else ():
-                    found &= frozenset[str]().union(*(self.unconstrained(one, depth + 1) for one in group[:_WIDE]))
-            self._unconstrained[schema] = found
-        return found
+                types = frozenset(name for name in ALL_TYPES if allows_every(reading.shape, name))
+                for group in reading.groups if types else ():
+                    types &= frozenset[str]().union(
+                        *(self.unconstrained_types(one, depth + 1) for one in group[:_WIDE])
+                    )
+            self._unconstrained[schema] = types
+        return types
 
     def _are_disjoint(self, a: list[Schema], b: list[Schema], beside: Shape, depth: int) -> bool:
         """Whether no value satisfies all schemas of both lists."""
@@ -137,17 +139,19 @@ class Disjoint:
             common.intersection_update(map(json_type, values_left(one.meet(two), self._overlap) or ()))
         if "number" in common and one.numbers.meet(two.numbers).is_empty:
             common.discard("number")
-        if "string" in common and self._strings(one, two):
+        if "string" in common and self._strings_are_disjoint(one, two):
             common.discard("string")
-        if "array" in common and self._arrays(one, two, depth):
+        if "array" in common and self._arrays_are_disjoint(one, two, depth):
             common.discard("array")
-        if "object" in common and self._objects(one, two, depth):
+        if "object" in common and self._objects_are_disjoint(one, two, depth):
             common.discard("object")
-        self._branches(common, a, b, beside, depth)
-        self._branches(common, b, a, beside, depth)
+        self._restrict_by_branches(common, a, b, beside, depth)
+        self._restrict_by_branches(common, b, a, beside, depth)
         return common
 
-    def _branches(self, common: set[str], a: list[Schema], b: list[Schema], beside: Shape, depth: int) -> None:
+    def _restrict_by_branches(
+        self, common: set[str], a: list[Schema], b: list[Schema], beside: Shape, depth: int
+    ) -> None:
         """Keep the types of which `b` may share values with some alternative of each group of `a`."""
         groups = [group for schema in a for group in self._groups.get(schema, ()) if len(group) <= _SHORT]
         for group in groups:
@@ -158,19 +162,19 @@ class Disjoint:
                     break
             common &= left
 
-    def _arrays(self, a: Shape, b: Shape, depth: int) -> bool:
+    def _arrays_are_disjoint(self, a: Shape, b: Shape, depth: int) -> bool:
         window = a.items.meet(b.items)
         if window.is_empty:
             return True
         one, two = list(item_goal(a, 0)), list(item_goal(b, 0))
         return window.low > 0 and bool(one and two) and self._are_disjoint(one, two, ANYTHING, depth + 1)
 
-    def _strings(self, a: Shape, b: Shape) -> bool:
+    def _strings_are_disjoint(self, a: Shape, b: Shape) -> bool:
         if a.length.meet(b.length).is_empty:
             return True
         return bool(a.patterns and b.patterns) and not self._overlap.may_hold((*a.patterns, *b.patterns))
 
-    def _objects(self, a: Shape, b: Shape, depth: int) -> bool:
+    def _objects_are_disjoint(self, a: Shape, b: Shape, depth: int) -> bool:
         both = a.meet(b)
         names = self._names(both)
         if both.members.is_empty or (names is not None and len(names) < both.members.low):
@@ -202,9 +206,9 @@ class Disjoint:
         """The shape of the schema and of everything that certainly applies with it. Alternatives contribute only their
         types.
         """
-        found = self._outlines.get(schema)
-        if found is None:
-            shape, todo, met = ANYTHING, [schema], {schema}
+        outline = self._outlines.get(schema)
+        if outline is None:
+            shape, todo, seen = ANYTHING, [schema], {schema}
             groups = self._groups[schema] = list[tuple[Schema, ...]]()
             self._outlines[schema] = ANYTHING  # if reading the schema leads back to it
             while todo:
@@ -217,11 +221,11 @@ class Disjoint:
                     if len(group) > 1:
                         groups.append(group)
                         shape = shape.meet(self._any_type(group, depth + 1))
-                    elif group[0] not in met:
-                        met.add(group[0])
+                    elif group[0] not in seen:
+                        seen.add(group[0])
                         todo.append(group[0])
-            found = self._outlines[schema] = shape
-        return found
+            outline = self._outlines[schema] = shape
+        return outline
 
     def _any_type(self, group: tuple[Schema, ...], depth: int) -> Shape:
         """A shape with all types that some alternative allows."""
@@ -243,5 +247,5 @@ def _member(shape: Shape, name: str) -> list[Schema]:
     """Schemas that certainly apply to a member. The schema of additional members does not if a pattern may match the
     name.
     """
-    found = (part.properties.get(name, None if part.patterns else part.additional) for part in shape.objects)
-    return [schema for schema in found if schema is not None]
+    schemas = (part.properties.get(name, None if part.patterns else part.additional) for part in shape.objects)
+    return [schema for schema in schemas if schema is not None]

@@ -1,5 +1,5 @@
-"""Explains why a shape has no value of some type. In: a shape. Out: the reason in words, or "". Also computes what the
-other parts of a shape leave of its enumeration.
+"""Explains why a shape has no value of some type. In: a shape. Out: the reason in words, or "". Also filters the
+enumeration of a shape by its other parts.
 
 The check considers only counts, bounds, patterns and names, so "" does not mean that there is a value. Cost: linear in
 the required members and items. Several patterns, or constants combined with a pattern, take a bounded search
@@ -19,7 +19,7 @@ from guided.frontends.regex.overlap import Overlap
 if TYPE_CHECKING:
     from guided.frontends.json_schema.algebra.expand import Expander
 
-__all__ = ["refuse_repeated", "values_left", "why_empty"]
+__all__ = ["repeated_items_error", "values_left", "why_empty"]
 
 
 def values_left(shape: Shape, overlap: Overlap) -> tuple[Json, ...] | None:
@@ -51,20 +51,20 @@ def why_empty(shape: Shape, name: str, expander: Expander) -> str:
     return _object_problem(shape, expander) if name == "object" else ""
 
 
-def refuse_repeated(shape: Shape) -> UnsupportedError:
+def repeated_items_error(shape: Shape) -> UnsupportedError:
     """The error for arrays that must contain two equal items, if items may have many values."""
     assert shape.repeated is not None
     return UnsupportedError(
-        "an array that must hold two equal items is not enforced where they may have many values",
+        "an array that must contain two equal items is not enforced if its items may have many values",
         pointer=shape.repeated.where,
-        hint="the complement of uniqueItems is asked for here, by not, oneOf or if",
+        hint="this is the complement of uniqueItems, from not, oneOf or if",
     )
 
 
 def _string_problem(shape: Shape, overlap: Overlap) -> str:
     contents = ((shape.json_text, shape.no_json_text), (shape.json_base64, shape.no_json_base64))
     if any(wanted is not None and unwanted is not None for wanted, unwanted in contents):
-        return "a string must hold a JSON text, and must not hold one"
+        return "a string must contain a JSON text, and must not contain one"
     if len(shape.patterns) > 1 and not overlap.may_hold(shape.patterns):
         return "no string matches all of the patterns and formats"
     return _window_problem(shape.length, "length of a string")
@@ -77,7 +77,7 @@ def _array_problem(shape: Shape, expander: Expander) -> str:
         return "two items must be equal, and other keywords exclude that"
     least = max([shape.items.low, *(some.start + 1 for some in shape.some_items)])
     for at in range(min(least, shape.prefix_length)):
-        if len(schemas := item_goal(shape, at)) > 1 and expander.reader.disjoint.contradictory(schemas):
+        if len(schemas := item_goal(shape, at)) > 1 and expander.reader.disjoint.are_contradictory(schemas):
             return f"no value of item {at} satisfies all of its schemas"
     return _window_problem(shape.items, "number of items")
 
@@ -92,22 +92,22 @@ def _object_problem(shape: Shape, expander: Expander) -> str:
         if name not in declared and expander.is_closed(shape):
             return f"the required member {name!r} is not declared, and additional ones are not allowed"
     if shape.members.high is not None and len(shape.required) > shape.members.high:
-        return f"{len(shape.required)} members are required, at most {shape.members.high} allowed"
+        return f"{len(shape.required)} members are required, but at most {shape.members.high} are allowed"
     if shape.members.low > 1 and (most := _most_members(shape, expander)) is not None and most < shape.members.low:
         return f"{shape.members.low} members are required, but only {most} are allowed"
     for name in shape.required:
-        if len(schemas := expander.member(shape, name)) > 1 and expander.reader.disjoint.contradictory(schemas):
+        if len(schemas := expander.member(shape, name)) > 1 and expander.reader.disjoint.are_contradictory(schemas):
             return f"no value of the required member {name!r} satisfies all of its schemas"
     return _window_problem(shape.members, "number of members")
 
 
 def _most_members(shape: Shape, expander: Expander) -> int | None:
     """The largest possible number of members. None: any number."""
-    others = expander.listed_values.other_names(shape)
+    others = expander.listed_values.count_additional_names(shape)
     if others is None:
         return None
     named = (expander.goal(expander.member(shape, name)) for name in shape.named() if expander.allows(shape, name))
-    return others + sum(expander.listed_values.of(goal) != () for goal in named)
+    return others + sum(expander.listed_values.values_of(goal) != () for goal in named)
 
 
 def _window_problem(window: Window, what: str) -> str:

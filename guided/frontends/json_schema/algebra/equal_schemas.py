@@ -34,12 +34,12 @@ _LEAVES = frozenset(
 _MOST_VALUES = 64  # longer enumerations are rarely repeated
 _SCHEMA, _SCHEMAS, _DATA = "schema", "schemas", "data"
 _COMPARED = RESTRICTING | {name for name in KEYWORDS if name.startswith("content")}
-_MARKS = frozenset(("id", "$id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$schema"))
+_IDENTIFIERS = frozenset(("id", "$id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$schema"))
 _MAPS = (Holds.MAP, Holds.MAP_OF_SCHEMAS_OR_NAMES)
 _LISTS = (Holds.LIST, Holds.SCHEMA_OR_LIST)
 
 _Look: TypeAlias = tuple[Document, str, Scope, tuple[str, ...], tuple[str, ...], str]
-"""Properties that equal schemas share, and others rarely: the base of references, their keywords and names."""
+"""Properties that equal schemas share, and other schemas rarely do: the base of references, the keywords and names."""
 
 
 class EqualSchemas:
@@ -54,11 +54,11 @@ class EqualSchemas:
 
     def representative(self, schema: Schema) -> Schema:
         """The first schema with the same content that was looked up."""
-        found = self._representative_of.get(schema)
-        if found is None:
-            found = self._find_representative(schema, schema.value) if type(schema) is Schema else schema
-            self._representative_of[schema] = found
-        return found
+        first = self._representative_of.get(schema)
+        if first is None:
+            first = self._find_representative(schema, schema.value) if type(schema) is Schema else schema
+            self._representative_of[schema] = first
+        return first
 
     def _find_representative(self, schema: Schema, value: Json) -> Schema:
         if not isinstance(value, dict):
@@ -89,17 +89,17 @@ class EqualSchemas:
             value, kind = stack[-1]
             missing: list[tuple[Json, str]] = []
             content: list[tuple[str, int | None]] = []
-            for name, part, of in _parts(value, kind, draft):
-                number = self._number_of(part, of, draft)
+            for name, part, part_kind in _parts(value, kind, draft):
+                number = self._number_of(part, part_kind, draft)
                 if number is None:
-                    missing.append((part, of))
+                    missing.append((part, part_kind))
                 content.append((name, number))
             if missing:
                 stack += missing
                 continue
             stack.pop()
-            marked = kind == _SCHEMA and isinstance(value, dict) and not _MARKS.isdisjoint(value)
-            key = (kind, type(value), len(self._numbers) if marked else tuple(content))
+            is_identified = kind == _SCHEMA and isinstance(value, dict) and not _IDENTIFIERS.isdisjoint(value)
+            key = (kind, type(value), len(self._numbers) if is_identified else tuple(content))
             self._container_numbers[kind, draft][value] = self._numbers.setdefault(key, len(self._numbers))
         return self._container_numbers[_SCHEMA, draft][root]
 
@@ -127,16 +127,16 @@ def _parts(value: Json, kind: str, draft: str) -> Iterator[tuple[str, Json, str]
 
 def leaf_content(schema: Schema) -> tuple[object, ...] | None:
     """The content of a schema for scalars of one type, if all of its keywords are leaves. None for other schemas."""
-    value, asks = schema.value, schema.constraints
-    if not isinstance(value, dict) or schema.document.lacks or not _LEAVES.issuperset(asks):
+    value, keywords = schema.value, schema.constraints
+    if not isinstance(value, dict) or schema.document.lacks or not _LEAVES.issuperset(keywords):
         return None
     name = value.get("type")
     if not isinstance(name, str) or name not in _SCALARS:
         return None
-    if len(asks) == 1:  # the usual case: the same as below
+    if len(keywords) == 1:  # the usual case: the same as below
         return (schema.document.draft, "type", str, 1, str, name)
     description: list[object] = [schema.document.draft]  # drafts disagree on what an integer is
-    for keyword in asks:
+    for keyword in keywords:
         content = value[keyword]
         items = content if isinstance(content, list) else (content,)
         description += (keyword, type(content), len(items))

@@ -5,7 +5,7 @@ hold for it to count: branches of `anyOf` and `oneOf`, conditions of `if`, names
 itself, `allOf` and references count without a condition. `not` evaluates nothing. From 2020-12 on, `contains` evaluates
 the items that match it.
 
-Cost: linear in the ways to reach a location, counted by the meter.
+Cost: linear in the paths that lead to the locations, counted by the meter.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ __all__ = ["Evaluator", "evaluators"]
 
 @dataclass(frozen=True, slots=True)
 class Evaluator:
-    """What is evaluated while all of `holds` hold: members by name, by set of names, or all; items likewise."""
+    """What is evaluated if all schemas of `holds` hold: members by name or by set of names, or all members; the first
+    `items` items, or all items; and items that satisfy `contained`.
+    """
 
     holds: tuple[Schema, ...] = ()
     names: tuple[str, ...] = ()
@@ -98,5 +100,5 @@ def _applied(reader: Reader, schema: Schema) -> Iterator[tuple[tuple[Schema, ...
             named = value[keyword]
             for name, then in named.items() if isinstance(named, dict) else ():
                 if isinstance(then, dict | bool):
-                    present = reader.negation.derived(schema, Shape(types=("object",), required=(name,)))
+                    present = reader.negation.derive(schema, Shape(types=("object",), required=(name,)))
                     yield (present,), child(schema, keyword, name)

@@ -1,4 +1,4 @@
-"""`oneOf`: exactly one of the alternatives holds. In: the alternatives. Out: each of them without the others.
+"""`oneOf`: exactly one of the alternatives holds. In: the alternatives. Out: each of them minus the others.
 
 Type by type, only alternatives that may hold for the same value are excluded. If one of the others allows all values of
 a type, the type drops out. This is decided first, since schemas often allow types that their authors did not intend. An
@@ -33,7 +33,7 @@ def exactly_one(reader: Reader, branches: tuple[Schema, ...], beside: Shape) -> 
     common: dict[tuple[int, int], set[str]] = {}
     for name in ALL_TYPES:
         here = {at: branch for at, branch in enumerate(branches) if name in types[at]}
-        free = [at for at in here if name in disjoint.unconstrained(branches[at])]
+        free = [at for at in here if name in disjoint.unconstrained_types(branches[at])]
         for at in here:
             if free and free != [at]:
                 dropped[at].add(name)
@@ -61,7 +61,7 @@ def _without_competitors(
     competitors: dict[str, list[int]],
     dropped: set[str],
 ) -> Schema:
-    """A branch without those of the other branches that may hold for values of the same type."""
+    """A branch without the values of other branches that may hold for values of the same type."""
     if not competitors and not dropped:
         return branch
     negation = reader.negation
@@ -70,12 +70,12 @@ def _without_competitors(
         if name not in dropped:
             left.setdefault(tuple(sorted(competitors.get(name, ()))), []).append(name)
     if not left:
-        return negation.derived(branch, Shape(types=()))
+        return negation.derive(branch, Shape(types=()))
     cases = []
     for excluded, names in left.items():
         shape = ANYTHING if tuple(names) == types else Shape(types=tuple(names))
         without = ((negation.of(branches[other]),) for other in excluded)
         if len(left) == 1:
-            return negation.derived(branch, shape, (branch,), *without)
-        cases.append(negation.derived(branch, shape, *without))
-    return negation.derived(branch, ANYTHING, (branch,), tuple(cases))
+            return negation.derive(branch, shape, (branch,), *without)
+        cases.append(negation.derive(branch, shape, *without))
+    return negation.derive(branch, ANYTHING, (branch,), tuple(cases))

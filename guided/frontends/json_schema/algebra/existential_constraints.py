@@ -24,12 +24,12 @@ from typing import TypeVar
 from guided.frontends.json_schema.algebra.keys import KeySet
 from guided.frontends.json_schema.algebra.shape import ArrayPart, ObjectPart, Shape, SomeMember, Window
 
-__all__ = ["by_type", "obliged_items", "obliged_members"]
+__all__ = ["item_cases", "member_cases", "split_by_type"]
 
 _Obligation = TypeVar("_Obligation")
 
 
-def by_type(shape: Shape) -> tuple[Shape | None, Shape | None, Shape | None]:
+def split_by_type(shape: Shape) -> tuple[Shape | None, Shape | None, Shape | None]:
     """The parts of a shape for arrays, for objects, and for all other types."""
     plain = shape._replace(some_items=(), some_members=(), item_counts=(), unique=None, repeated=None)
     arrays = plain._replace(
@@ -45,7 +45,7 @@ def by_type(shape: Shape) -> tuple[Shape | None, Shape | None, Shape | None]:
     )
 
 
-def obliged_items(shape: Shape) -> Iterator[Shape]:
+def item_cases(shape: Shape) -> Iterator[Shape]:
     """Shapes of arrays without `some_items`, whose union is `shape`."""
     if not shape.some_items:
         yield shape
@@ -55,16 +55,16 @@ def obliged_items(shape: Shape) -> Iterator[Shape]:
     # A later obligation may begin after items that this one may use, so the prefixes are extended for all obligations.
     start = max(later.start for later in shape.some_items)
     if start > longest:
-        yield from obliged_items(shape._replace(arrays=(*shape.arrays, ArrayPart((None,) * start, None))))
+        yield from item_cases(shape._replace(arrays=(*shape.arrays, ArrayPart((None,) * start, None))))
         return
     for at in range(some.start, longest):
         here = ArrayPart((*(None,) * at, some.schema), None)
-        yield from obliged_items(left._replace(items=left.items.meet(Window(at + 1)), arrays=(*left.arrays, here)))
+        yield from item_cases(left._replace(items=left.items.meet(Window(at + 1)), arrays=(*left.arrays, here)))
     for blocks in _with(left.rest_blocks, some.schema):
-        yield from obliged_items(left._replace(rest_blocks=blocks))
+        yield from item_cases(left._replace(rest_blocks=blocks))
 
 
-def obliged_members(
+def member_cases(
     shape: Shape,
     is_closed: Callable[[Shape], bool],
     has: Callable[[KeySet, str], bool],
@@ -79,15 +79,15 @@ def obliged_members(
         return
     some, left = shape.some_members[0], shape._replace(some_members=shape.some_members[1:])
     names = [name for name in dict.fromkeys((*shape.properties(), *shape.required)) if has(some.keys, name)]
-    found = () if is_closed(shape) else few(left, some)
-    # With few names, another member may use the last one that could meet the obligation. Each name is a separate case.
-    for name in (*names, *(found or ())):
+    extra_names = () if is_closed(shape) else few(left, some)
+    # If names are few, other members may use all names that could meet the obligation. So each name is a separate case.
+    for name in (*names, *(extra_names or ())):
         required = tuple(dict.fromkeys((*left.required, name)))
         objects = left.objects if some.schema is None else (*left.objects, ObjectPart({name: some.schema}, None))
-        yield from obliged_members(left._replace(required=required, objects=objects), is_closed, has, few)
-    if found is None:
+        yield from member_cases(left._replace(required=required, objects=objects), is_closed, has, few)
+    if extra_names is None:
         for blocks in _with(left.extra_blocks, some):
-            yield from obliged_members(left._replace(extra_blocks=blocks), is_closed, has, few)
+            yield from member_cases(left._replace(extra_blocks=blocks), is_closed, has, few)
 
 
 def _with(

@@ -17,14 +17,18 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
 from guided.errors import LimitExceeded
-from guided.frontends.json_schema.algebra.acyclic import Acyclic, endless, is_alias
+from guided.frontends.json_schema.algebra.acyclic import Acyclic, endless_error, is_alias
 from guided.frontends.json_schema.algebra.by_type import ByType
-from guided.frontends.json_schema.algebra.choices import Choices, Groups, pushed
-from guided.frontends.json_schema.algebra.content import asked_content, content_fits, refusal
+from guided.frontends.json_schema.algebra.choices import Choices, Groups, push
+from guided.frontends.json_schema.algebra.content import content_fits, content_schema, refusal
 from guided.frontends.json_schema.algebra.count_graph import count_graph
 from guided.frontends.json_schema.algebra.emptiness import values_left, why_empty
 from guided.frontends.json_schema.algebra.equal_schemas import leaf_content
-from guided.frontends.json_schema.algebra.existential_constraints import by_type, obliged_items, obliged_members
+from guided.frontends.json_schema.algebra.existential_constraints import (
+    item_cases,
+    member_cases,
+    split_by_type,
+)
 from guided.frontends.json_schema.algebra.finite_values import ListedValues
 from guided.frontends.json_schema.algebra.keys import Keys, Source
 from guided.frontends.json_schema.algebra.membership import Membership
@@ -44,23 +48,23 @@ __all__ = ["Expander", "Expansion", "Goal"]
 
 _STEP = 20  # the cost of a branch of a disjunctive normal form, in nodes
 _MANY = 3  # with more obligations on items, they become a condition on the array
-_SMALL = 16  # with fewer goals, and if nothing is compared, finding copies of schemas does not pay
-_ORDERED = 2  # at most this many schemas of one value keep their order, if members come in declared order
-_FEW = 60 * _STEP  # a normal form larger than this,
-_GROWTH = 2  # and larger than this many times the alternatives in the schema, is replaced by a formula
+_SMALL = 16  # with at most this many goals, and if nothing is compared, looking for copies of schemas does not pay
+_ORDERED = 2  # up to this many schemas of one value keep their order, if members come in declared order
+_FEW = 60 * _STEP  # the size in nodes that every normal form may have
+_GROWTH = 2  # a larger one may have this many times the alternatives in the schema; otherwise, a formula replaces it
 
 Goal: TypeAlias = tuple[Schema, ...]
 """Schemas that all apply to one value: none is `true`, none occurs twice. The empty goal allows any value."""
 
 
 class Expansion(NamedTuple):
-    """The shapes of a goal, and (pointer, text) for each branch without values."""
+    """The shapes of a goal, and (pointer, reason) for each branch without values."""
 
     shapes: tuple[Shape, ...]
     reasons: tuple[tuple[str, str], ...]
 
 
-leaves_expanded: dict[tuple[str, str, tuple[object, ...]], Expansion] = {}
+leaf_expansions: dict[tuple[str, str, tuple[object, ...]], Expansion] = {}
 """Expansions of scalar schemas, by their keywords and the relevant options. Most documents share a few of them."""
 MOST_LEAVES = 1024
 
@@ -88,8 +92,8 @@ class Expander:
         self._orders: dict[frozenset[Schema], Goal] = {}  # the order in which schemas first occurred
         self._acyclic = Acyclic(reader.read)
         self.open_goals: set[Goal] = set()  # goals that are being expanded
-        self.keys = Keys(self.strings, reader.written, reader.overlap)
-        self.written = reader.written
+        self.keys = Keys(self.strings, reader.restrict_to_output, reader.overlap)
+        self.restrict_to_output = reader.restrict_to_output
         self.negation = reader.negation
         self._choices = Choices(reader)
         self.membership = Membership(reader.read, self.keys)
@@ -126,42 +130,42 @@ class Expander:
         while is_alias(schema):
             schema = self.reader.read(schema).groups[0][0]
             if schema in seen:
-                raise endless(schema)
+                raise endless_error(schema)
             seen.add(schema)
         return schema
 
     def expand(self, goal: Goal) -> Expansion:
         """The shapes of a goal. Each goal is expanded once."""
-        found = self._expansions.get(goal)
-        if found is None:
+        expansion = self._expansions.get(goal)
+        if expansion is None:
             self.open_goals.add(goal)
             try:
-                found = self._expansions[goal] = self._expand(goal)
+                expansion = self._expansions[goal] = self._expand(goal)
             except LimitExceeded as error:
                 error.place = error.place or goal[0].where
                 raise
             finally:
                 self.open_goals.discard(goal)
             spend(STEP)
-        return found
+        return expansion
 
     def _expand(self, goal: Goal) -> Expansion:
         leaf = self._leaf_contents.get(goal[0]) if len(goal) == 1 else None
         if leaf is None or "pattern" in goal[0].constraints:  # each compilation parses patterns anew
             return self._compute(goal)
         key = (self._options.format, self._options.unknown_format, leaf)
-        found = leaves_expanded.get(key)
-        if found is None:
-            found = self._compute(goal)
-            if found.shapes:  # if there are no shapes, the reasons name a location
-                if len(leaves_expanded) >= MOST_LEAVES:
-                    leaves_expanded.clear()
-                leaves_expanded[key] = found
-        return found
+        expansion = leaf_expansions.get(key)
+        if expansion is None:
+            expansion = self._compute(goal)
+            if expansion.shapes:  # if there are no shapes, the reasons name a location
+                if len(leaf_expansions) >= MOST_LEAVES:
+                    leaf_expansions.clear()
+                leaf_expansions[key] = expansion
+        return expansion
 
     def _compute(self, goal: Goal) -> Expansion:
         if len(goal) == 1 and not (reading := self.reader.read(goal[0])).groups and goal[0].value is not False:
-            alone, why = self.finished(reading.shape)  # the usual case: nothing to combine
+            alone, why = self.resolve_obligations(reading.shape)  # the usual case: nothing to combine
             return Expansion(alone, () if alone else ((goal[0].where, why),))
         for schema in goal:
             self._acyclic.check(schema)
@@ -180,16 +184,16 @@ class Expander:
         The size is the number of schemas that apply to the same value, without those inside complements.
         """
         yield _FEW
-        met = set(goal)
+        seen = set(goal)
         work = list(goal)
         while work:
             schema = work.pop()
             if self.negation.complement_of(schema) is None:
-                found = {inner for group in self.reader.read(schema).groups for inner in group} - met
-                met |= found
-                work += found
-        if int(_GROWTH * _STEP * len(met)) > _FEW:
-            yield int(_GROWTH * _STEP * len(met))
+                inner_schemas = {inner for group in self.reader.read(schema).groups for inner in group} - seen
+                seen |= inner_schemas
+                work += inner_schemas
+        if int(_GROWTH * _STEP * len(seen)) > _FEW:
+            yield int(_GROWTH * _STEP * len(seen))
 
     def _multiply_out(self, goal: Goal, most: int) -> Expansion:
         """The disjunctive normal form. Raises LimitExceeded beyond `most` nodes."""
@@ -197,65 +201,65 @@ class Expander:
         reasons: list[tuple[str, str]] = []
         # (shape so far, remaining groups as a linked list, schemas chosen so far, deferred complements)
         work: list[tuple[Shape, Groups, frozenset[Schema], tuple[Schema, ...]]]
-        work = [(ANYTHING, pushed(goal, None), frozenset(), ())]
+        work = [(ANYTHING, push(goal, None), frozenset(), ())]
         ended: set[frozenset[Schema]] = set()
         steps = 0
         while work:
-            shape, groups, met, later = work.pop()
+            shape, groups, chosen, deferred = work.pop()
             steps += 1 + (len(shape.objects) + len(shape.required)) // 8
             if steps * _STEP > most:
                 raise LimitExceeded("nodes", steps * _STEP, most)
             spend(STEP)
-            groups, later = self._choices.next(groups, later, shape)
-            if groups is None and met in ended:
+            groups, deferred = self._choices.next(groups, deferred, shape)
+            if groups is None and chosen in ended:
                 continue  # the same schemas in a different order
             if groups is None:
-                ended.add(met)
-                finished, why = self.finished(shape, most - steps * _STEP)
+                ended.add(chosen)
+                finished, why = self.resolve_obligations(shape, most - steps * _STEP)
                 steps += len(finished)
                 shapes += finished
                 if not finished:
                     reasons.append((goal[0].where if goal else "", why))
                 continue
             group, groups = groups
-            if len(group) > 1 and not met.isdisjoint(group):  # the group adds nothing
-                work.append((shape, groups, met, later))
+            if len(group) > 1 and not chosen.isdisjoint(group):  # the group adds nothing
+                work.append((shape, groups, chosen, deferred))
                 continue
             for schema in reversed(group):
-                if schema in met or schema in later:
-                    work.append((shape, groups, met, later))
-                elif self.negation.excludes(schema, met) or self.negation.excludes(schema, later):
-                    reasons.append((schema.where, "it is asked for and excluded"))
+                if schema in chosen or schema in deferred:
+                    work.append((shape, groups, chosen, deferred))
+                elif self.negation.excludes(schema, chosen) or self.negation.excludes(schema, deferred):
+                    reasons.append((schema.where, "the schema is both required and excluded"))
                 elif schema.value is False:
                     reasons.append((schema.where, "false allows no value"))
                 elif len(group) > 1 and self._choices.has_cases(schema):
-                    work.append((shape, groups, met, (*later, schema)))
+                    work.append((shape, groups, chosen, (*deferred, schema)))
                 else:
                     reading = self.reader.read(schema)
                     rest = groups
                     for inner in reversed(reading.groups):
                         rest = (inner, rest)
                     both = shape.meet(reading.shape)
-                    if both is not shape and rest is not None:  # an empty shape need not be multiplied
+                    if both is not shape and rest is not None:  # do not multiply an empty shape
                         narrowed, why = self._narrow(both)
                         if not narrowed.types:
                             reasons.append((schema.where, why))
                             continue
-                    work.append((both, rest, met | {schema}, later))
+                    work.append((both, rest, chosen | {schema}, deferred))
         return Expansion(tuple(shapes), tuple(reasons))
 
     def _by_type(self, goal: Goal) -> Expansion:
         """The shapes type by type, with a formula for the rest, if alternatives would multiply."""
         shapes = self.by_type.shapes(goal)
-        why = "no type is left that all parts of the schema allow"
+        why = "no type is allowed by all parts of the schema"
         return Expansion(shapes, () if shapes else ((goal[0].where, why),))
 
-    def narrowed(self, shape: Shape) -> Shape | None:
+    def narrow_or_none(self, shape: Shape) -> Shape | None:
         """The shape without types that have no values left. None if no type is left."""
         narrowed = self._narrow(shape)[0]
         return narrowed if narrowed.types else None
 
-    def finished(self, shape: Shape, most: int | None = None) -> tuple[tuple[Shape, ...], str]:
+    def resolve_obligations(self, shape: Shape, most: int | None = None) -> tuple[tuple[Shape, ...], str]:
         """The shape as a union of shapes without obligations, and the reason if the union is empty.
 
         Raises LimitExceeded beyond `most` nodes (None: the limit).
@@ -274,10 +278,10 @@ class Expander:
             narrowed, problem = self._narrow(case)
             why = why or problem
             out += (narrowed,) if narrowed.types else ()
-        return tuple(out), why or "no item or member can be what the schema asks some of them to be"
+        return tuple(out), why or "some item or member must satisfy a schema that none can satisfy"
 
     def _cases(self, shape: Shape) -> Iterator[Shape]:
-        arrays, objects, rest = by_type(shape)
+        arrays, objects, rest = split_by_type(shape)
         graph = None
         if arrays is not None and shape.values is None:
             graph = count_graph(self, arrays, arrays.items.meet(Window(high=self._options.max_items)))
@@ -289,9 +293,9 @@ class Expander:
         if arrays is not None and graph is None and _has_many_obligations(arrays):
             yield arrays
         elif arrays is not None:
-            yield from obliged_items(arrays) if graph is None else (arrays._replace(count_graph=graph),)
+            yield from item_cases(arrays) if graph is None else (arrays._replace(count_graph=graph),)
         if objects is not None:
-            yield from obliged_members(objects, self.is_closed, self.keys.has, self.listed_values.names_for)
+            yield from member_cases(objects, self.is_closed, self.keys.has, self.listed_values.names_for)
 
     def _narrow(self, shape: Shape) -> tuple[Shape, str]:
         """The shape without types and constants that cannot occur, and the reason if no type is left."""
@@ -306,7 +310,7 @@ class Expander:
             return shape, ""
         present = set(ALL_TYPES if shape.values is None else map(json_type, shape.values))
         types = tuple(name for name in shape.types if name in present and name not in problems)
-        why = "no type is left that all parts of the schema allow"
+        why = "no type is allowed by all parts of the schema"
         if not types:
             if problems:
                 why = "; ".join(problems.values())
@@ -358,11 +362,11 @@ class Expander:
             return False
         return goal in self.open_goals or bool(self.expand(goal).shapes)
 
-    def others(self, shape: Shape) -> Iterator[KeyClass]:
+    def key_classes(self, shape: Shape) -> Iterator[KeyClass]:
         """The classes of names of additional members, and the schemas for these members."""
-        spoken: list[Source] = [source for part in shape.objects for source, _ in part.patterns]
-        spoken += [some.keys for block in shape.extra_blocks for some in block]
-        for names, ids in self.keys.classes(shape.names, spoken, shape.named(), _pattern_of(shape)):
+        sources: list[Source] = [source for part in shape.objects for source, _ in part.patterns]
+        sources += [some.keys for block in shape.extra_blocks for some in block]
+        for names, ids in self.keys.classes(shape.names, sources, shape.named(), _pattern_of(shape)):
             if self._closed_by_option(shape):
                 matching = (source for part in shape.objects for source, _ in part.patterns)
                 if not any(serial(source) in ids for source in matching):
@@ -376,17 +380,17 @@ class Expander:
             schemas = [schema for part in shape.objects for schema in part.undeclared(ids)]
             yield KeyClass(names, tuple(schemas), tuple(blocks))
 
-    def strings(self, schema: Schema, written: Callable[[Node], Node]) -> Node:
-        """The decoded strings that satisfy a schema. `written` replaces each pattern."""
+    def strings(self, schema: Schema, restrict: Callable[[Node], Node]) -> Node:
+        """The decoded strings that satisfy a schema. `restrict` is applied to each pattern."""
         parts: list[Node] = []
-        string = self.reader.negation.derived(schema, Shape(types=("string",)))
+        string = self.reader.negation.derive(schema, Shape(types=("string",)))
         goal = self.goal((string, schema))
         for shape in () if has_false(goal) else self.expand(goal).shapes:
-            content: list[Node] = [*map(written, shape.patterns)]
+            content: list[Node] = [*map(restrict, shape.patterns)]
             if shape.values is not None:
                 texts = [value for value in shape.values if isinstance(value, str) and content_fits(value, shape)]
                 content.append(Alt(tuple(map(Text, texts))))
-            elif (text_content := asked_content(shape)) is not None:
+            elif (text_content := content_schema(shape)) is not None:
                 raise refusal(
                     text_content, "JSON texts as names of members are not enforced", "drop it from propertyNames"
                 )

@@ -7,8 +7,8 @@ few, they are counted (`count_graph.py`). If they are many, nothing needs to be 
 How: from the inside out. A schema inside itself is first assumed to have no values. If it turns out to have some, the
 assumption was wrong, and the schema counts as having many. So does a schema that nests deeper than `_DEEPEST`.
 
-Cost: proportional to the values. If one part has many values, the others are skipped. An object with any additional
-members has many values.
+Cost: proportional to the values. If one part has many values, the others are skipped. An object whose additional
+members may have many names has many values.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["MOST_VALUES", "ListedValues"]
 MOST_VALUES = 1000
 _MOST_TRIED = 4 * MOST_VALUES
 _DEEPEST = 12
-_LONGEST = 60  # the most digits, and the largest exponent, of a number that is considered
+_LONGEST = 60  # of a number that is considered: its digits plus the magnitude of its exponent
 
 
 class ListedValues:
@@ -42,7 +42,7 @@ class ListedValues:
         self._open_goals: set[Goal] = set()
         self._assumed_empty: set[Goal] = set()  # open goals that were assumed to have no values
 
-    def of(self, goal: Goal) -> tuple[Json, ...] | None:
+    def values_of(self, goal: Goal) -> tuple[Json, ...] | None:
         """The values of a goal, or None for many.
 
         A goal inside itself is assumed to have no values. If it then has none, the assumption was right: all its values
@@ -58,33 +58,33 @@ class ListedValues:
             before = len(self._values)
             self._open_goals.add(goal)
             try:
-                found = self._each_once(map(self._of_shape, self._expander.expand(goal).shapes))
+                values = self._union(map(self._of_shape, self._expander.expand(goal).shapes))
             finally:
                 self._open_goals.discard(goal)
-            if goal in self._assumed_empty and found != ():
-                found = None
+            if goal in self._assumed_empty and values != ():
+                values = None
                 for other in list(self._values)[before:]:  # computed under the wrong assumption
                     del self._values[other]
             self._assumed_empty.discard(goal)
-            self._values[goal] = found
+            self._values[goal] = values
         return self._values[goal]
 
-    def other_names(self, shape: Shape) -> int | None:
+    def count_additional_names(self, shape: Shape) -> int | None:
         """The number of names of additional members that an object may have. None: many."""
         names = set[str]()
-        for found, _ in self._additional_names(shape):
-            if found is None:
+        for some_names, _ in self._additional_names(shape):
+            if some_names is None:
                 return None
-            names.update(found)
+            names.update(some_names)
         return len(names)
 
     def names_for(self, shape: Shape, some: SomeMember) -> tuple[str, ...] | None:
         """The names of additional members that may satisfy `some`. None: many."""
         names = dict[str, None]()
-        for found, _ in self._additional_names(shape, some):
-            if found is None:
+        for some_names, _ in self._additional_names(shape, some):
+            if some_names is None:
                 return None
-            names |= dict.fromkeys(found)
+            names |= dict.fromkeys(some_names)
         return tuple(names)
 
     def _additional_names(
@@ -97,15 +97,15 @@ class ListedValues:
             return
         declared = shape.named()
         restricted_shape = shape if some is None else shape._replace(extra_blocks=((some,),))
-        for one in self._expander.others(restricted_shape):
+        for one in self._expander.key_classes(restricted_shape):
             if some is not None and one.blocks[0] is None:
                 continue
             goal = self._expander.goal(one.schemas if some is None else (*one.schemas, *(one.blocks[0] or ())))
-            if not has_false(goal) and self.of(goal) != ():
-                found = self._expander.keys.names_if_few(one.names, MOST_VALUES) if one.names else None
-                yield (None if found is None else tuple(name for name in found if name not in declared)), goal
+            if not has_false(goal) and self.values_of(goal) != ():
+                names = self._expander.keys.names_if_few(one.names, MOST_VALUES) if one.names else None
+                yield (None if names is None else tuple(name for name in names if name not in declared)), goal
 
-    def _each_once(self, parts: Iterable[Iterable[Json] | None]) -> tuple[Json, ...] | None:
+    def _union(self, parts: Iterable[Iterable[Json] | None]) -> tuple[Json, ...] | None:
         """The union of the parts, without duplicates. None if some part is None, or if they are many."""
         out: dict[tuple[object, ...], Json] = {}
         for part in parts:
@@ -119,7 +119,7 @@ class ListedValues:
     def _of_shape(self, shape: Shape) -> Iterable[Json] | None:
         if shape.values is not None:
             return [value for value in shape.values if self._expander.membership.fits(shape, value)]
-        return self._each_once(self._of_type(shape, name) for name in shape.types)
+        return self._union(self._of_type(shape, name) for name in shape.types)
 
     def _of_type(self, shape: Shape, name: str) -> Iterable[Json] | None:
         if name == "null":
@@ -135,36 +135,36 @@ class ListedValues:
     def _strings(self, shape: Shape) -> tuple[str, ...] | None:
         if not shape.patterns:
             return ("",) if shape.length.high == 0 else None
-        patterns = tuple(map(self._expander.written, shape.patterns))
+        patterns = tuple(map(self._expander.restrict_to_output, shape.patterns))
         content = sized(And(patterns), shape.length.low, shape.length.high)
         return self._expander.keys.names_if_few((content,), MOST_VALUES)
 
     def _arrays(self, shape: Shape) -> list[Json] | None:
-        longest, high = shape.prefix_length, shape.items.high
-        needed = (self._expander.goal(item_goal(shape, at)) for at in range(min(shape.items.low, longest + 1)))
-        if any(has_false(goal) or self.of(goal) == () for goal in needed):
+        prefix_length, high = shape.prefix_length, shape.items.high
+        needed = (self._expander.goal(item_goal(shape, at)) for at in range(min(shape.items.low, prefix_length + 1)))
+        if any(has_false(goal) or self.values_of(goal) == () for goal in needed):
             return []
-        begun: list[list[Json]] = [[]]
+        partial_arrays: list[list[Json]] = [[]]
         out: list[Json] = []
         at = 0
-        while begun and (high is None or at <= high):
-            out += begun if at >= shape.items.low else ()
+        while partial_arrays and (high is None or at <= high):
+            out += partial_arrays if at >= shape.items.low else ()
             if at == high:
                 break
             goal = self._expander.goal(item_goal(shape, at))
-            items = () if has_false(goal) else self.of(goal)
-            if items is None or (items and at >= longest and high is None and shape.unique is None):
+            items = () if has_false(goal) else self.values_of(goal)
+            if items is None or (items and at >= prefix_length and high is None and shape.unique is None):
                 return None
-            if len(begun) * len(items) > _MOST_TRIED:
+            if len(partial_arrays) * len(items) > _MOST_TRIED:
                 return None
-            keys = [{canonical(item) for item in array} if shape.unique is not None else () for array in begun]
-            begun = [
+            keys = [{canonical(item) for item in array} if shape.unique is not None else () for array in partial_arrays]
+            partial_arrays = [
                 [*array, item]
-                for array, taken in zip(begun, keys, strict=True)
+                for array, taken in zip(partial_arrays, keys, strict=True)
                 for item in items
                 if canonical(item) not in taken
             ]
-            if len(out) + len(begun) > MOST_VALUES:
+            if len(out) + len(partial_arrays) > MOST_VALUES:
                 return None
             at += 1
         if shape.repeated is None and not (shape.some_items or shape.item_counts or shape.rest_blocks):
@@ -176,30 +176,30 @@ class ListedValues:
             return None
         if shape.members.high == 0:
             return [{}]
-        places = [
+        candidates = [
             (name, self._expander.goal(self._expander.member(shape, name)), name in shape.required)
             for name in shape.named()
             if self._expander.allows(shape, name)
         ]
-        if any(required and self.of(goal) == () for _, goal, required in places):
+        if any(required and self.values_of(goal) == () for _, goal, required in candidates):
             return []
-        if shape.members.high == len(shape.required):  # then there are no other members
-            places = [place for place in places if place[2]]
+        if shape.members.high == len(shape.required):  # only the required members fit
+            candidates = [candidate for candidate in candidates if candidate[2]]
         for names, goal in self._additional_names(shape) if shape.members.high != len(shape.required) else ():
             if names is None:
                 return None
-            places += ((name, goal, False) for name in names)
-        begun: list[dict[str, Json]] = [{}]
-        for name, goal, required in places:
-            values = self.of(goal)
-            if values is None or len(begun) * (len(values) + 1) > _MOST_TRIED:
+            candidates += ((name, goal, False) for name in names)
+        partial_objects: list[dict[str, Json]] = [{}]
+        for name, goal, required in candidates:
+            values = self.values_of(goal)
+            if values is None or len(partial_objects) * (len(values) + 1) > _MOST_TRIED:
                 return None
-            more = [{**members, name: value} for members in begun for value in values]
-            begun = more if required else begun + more
-        sized: list[Json] = [members for members in begun if len(members) in shape.members]
+            more = [{**members, name: value} for members in partial_objects for value in values]
+            partial_objects = more if required else partial_objects + more
+        objects: list[Json] = [members for members in partial_objects if len(members) in shape.members]
         if not (shape.some_members or shape.extra_blocks):
-            return sized
-        return [members for members in sized if self._expander.membership.fits(shape, members)]
+            return objects
+        return [members for members in objects if self._expander.membership.fits(shape, members)]
 
 
 def _numbers(shape: Shape) -> list[Json] | None:
@@ -216,9 +216,9 @@ def _numbers(shape: Shape) -> list[Json] | None:
     first, last = -(-low // step), high // step
     if last - first >= MOST_VALUES:
         return None
-    places = max(max(len(value.digits) - value.exponent, 0) for value in steps)
-    whole = step * 10**places
-    every = (Decimal10.parse(f"{count * whole}e-{places}") for count in range(first, last + 1))
+    decimal_places = max(max(len(value.digits) - value.exponent, 0) for value in steps)
+    whole = step * 10**decimal_places
+    every = (Decimal10.parse(f"{count * whole}e-{decimal_places}") for count in range(first, last + 1))
     return [value for value in every if value in numbers]
 
 

@@ -20,7 +20,7 @@ def check_foreign(schema: Schema, keyword: str) -> None:
     dropped = DRAFTS.index(known.until) < DRAFTS.index(draft)
     if dropped or not schema.document.declared:
         assumed = "" if schema.document.declared else ", which is assumed without $schema"
-        hint = f"give $schema, or pass draft={known.until!r}" if assumed else f"write it as {draft} does"
+        hint = f"add $schema, or pass draft={known.until!r}" if assumed else f"use its replacement in {draft}"
         raise UnsupportedError(
             f"{keyword!r} is not a keyword of {draft}{assumed}", pointer=schema.at(keyword), hint=hint
         )

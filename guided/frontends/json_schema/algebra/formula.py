@@ -34,7 +34,7 @@ __all__ = [
     "formula_of",
     "join",
     "leaves",
-    "negated",
+    "negate",
     "normal_form",
 ]
 
@@ -84,7 +84,7 @@ def join(every: bool, items: Iterable[Formula]) -> Formula:
     return Junction(every, tuple(out))
 
 
-def negated(item: Formula) -> Formula:
+def negate(item: Formula) -> Formula:
     """The complement."""
     if isinstance(item, bool):
         return not item
@@ -116,14 +116,14 @@ def fold(root: Formula, make: Callable[[Formula, list[_T]], _T]) -> _T:
 
 def leaves(root: Formula) -> list[Leaf]:
     """The leaves of a formula, in the order of the schemas."""
-    met: set[Formula] = set()
+    seen: set[Formula] = set()
     out: list[Leaf] = []
     stack = [root]
     while stack:
         at = stack.pop()
-        if at in met:
+        if at in seen:
             continue
-        met.add(at)
+        seen.add(at)
         if isinstance(at, Leaf):
             out.append(at)
         stack += reversed(_parts(at))
@@ -151,7 +151,7 @@ def formula_of(goal: tuple[Schema, ...], read: Callable[[Schema], tuple[Shape, t
         if schema in formulas:
             continue
         if original is not None:
-            formulas[schema] = negated(formulas[original])
+            formulas[schema] = negate(formulas[original])
         elif isinstance(schema.value, bool):
             formulas[schema] = schema.value
         else:
@@ -168,7 +168,7 @@ def for_type(formula: Formula, name: str) -> Formula:
             return _leaf_for(at, name)
         if isinstance(at, Junction):
             return join(at.every, parts)
-        return negated(parts[0]) if isinstance(at, Negated) else at
+        return negate(parts[0]) if isinstance(at, Negated) else at
 
     return fold(formula, make)
 
@@ -202,7 +202,7 @@ def normal_form(
     # (shape so far, parts that must or must not hold, decided parts)
     work: list[tuple[Shape, tuple[tuple[Formula, bool], ...], dict[Formula, bool]]] = [(start, ((formula, True),), {})]
     out: list[Shape] = []
-    met: set[Shape] = set()
+    seen: set[Shape] = set()
     steps = 0
     while work:
         steps += 1
@@ -210,7 +210,7 @@ def normal_form(
             raise LimitExceeded("nodes", steps * _STEP, most)
         shape, todo, decided = work.pop()
         if not todo:
-            if _is_new(shape, met):
+            if _is_new(shape, seen):
                 out.append(shape)
             continue
         (at, wanted), rest = todo[0], todo[1:]
@@ -242,11 +242,11 @@ def normal_form(
     return out
 
 
-def _is_new(shape: Shape, met: set[Shape]) -> bool:
+def _is_new(shape: Shape, seen: set[Shape]) -> bool:
     """Whether a shape is new. Shapes of containers cannot be hashed, and all count as new."""
     try:
-        known = shape in met
-        met.add(shape)
+        known = shape in seen
+        seen.add(shape)
     except TypeError:
         return True
     return not known

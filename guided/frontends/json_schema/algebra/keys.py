@@ -4,7 +4,7 @@ A *source* stands for a set of names: an IR node (of a pattern), a schema (of `p
 it), or a `KeySet` of these. Names of additional members fall into *classes*, one for each combination of sources that
 contain them (`name_classes.py`). A class may turn out to have no names: the core drops it, since it generates nothing.
 
-Cost: each source matches a name once, by derivatives. Linear in the classes.
+Cost: one match of each source with each name, by derivatives; linear in the classes.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ Source: TypeAlias = "Node | Schema | KeySet"
 class Keys:
     """The sets of names of one compilation.
 
-    `strings` returns the language of the strings that satisfy a schema. `written` returns the part of a pattern's
-    language that the output may contain (see `Reader.written`).
+    `strings` returns the language of the strings that satisfy a schema. `restrict_to_output` returns the part of a
+    pattern's language that the output may contain (see `Reader.restrict_to_output`).
     """
 
     def __init__(
         self,
         strings: Callable[[Schema, Callable[[Node], Node]], Node],
-        written: Callable[[Node], Node],
+        restrict_to_output: Callable[[Node], Node],
         overlap: Overlap,
     ) -> None:
-        self._strings, self._restrict_to_output, self._overlap = strings, written, overlap
+        self._strings, self._restrict_to_output, self._overlap = strings, restrict_to_output, overlap
         self._languages: dict[tuple[int, bool], Node] = {}
         self._memberships: dict[tuple[int, str], bool] = {}
         self._terms: Terms | None = None
@@ -61,7 +61,7 @@ class Keys:
         """The language of a source, over decoded names."""
         return self._language(source, narrow=False)
 
-    def written(self, source: Source) -> Node:
+    def writable_language(self, source: Source) -> Node:
         """The part of a source's language that the output may contain."""
         return self._language(source, narrow=True)
 
@@ -69,7 +69,7 @@ class Keys:
         if isinstance(source, Schema):
             key = serial(source), narrow
             if key not in self._languages:
-                self._languages[key] = self._strings(source, self._restrict_to_output if narrow else _as_it_is)
+                self._languages[key] = self._strings(source, self._restrict_to_output if narrow else _unchanged)
             return self._languages[key]
         if isinstance(source, KeySet):
             inside = [self._language(part, narrow=narrow) for part in source.within]
@@ -94,31 +94,31 @@ class Keys:
         return self._memberships[key]
 
     def classes(
-        self, within: Sequence[Source], spoken: Iterable[Source], declared: Collection[str], where: str
+        self, within: Sequence[Source], all_sources: Iterable[Source], declared: Collection[str], where: str
     ) -> Iterator[tuple[tuple[Node, ...], frozenset[int]]]:
         """The classes of the names in all of `within`.
 
         Yields, for each class, the languages that its names are in, and the serial numbers of the sources that contain
         them. Declared names are excluded where a class might otherwise consist of declared names only.
         """
-        sources = list({serial(source): source for source in spoken}.values())
+        sources = list({serial(source): source for source in all_sources}.values())
         if not sources and not within:
             yield (), frozenset()
             return
         languages = [self.language(source) for source in sources]
-        found = name_classes([self._ignoring_declared(source, declared) for source in sources], self._overlap)
-        if found is None:
+        classes = name_classes([self._ignoring_declared(source, declared) for source in sources], self._overlap)
+        if classes is None:
             raise UnsupportedError(
                 f"the patterns of names of one object overlap in more than {MOST_CLASSES} ways",
                 pointer=where,
                 hint="join patterns whose members have the same schema",
             )
-        allowed = [self.written(source) for source in within]
+        allowed = [self.writable_language(source) for source in within]
         candidates = [one for one in declared if all(self.has(source, one) for source in within)]
-        for inside, outside in found:
+        for inside, outside in classes:
             spend()
             ids = frozenset(serial(sources[at]) for at in inside)
-            names = allowed + [self.written(sources[at]) for at in inside]
+            names = allowed + [self.writable_language(sources[at]) for at in inside]
             if outside:
                 excluded = tuple(languages[at] for at in outside)
                 names.append(Not(excluded[0] if len(excluded) == 1 else Alt(excluded)))
@@ -157,5 +157,5 @@ class Keys:
             ) from None
 
 
-def _as_it_is(pattern: Node) -> Node:
+def _unchanged(pattern: Node) -> Node:
     return pattern

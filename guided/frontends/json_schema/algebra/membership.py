@@ -1,8 +1,9 @@
 """Checks whether a JSON value satisfies schemas. In: a value, and schemas or a shape. Out: a bool.
 
-The schemas are read, not expanded. Keywords are checked one by one, as in a validator, so the recursion through a
-schema ends with the value. Numbers are compared by value. (Draft 4 recognises integers by their spelling: there, a
-value satisfies a schema if one of its spellings does.) Cost: the schemas that apply, times the parts of the value.
+The schemas are not expanded into a disjunctive normal form. Keywords are checked one by one, as in a validator, so the
+recursion through a schema ends with the value. Numbers are compared by value. (Draft 4 recognises integers by their
+spelling: there, a value satisfies a schema if one of its spellings does.) Cost: the schemas that apply, times the parts
+of the value.
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ _Read = Callable[[Schema], "tuple[Shape, tuple[tuple[Schema, ...], ...]]"]
 
 
 class Membership:
-    """Checks values of one compilation. `read` returns the shape of a schema and its groups of alternatives."""
+    """Checks values against schemas of one compilation.
+
+    `read` returns the shape of a schema and its groups of alternatives.
+    """
 
     def __init__(self, read: _Read, keys: Keys) -> None:
         self._read, self._keys = read, keys

@@ -2,10 +2,9 @@
 of languages that a name may be in.
 
 Languages are processed one after another. Each divides the existing classes in two, if both sides may contain a name.
-Most pairs of languages share no name (`^x-` and `^y-`), so each pair is first checked for overlap. A class is never
-divided by a language that is disjoint from a language containing the class, and need not exclude it either. A bounded
-search decides whether a combination contains a name (`overlap.py`). If the search is undecided, the combination is
-kept.
+Most pairs of languages share no name (`^x-` and `^y-`), so each pair is first checked for overlap. A language that is
+disjoint from one that contains a class neither divides this class nor needs to be excluded from it. A bounded search
+decides whether a combination contains a name (`overlap.py`). If the search is undecided, the combination is kept.
 
 Cost: one search for each pair of languages, and for each class and language.
 """
@@ -47,15 +46,15 @@ def name_classes(languages: Sequence[Node], overlap: Overlap) -> list[NameClass]
 
     classes = [NameClass((), ())]
     for new in range(len(languages)):
-        cut: list[NameClass] = []
+        new_classes: list[NameClass] = []
         for inside, outside in classes:
             spend()
             if not all(meet(new, old) for old in inside):
-                cut.append(NameClass(inside, outside))
+                new_classes.append(NameClass(inside, outside))
                 continue
             within = NameClass((*inside, new), tuple(old for old in outside if meet(new, old)))
-            cut += filter(may_hold, (within, NameClass(inside, (*outside, new))))
-        if len(cut) > MOST_CLASSES:
+            new_classes += filter(may_hold, (within, NameClass(inside, (*outside, new))))
+        if len(new_classes) > MOST_CLASSES:
             return None
-        classes = cut
+        classes = new_classes
     return classes

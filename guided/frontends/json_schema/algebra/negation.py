@@ -45,11 +45,11 @@ from guided.ir.nodes import Alt, Not, Text
 if TYPE_CHECKING:
     from guided.frontends.json_schema.algebra.reader import Reading
 
-__all__ = ["Derived", "Negation"]
+__all__ = ["DerivedSchema", "Negation"]
 
 
 @dataclass(slots=True, eq=False)
-class Derived(Schema):
+class DerivedSchema(Schema):
     """A schema that is derived from others and occurs in no document. `make` returns its reading."""
 
     make: Callable[[], Reading]
@@ -68,9 +68,9 @@ class Negation:
         self._originals: dict[Schema, Schema] = {}
         self._one_of: dict[tuple[Schema, tuple[object, ...]], Schema] = {}
 
-    def derived(self, at: Schema, shape: Shape = ANYTHING, *groups: tuple[Schema, ...]) -> Schema:
+    def derive(self, at: Schema, shape: Shape = ANYTHING, *groups: tuple[Schema, ...]) -> Schema:
         """A schema that requires a shape, and one schema of each group. Messages point to `at`."""
-        return Derived(
+        return DerivedSchema(
             at.document, at.pointer, {}, at.base, lambda: self._reading(shape, groups), constraints=_DERIVED_CONSTRAINTS
         )
 
@@ -80,7 +80,7 @@ class Negation:
         """
         key = at, tuple(map(canonical, values))
         if key not in self._one_of:
-            self._one_of[key] = self.derived(at, Shape(values=values))
+            self._one_of[key] = self.derive(at, Shape(values=values))
         return self._one_of[key]
 
     def nothing(self, at: Schema) -> Schema:
@@ -89,7 +89,7 @@ class Negation:
 
     def without(self, at: Schema, name: str) -> Schema:
         """A schema for all values except objects with a member `name`."""
-        return self.derived(at, Shape(objects=(ObjectPart({name: self.nothing(at)}, None),)))
+        return self.derive(at, Shape(objects=(ObjectPart({name: self.nothing(at)}, None),)))
 
     @property
     def is_used(self) -> bool:
@@ -107,18 +107,18 @@ class Negation:
     def of(self, schema: Schema) -> Schema:
         """The complement."""
         schema = self._equal.representative(schema)
-        found = self._complements.get(schema)
-        if found is None:
+        complement = self._complements.get(schema)
+        if complement is None:
             if isinstance(schema.value, bool):
-                found = Schema(schema.document, schema.pointer, not schema.value, schema.base)
+                complement = Schema(schema.document, schema.pointer, not schema.value, schema.base)
             else:
                 make = partial(self._complement, schema)
-                found = Derived(
+                complement = DerivedSchema(
                     schema.document, schema.pointer, {}, schema.base, make, constraints=_DERIVED_CONSTRAINTS
                 )
-            self._complements[schema], self._complements[found] = found, schema
-            self._originals[found] = schema
-        return found
+            self._complements[schema], self._complements[complement] = complement, schema
+            self._originals[complement] = schema
+        return complement
 
     def complement_of(self, schema: Schema) -> Schema | None:
         """The schema whose complement this one is. None if it is not a complement."""
@@ -126,11 +126,11 @@ class Negation:
 
     def _complement(self, schema: Schema) -> Reading:
         reading = self._read(schema)
-        cases = [self.derived(schema, shape) for shape in self.shapes_without(reading.shape, schema)]
+        cases = [self.derive(schema, shape) for shape in self.shapes_without(reading.shape, schema)]
         if reading.shape.values is not None:
             cases += self._other_values(reading.shape.values, schema)
         for group in reading.groups:
-            cases.append(self.derived(schema, ANYTHING, *((self.of(branch),) for branch in group)))
+            cases.append(self.derive(schema, ANYTHING, *((self.of(branch),) for branch in group)))
         return self._reading(ANYTHING, (tuple(cases) or (self.nothing(schema),),))
 
     def shapes_without(self, shape: Shape, at: Schema) -> Iterator[Shape]:
@@ -162,9 +162,9 @@ class Negation:
             yield Shape(types=("array",), arrays=(ArrayPart((None,) * some.start, self.of(some.schema)),))
         for counted in shape.item_counts:
             for window in counted.count.complement():
-                yield self.counted(counted.schema, window)._replace(types=("array",))
+                yield self.with_count(counted.schema, window)._replace(types=("array",))
         both = self._required_members(shape)
-        for name in shape.required:  # absent, or present and wrong: a single case, since a member may be absent
+        for name in shape.required:  # absent, or present with another value: one case for both
             other = self.of(both[name]) if name in both else self.nothing(at)
             yield Shape(types=("object",), objects=(ObjectPart({name: other}, None),))
         for part_ in shape.objects:
@@ -175,7 +175,7 @@ class Negation:
             other = self.nothing(at) if some_.schema is None else self.of(some_.schema)
             yield Shape(types=("object",), objects=(ObjectPart({}, None, ((some_.keys, other),)),))
 
-    def counted(self, schema: Schema, count: Window) -> Shape:
+    def with_count(self, schema: Schema, count: Window) -> Shape:
         """The shape of arrays in which the number of items that satisfy the schema is in `count`."""
         if count == Window(0, None):
             return ANYTHING
@@ -195,16 +195,16 @@ class Negation:
 
     def _required_members(self, shape: Shape) -> dict[str, Schema]:
         """The schema of each required member that only one part declares."""
-        found: dict[str, list[Schema]] = {}
+        declared: dict[str, list[Schema]] = {}
         for part in shape.objects:
             for name, member in part.properties.items():
                 if member is not None:
-                    found.setdefault(name, []).append(member)
-        return {name: found[name][0] for name in shape.required if len(found.get(name, ())) == 1}
+                    declared.setdefault(name, []).append(member)
+        return {name: declared[name][0] for name in shape.required if len(declared.get(name, ())) == 1}
 
-    def _object(self, part: ObjectPart, settled: Collection[str]) -> Iterator[Shape]:
+    def _object(self, part: ObjectPart, handled: Collection[str]) -> Iterator[Shape]:
         for name, member in part.properties.items():
-            if name not in settled and member is not None and (other := self.of(member)).value is not False:
+            if name not in handled and member is not None and (other := self.of(member)).value is not False:
                 yield Shape(types=("object",), required=(name,), objects=(ObjectPart({name: other}, None),))
         for source, member in part.patterns:
             if (other := self.of(member)).value is not False:
@@ -220,24 +220,24 @@ class Negation:
         for value in values:
             of_type[json_type(value)].append(value)
         if not of_type["null"]:
-            yield self.derived(at, Shape(types=("null",)))
+            yield self.derive(at, Shape(types=("null",)))
         if booleans := tuple(value for value in (True, False) if value not in of_type["boolean"]):
-            yield self.derived(at, Shape(values=booleans))
+            yield self.derive(at, Shape(values=booleans))
         numbers = tuple(value for value in of_type["number"] if isinstance(value, Decimal10))
-        yield self.derived(at, Shape(types=("number",), numbers=NumberSet(excluded=numbers)))
+        yield self.derive(at, Shape(types=("number",), numbers=NumberSet(excluded=numbers)))
         texts = tuple(Text(value) for value in of_type["string"] if isinstance(value, str))
-        yield self.derived(at, Shape(types=("string",), patterns=(Not(Alt(texts)),) if texts else ()))
+        yield self.derive(at, Shape(types=("string",), patterns=(Not(Alt(texts)),) if texts else ()))
         for name in ("array", "object"):
             differs = ((self.of(self.constant(value, at)),) for value in of_type[name])
-            yield self.derived(at, Shape(types=(name,)), *differs)
+            yield self.derive(at, Shape(types=(name,)), *differs)
 
     def constant(self, value: Json, at: Schema) -> Schema:
         """A schema for one value, composed of schemas for its parts."""
         if isinstance(value, list):
             part = ArrayPart(tuple(self.constant(item, at) for item in value), None)
-            return self.derived(at, Shape(types=("array",), items=Window(len(value), len(value)), arrays=(part,)))
+            return self.derive(at, Shape(types=("array",), items=Window(len(value), len(value)), arrays=(part,)))
         if isinstance(value, dict):
             members = ObjectPart({name: self.constant(member, at) for name, member in value.items()}, None)
             size = Window(len(value), len(value))
-            return self.derived(at, Shape(types=("object",), required=tuple(value), members=size, objects=(members,)))
-        return self.derived(at, Shape(values=(value,)))
+            return self.derive(at, Shape(types=("object",), required=tuple(value), members=size, objects=(members,)))
+        return self.derive(at, Shape(values=(value,)))

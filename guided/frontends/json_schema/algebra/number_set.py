@@ -62,9 +62,9 @@ class NumberSet:
             _tighter(self.high, other.high, False),
             self.integral or other.integral,
             self.fractional or other.fractional,
-            _each_once(self.excluded, other.excluded),
-            _each_once(self.divisors, other.divisors),
-            _each_once(self.no_divisors, other.no_divisors),
+            _union(self.excluded, other.excluded),
+            _union(self.divisors, other.divisors),
+            _union(self.no_divisors, other.no_divisors),
             self.bare or other.bare,
             self.not_bare or other.not_bare,
         )
@@ -93,7 +93,7 @@ class NumberSet:
         return self.high is None or self.high.value > value or (self.high.value == value and not self.high.strict)
 
     def closed(self) -> NumberSet:
-        """For integers: the same set with bounds that are integers in the set."""
+        """For integers: the same set, with inclusive integers as its bounds."""
         if not self.integral or (self.low is None and self.high is None):
             return self
         low = None if self.low is None else Bound(_to_integer(self.low, 1))
@@ -109,8 +109,10 @@ class NumberSet:
             self, divisors=tuple(divisors), no_divisors=without, fractional=self.fractional or _ONE in without
         )
 
-    def listed(self, most: int) -> tuple[Decimal10, ...] | None:
-        """The numbers in the set. None if a bound is missing, or if more than `most` multiples lie between them."""
+    def list_if_few(self, most: int) -> tuple[Decimal10, ...] | None:
+        """The numbers in the set. None if it has no divisors or lacks a bound, or if more than `most` multiples of the
+        divisors lie between the bounds.
+        """
         if self.low is None or self.high is None or not self.divisors:
             return None
         steps = [_fraction(divisor) for divisor in self.divisors] + ([Fraction(1)] if self.integral else [])
@@ -123,7 +125,7 @@ class NumberSet:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the bounds show that the set is empty."""
+        """Whether the set is known to be empty. False does not mean that it contains a number."""
         if (self.integral and self.fractional) or (self.bare and self.not_bare):
             return True
         if self.divisors and set(self.divisors) & set(self.no_divisors):
@@ -151,17 +153,17 @@ def _fraction(value: Decimal10) -> Fraction:
 
 
 def _decimal(value: Fraction) -> Decimal10:
-    """A fraction whose denominator divides a power of ten."""
+    """The value of a fraction whose denominator divides a power of ten."""
     places = value.denominator.bit_length()
     return Decimal10.parse(f"{value.numerator * 10**places // value.denominator}e-{places}")
 
 
 def _integral(divisor: Decimal10) -> Decimal10:
-    """The least positive integer that is a multiple of the divisor. Its integral multiples are those of the divisor."""
+    """The least positive integer that is a multiple of the divisor. Both have the same integral multiples."""
     return Decimal10.parse(str(_fraction(divisor).numerator))
 
 
-def _each_once(a: tuple[Decimal10, ...], b: tuple[Decimal10, ...]) -> tuple[Decimal10, ...]:
+def _union(a: tuple[Decimal10, ...], b: tuple[Decimal10, ...]) -> tuple[Decimal10, ...]:
     return tuple(dict.fromkeys(a + b)) if a and b else a or b
 
 

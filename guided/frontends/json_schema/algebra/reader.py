@@ -2,7 +2,7 @@
 apply to the same value (`$ref`, `allOf`, `anyOf`, ...), as groups of alternatives.
 
 Every keyword is read, or refused with its pointer, a reason and a hint. The reader raises the first problem, or
-collects all of them in a list, which the report uses. Cost: linear in the schema.
+collects all of them in a list for the report. Cost: linear in the schema.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from guided.frontends.json_schema.algebra.applicators import APPLICATORS
 from guided.frontends.json_schema.algebra.disjoint import Disjoint
 from guided.frontends.json_schema.algebra.evaluation import Evaluator
 from guided.frontends.json_schema.algebra.foreign_keywords import check_foreign
-from guided.frontends.json_schema.algebra.negation import Derived, Negation
+from guided.frontends.json_schema.algebra.negation import DerivedSchema, Negation
 from guided.frontends.json_schema.algebra.number_set import Bound, NumberSet
 from guided.frontends.json_schema.algebra.shape import ALL_TYPES, ANYTHING, ArrayPart, ObjectPart, Shape, Window
 from guided.frontends.json_schema.algebra.unevaluated import Unevaluated
 from guided.frontends.json_schema.documents.keywords import CONTENT, KNOWN
-from guided.frontends.json_schema.documents.malformed import malformed, shown
+from guided.frontends.json_schema.documents.malformed import describe, malformed
 from guided.frontends.json_schema.documents.resolve import Library
 from guided.frontends.json_schema.documents.schema import Schema
 from guided.frontends.json_schema.documents.values import Decimal10, Json, canonical, check_texts
-from guided.frontends.json_schema.formats import format_shape, why_not
+from guided.frontends.json_schema.formats import format_shape, why_not_enforced
 from guided.frontends.json_schema.options import JsonSchemaOptions
 from guided.frontends.regex import Classes, parse_regex
 from guided.frontends.regex.overlap import Overlap
@@ -63,15 +63,15 @@ class Reader:
 
     def read(self, schema: Schema, problems: list[Problem] | None = None) -> Reading:
         """The reading of a schema. Raises the first problem, or appends all of them to `problems`."""
-        found = self._readings.get(schema)
-        if found is None:
-            if isinstance(schema, Derived):
-                found = schema.make()
+        reading = self._readings.get(schema)
+        if reading is None:
+            if isinstance(schema, DerivedSchema):
+                reading = schema.make()
             else:
-                found = Reading(ANYTHING) if isinstance(schema.value, bool) else self._schema(schema, problems)
+                reading = Reading(ANYTHING) if isinstance(schema.value, bool) else self._schema(schema, problems)
             if problems is None:
-                self._readings[schema] = found
-        return found
+                self._readings[schema] = reading
+        return reading
 
     def _schema(self, schema: Schema, problems: list[Problem] | None) -> Reading:
         assert isinstance(schema.value, dict)
@@ -90,8 +90,8 @@ class Reader:
                     self.beside[schema] = shape
                     groups += APPLICATORS[keyword](self, schema)
                 else:
-                    found = _SHAPES[keyword](self, schema, keyword)
-                    shape = found if shape is ANYTHING else shape.meet(found)
+                    own = _SHAPES[keyword](self, schema, keyword)
+                    shape = own if shape is ANYTHING else shape.meet(own)
             except (SpecError, UnsupportedError) as problem:
                 if problems is None:
                     raise
@@ -115,8 +115,8 @@ class Reader:
         known = tuple(_ONE_TYPE)
         for at, name in enumerate(names):
             if name not in known:
-                place = schema.at(keyword, at) if isinstance(value, list) else schema.at(keyword)
-                raise SpecError(f"{shown(name)} is not a type", pointer=place, hint="one of " + ", ".join(known))
+                pointer = schema.at(keyword, at) if isinstance(value, list) else schema.at(keyword)
+                raise SpecError(f"{describe(name)} is not a type", pointer=pointer, hint="one of " + ", ".join(known))
         if not names:
             raise malformed(schema, keyword, "the name of a type or a list of names", value)
         return _types(tuple(names), as_written)
@@ -154,11 +154,11 @@ class Reader:
         value, strict = schema.get(keyword), keyword.startswith("exclusive")
         if strict and schema.document.draft == "draft4":
             if not isinstance(value, bool):
-                hint = f'in draft4 write "{keyword[9:].lower()}": {shown(value)}, "{keyword}": true'
+                hint = f'in draft4 write "{keyword[9:].lower()}": {describe(value)}, "{keyword}": true'
                 raise malformed(schema, keyword, "a boolean in draft4", value, hint=hint)
             return ANYTHING  # read together with a neighbouring keyword
         if not isinstance(value, Decimal10):
-            hint = "true belongs to draft4: give $schema or draft='draft4'" if isinstance(value, bool) else ""
+            hint = "only draft4 allows a boolean: add $schema or pass draft='draft4'" if isinstance(value, bool) else ""
             raise malformed(schema, keyword, "a number", value, hint=hint)
         if schema.document.draft == "draft4":
             strict = schema.value.get("exclusive" + keyword.capitalize()) is True  # type: ignore[union-attr]
@@ -183,10 +183,10 @@ class Reader:
         """The strings that contain a match of a pattern. Errors show the pattern and its location in the schema."""
         try:
             parse = _short_pattern if len(pattern) <= _SHORT else _any_pattern
-            found = parse(pattern, self._limits, "full")
+            node = parse(pattern, self._limits, "full")
             if self.options.classes == "plain" and ("\\s" in pattern or "\\S" in pattern):
-                self._plain_patterns[serial(found)] = parse(pattern, self._limits, "plain")
-            return found
+                self._plain_patterns[serial(node)] = parse(pattern, self._limits, "plain")
+            return node
         except SpecError as error:
             raise SpecError(f"{keyword}: {error.message}", text=error.text, span=error.span, hint=error.hint,
                             pointer=schema.at(keyword, *tokens)) from None  # fmt: skip
@@ -194,10 +194,8 @@ class Reader:
             raise UnsupportedError(f"{keyword}: {error.reason}", text=error.text, span=error.span, hint=error.hint,
                                    pointer=schema.at(keyword, *tokens)) from None  # fmt: skip
 
-    def written(self, pattern: Node) -> Node:
-        """The strings of a pattern that the output may contain. Comparisons and negations of
-        patterns use all strings.
-        """
+    def restrict_to_output(self, pattern: Node) -> Node:
+        """The strings of a pattern that the output may contain. Comparisons and negations use all of its strings."""
         return self._plain_patterns.get(serial(pattern), pattern)
 
     def _format(self, schema: Schema, keyword: str) -> Shape:
@@ -206,7 +204,7 @@ class Reader:
             raise malformed(schema, keyword, "a string", name)
         shape = ANYTHING if self.options.format == "annotate" else format_shape(name)
         if shape is None and self.options.unknown_format == "refuse":
-            reason, hint = why_not(name)
+            reason, hint = why_not_enforced(name)
             raise UnsupportedError(reason, pointer=schema.at(keyword), hint=hint)
         return shape or ANYTHING
 
@@ -249,13 +247,13 @@ class Reader:
         if first != others and schema.known(first):
             listed = value[first]
             if first == "items" and schema.document.draft == "2020-12":
-                raise SpecError("items must be a schema", pointer=schema.at("items"),
-                                hint="2020-12 calls the list prefixItems; else give $schema or draft=")  # fmt: skip
+                hint = "in 2020-12, the list is prefixItems; for an older draft, add $schema or pass draft="
+                raise SpecError("items must be a schema", pointer=schema.at("items"), hint=hint)
             if not isinstance(listed, list):
                 raise malformed(schema, first, "an array of schemas", listed)
             prefix = tuple(self.library.child(schema, first, at) for at in range(len(listed)))
         if isinstance(value.get("items"), list) and schema.document.draft == "2020-12":
-            hint = "2020-12 calls the list prefixItems: give one of the two"
+            hint = "in 2020-12, the list is prefixItems: use only one of the two lists"
             raise malformed(schema, "items", "a schema next to prefixItems", value["items"], hint=hint)
         rest = self.library.child(schema, others) if schema.known(others) else None
         return ArrayPart(prefix, rest)
@@ -264,7 +262,7 @@ class Reader:
         """`contains` with its counts."""
         count = Window(self._count(schema, "minContains", 1) or 0, self._count(schema, "maxContains", None))
         inner = self.library.child(schema, "contains")
-        return self.negation.counted(inner, count)
+        return self.negation.with_count(inner, count)
 
     def _count(self, schema: Schema, keyword: str, default: int | None) -> int | None:
         if not schema.known(keyword):
@@ -314,7 +312,7 @@ class Reader:
     def _required(self, schema: Schema, keyword: str) -> Shape:
         names = schema.get(keyword)
         if not isinstance(names, list):
-            hint = "list the names in the object that holds the properties" if isinstance(names, bool) else ""
+            hint = "list the required names in the schema of the enclosing object" if isinstance(names, bool) else ""
             raise malformed(schema, keyword, "an array of strings", names, hint=hint)
         return Shape(required=self.names_of(names, schema, keyword), constrains_objects=True)
 
@@ -324,7 +322,7 @@ class Reader:
         for at, name in enumerate(names):
             if not isinstance(name, str):
                 hint = "the name of a property is a string"
-                raise SpecError(f"{shown(name)} is not a property name", pointer=schema.at(*tokens, at), hint=hint)
+                raise SpecError(f"{describe(name)} is not a property name", pointer=schema.at(*tokens, at), hint=hint)
             check_texts(name, schema, *tokens, at)
             out[name] = None
         return tuple(out)

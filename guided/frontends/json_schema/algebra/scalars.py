@@ -2,7 +2,7 @@
 shapes whose union is the formula.
 
 Strings are a regular language, and so is a formula over them; the core computes it. Sets of numbers are united and
-intersected here, without duplicates. Cost: linear for null, boolean and string; for numbers that of `normal_form`.
+intersected here, without duplicates. Cost: linear for null, boolean and string; as `normal_form` for numbers.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from guided.frontends.json_schema.algebra.content import asked_content, refusal
+from guided.frontends.json_schema.algebra.content import content_schema, refusal
 from guided.frontends.json_schema.algebra.formula import Formula, Junction, Leaf, Negated, fold, normal_form
 from guided.frontends.json_schema.algebra.number_set import NumberSet
 from guided.frontends.json_schema.algebra.shape import Shape
@@ -63,8 +63,8 @@ def _strings(at: Formula, parts: list[tuple[Node, Node]]) -> tuple[Node, Node]:
     if isinstance(at, Leaf):
         return _leaf(at)
     if isinstance(at, Junction):
-        holds, not_ = tuple(part[0] for part in parts), tuple(part[1] for part in parts)
-        return (And(holds), Alt(not_)) if at.every else (Alt(holds), And(not_))
+        inside, outside = tuple(part[0] for part in parts), tuple(part[1] for part in parts)
+        return (And(inside), Alt(outside)) if at.every else (Alt(inside), And(outside))
     if isinstance(at, Negated):
         return parts[0][1], parts[0][0]
     return (any_text(), EMPTY) if at else (EMPTY, any_text())
@@ -72,7 +72,7 @@ def _strings(at: Formula, parts: list[tuple[Node, Node]]) -> tuple[Node, Node]:
 
 def _leaf(leaf: Leaf) -> tuple[Node, Node]:
     shape = leaf.shape
-    content = asked_content(shape)
+    content = content_schema(shape)
     if content is not None:
         raise refusal(content, "a JSON text in a string next to many alternatives is not enforced", "drop the keyword")
     within: list[Node] = [*shape.patterns]

@@ -125,17 +125,17 @@ class ObjectPart:
 
     def member(self, name: str, has: Callable[[Source, str], bool]) -> list[Schema]:
         """The schemas for the member `name`. `has` says whether a name is in a set of names."""
-        found = [self.properties[name]] if name in self.properties else []
+        schemas = [self.properties[name]] if name in self.properties else []
         if self.patterns:
-            found += [schema for source, schema in self.patterns if has(source, name)]
-        return [schema for schema in found or (self.additional,) if schema is not None]
+            schemas += [schema for source, schema in self.patterns if has(source, name)]
+        return [schema for schema in schemas or (self.additional,) if schema is not None]
 
     def undeclared(self, sources: frozenset[int]) -> list[Schema]:
         """The schemas for additional members whose names are in exactly these sources, given by serial number."""
-        found: list[Schema | None] = []
+        schemas: list[Schema | None] = []
         if self.patterns:
-            found += [schema for source, schema in self.patterns if serial(source) in sources]
-        return [schema for schema in found or (self.additional,) if schema is not None]
+            schemas += [schema for source, schema in self.patterns if serial(source) in sources]
+        return [schema for schema in schemas or (self.additional,) if schema is not None]
 
 
 class Shape(NamedTuple):
@@ -143,7 +143,7 @@ class Shape(NamedTuple):
 
     `values`: an enumeration that the other parts restrict (None: no enumeration). `unique`, `repeated`: the schema that
     requires that all items differ, or that two are equal. `json_text`, `no_json_text`: the schema that requires that a
-    string holds a JSON text, or that it does not; `json_base64`, `no_json_base64`: the same in base64. `some_items`,
+    string contains a JSON text, or none; `json_base64`, `no_json_base64`: the same in base64. `some_items`,
     `some_members`: obligations (`existential_constraints.py`). `constrains_objects`: whether a keyword about members
     was read.
     """
@@ -212,7 +212,7 @@ def _common(a: tuple[Json, ...], b: tuple[Json, ...]) -> tuple[Json, ...]:
     return tuple(value for value in a if canonical(value) in keys)
 
 
-def _each_once(a: tuple[object, ...], b: tuple[object, ...]) -> tuple[object, ...]:
+def _union(a: tuple[object, ...], b: tuple[object, ...]) -> tuple[object, ...]:
     return tuple(dict.fromkeys(a + b))
 
 
@@ -222,7 +222,7 @@ _MEETS: dict[str, Callable[[Any, Any], object]] = {
     "numbers": NumberSet.meet,
     **dict.fromkeys(("length", "items", "members"), Window.meet),
     **dict.fromkeys(("patterns", "arrays", "objects", "rest_blocks", "extra_blocks"), add),
-    **dict.fromkeys(("names", "required", "some_items", "some_members", "item_counts"), _each_once),
+    **dict.fromkeys(("names", "required", "some_items", "some_members", "item_counts"), _union),
     **dict.fromkeys(
         ("json_text", "no_json_text", "json_base64", "no_json_base64", "unique", "repeated", "constrains_objects"),
         lambda a, b: a or b,
@@ -246,7 +246,7 @@ _DEFAULTS = Shape._field_defaults
 
 def of_type(shape: Shape, name: str) -> dict[str, Any]:
     """The fields of a shape that constrain values of one type, without its types and its enumeration."""
-    return {field: found for field in _FIELDS[name] if (found := getattr(shape, field)) != _DEFAULTS[field]}
+    return {field: value for field in _FIELDS[name] if (value := getattr(shape, field)) != _DEFAULTS[field]}
 
 
 def allows_every(shape: Shape, name: str) -> bool:
@@ -268,15 +268,15 @@ def item_goal(shape: Shape, at: int) -> tuple[Schema, ...]:
     """The schemas for the item number `at`."""
     out = []
     for part in shape.arrays:
-        found = part.prefix[at] if at < len(part.prefix) else part.rest
-        if found is not None:
-            out.append(found)
+        schema = part.prefix[at] if at < len(part.prefix) else part.rest
+        if schema is not None:
+            out.append(schema)
     return tuple(out)
 
 
 def has_false(schemas: tuple[Schema, ...]) -> bool:
     """Whether one of the schemas is `false`."""
-    for schema in schemas:  # noqa: SIM110 (any() costs a generator, for one schema as a rule)
+    for schema in schemas:  # noqa: SIM110 (any() creates a generator, usually for one schema)
         if schema.value is False:
             return True
     return False

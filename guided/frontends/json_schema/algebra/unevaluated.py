@@ -5,9 +5,9 @@ In: a schema with one of these keywords. Out: groups of schemas; one schema of e
 members and items are evaluated depends on which schemas in `anyOf`, `oneOf`, `if`, ... the value satisfies. Going
 through all combinations of these takes 2^n cases.
 
-How: member by member instead. Names are divided into classes that the same evaluators (`evaluation.py`) evaluate. For
-each class: the members in it satisfy the schema of the keyword, or one of the evaluators counts. Nothing needs to be
-said about evaluators that do not count, because evaluating more never forbids anything.
+How: member by member instead. Names are divided into classes that the same evaluators (`evaluation.py`) evaluate. An
+evaluator *counts* if its conditions hold. For each class: the members in it satisfy the schema of the keyword, or one
+of the evaluators counts. Nothing is required of the other evaluators, because evaluating more never forbids anything.
 
     {"anyOf": [{"properties": {"a": true}, "required": ["a"]}, {"properties": {"b": true}}],
      "unevaluatedProperties": false}
@@ -18,7 +18,7 @@ said about evaluators that do not count, because evaluating more never forbids a
 
 For arrays, only the longest prefix that counts matters. So there is one group, with an alternative for each evaluator:
 it counts, and the items after its prefix satisfy the schema, or match `contains`. The schemas of `contains` divide the
-values of an item into cells. For each cell: no item is in it, or an evaluator counts that contains it.
+values of an item into cells. For each cell: no item is in it, or an evaluator counts whose `contains` includes it.
 
 Cost: classes times evaluators, and for `contains` the combinations that overlap (`disjoint.py`). The meter counts both.
 """
@@ -49,37 +49,37 @@ class Unevaluated:
 
     def __init__(self, reader: Reader) -> None:
         self._reader, self._negation = reader, reader.negation
-        self._keys = Keys(lambda *_: EMPTY, reader.written, reader.overlap)  # patterns only
+        self._keys = Keys(lambda *_: EMPTY, reader.restrict_to_output, reader.overlap)  # patterns only
         self._conjunctions: dict[tuple[Schema, ...], Schema] = {}
 
     def _group(self, schema: Schema, limit: Shape, counting: Iterable[Evaluator]) -> _Group:
         """The group: the shape holds, or one of the evaluators counts."""
         spend(STEP)
         holds = dict.fromkeys(self._all_hold(schema, one.holds) for one in counting)
-        return (self._negation.derived(schema, limit), *holds)
+        return (self._negation.derive(schema, limit), *holds)
 
     def _all_hold(self, schema: Schema, holds: tuple[Schema, ...]) -> Schema:
         if len(holds) == 1:
             return holds[0]
         if holds not in self._conjunctions:
-            self._conjunctions[holds] = self._negation.derived(schema, ANYTHING, *((one,) for one in holds))
+            self._conjunctions[holds] = self._negation.derive(schema, ANYTHING, *((one,) for one in holds))
         return self._conjunctions[holds]
 
     def members(self, schema: Schema, members: Schema) -> Iterator[_Group]:
         """The groups of `unevaluatedProperties`: members that are not evaluated satisfy the schema `members`."""
-        found = evaluators(self._reader, schema, with_rest=False)
-        if any(one.all_members and not one.holds for one in found):
+        all_evaluators = evaluators(self._reader, schema, with_rest=False)
+        if any(one.all_members and not one.holds for one in all_evaluators):
             return
-        names = tuple(dict.fromkeys(name for one in found for name in one.names))
-        sources = tuple({serial(source): source for one in found for source in one.sources}.values())
+        names = tuple(dict.fromkeys(name for one in all_evaluators for name in one.names))
+        sources = tuple({serial(source): source for one in all_evaluators for source in one.sources}.values())
         classes: dict[tuple[Evaluator, ...], list[str]] = {}
         for name in names:
             ids = frozenset(serial(source) for source in sources if self._keys.has(source, name))
-            evaluating = [one for one in found if name in one.names or _evaluates(one, ids)]
+            evaluating = [one for one in all_evaluators if name in one.names or _evaluates(one, ids)]
             if all(one.holds for one in evaluating):
                 classes.setdefault(tuple(evaluating), []).append(name)
         for _, ids in self._keys.classes((), sources, names, schema.where):
-            evaluating = [one for one in found if _evaluates(one, ids)]
+            evaluating = [one for one in all_evaluators if _evaluates(one, ids)]
             if all(one.holds for one in evaluating):
                 part = self._rest_of_members(schema, members, names, sources, ids)
                 yield self._group(schema, Shape(objects=(part,)), evaluating)
@@ -100,47 +100,49 @@ class Unevaluated:
 
     def items(self, schema: Schema, items: Schema) -> Iterator[_Group]:
         """The groups of `unevaluatedItems`: items that are not evaluated satisfy the schema `items`."""
-        found = evaluators(self._reader, schema, with_rest=False)
-        if any(one.all_items and not one.holds for one in found):
+        all_evaluators = evaluators(self._reader, schema, with_rest=False)
+        if any(one.all_items and not one.holds for one in all_evaluators):
             return
-        start = max((one.items for one in found if not one.holds), default=0)
-        always = dict.fromkeys(one.contained for one in found if one.contained is not None and not one.holds)
-        counting = [one for one in found if one.holds]
+        start = max((one.items for one in all_evaluators if not one.holds), default=0)
+        always = dict.fromkeys(one.contained for one in all_evaluators if one.contained is not None and not one.holds)
+        counting = [one for one in all_evaluators if one.holds]
         contained = dict.fromkeys(one.contained for one in counting if one.contained is not None)
         cells: list[tuple[Schema, list[Evaluator]]] = []
         for inside, outside in self._cells([one for one in contained if one not in always]):
             allowed = (items, *always, *outside, *map(self._negation.of, inside))
-            item = self._negation.derived(schema, ANYTHING, allowed) if len(allowed) > 1 else items
+            item = self._negation.derive(schema, ANYTHING, allowed) if len(allowed) > 1 else items
             cells.append((item, _weakest([one for one in counting if one.contained in inside], lambda *_: True)))
 
-        def after(start: int, holds: tuple[Schema, ...]) -> Schema:
-            """The schemas hold, and each item from number `start` on is in no cell, or evaluated by `contains`."""
-            groups = [self._group(schema, _items_after(start, item), finding) for item, finding in cells]
-            return self._negation.derived(schema, ANYTHING, *((one,) for one in holds), *groups)
+        def from_item(start: int, holds: tuple[Schema, ...]) -> Schema:
+            """The schemas hold. For each cell, no item from `start` on is in it, or one of its evaluators counts."""
+            groups = [
+                self._group(schema, _items_after(start, item), cell_evaluators) for item, cell_evaluators in cells
+            ]
+            return self._negation.derive(schema, ANYTHING, *((one,) for one in holds), *groups)
 
         longer = _weakest([one for one in counting if one.all_items or one.items > start], _reaches)
         yield (
-            after(start, ()),
-            *(after(one.items, one.holds) for one in longer if not one.all_items),
+            from_item(start, ()),
+            *(from_item(one.items, one.holds) for one in longer if not one.all_items),
             *(self._all_hold(schema, one.holds) for one in longer if one.all_items),
         )
 
     def _cells(self, schemas: list[Schema]) -> list[tuple[tuple[Schema, ...], tuple[Schema, ...]]]:
         """The combinations of schemas that may hold for one item: (those that hold, others that do not)."""
 
-        def apart(*pair: Schema) -> bool:
-            return self._reader.disjoint.contradictory(pair)
+        def are_disjoint(*pair: Schema) -> bool:
+            return self._reader.disjoint.are_contradictory(pair)
 
         cells: list[tuple[tuple[Schema, ...], tuple[Schema, ...]]] = [((), ())]
         for schema in schemas:
-            cut: list[tuple[tuple[Schema, ...], tuple[Schema, ...]]] = []
+            new_cells: list[tuple[tuple[Schema, ...], tuple[Schema, ...]]] = []
             for inside, outside in cells:
                 spend(STEP)
-                if not any(apart(one, self._negation.of(schema)) for one in inside):
-                    cut.append((inside, (*outside, schema)))
-                if not any(apart(schema, one) for one in (*inside, *map(self._negation.of, outside))):
-                    cut.append(((*inside, schema), outside))
-            cells = cut
+                if not any(are_disjoint(one, self._negation.of(schema)) for one in inside):
+                    new_cells.append((inside, (*outside, schema)))
+                if not any(are_disjoint(schema, one) for one in (*inside, *map(self._negation.of, outside))):
+                    new_cells.append(((*inside, schema), outside))
+            cells = new_cells
         return cells
 
 
@@ -154,12 +156,12 @@ def _reaches(one: Evaluator, other: Evaluator) -> bool:
     return one.all_items or (one.items >= other.items and not other.all_items)
 
 
-def _weakest(found: list[Evaluator], is_enough: Callable[[Evaluator, Evaluator], bool]) -> list[Evaluator]:
+def _weakest(candidates: list[Evaluator], is_enough: Callable[[Evaluator, Evaluator], bool]) -> list[Evaluator]:
     """The evaluators without redundant ones. One is redundant if another suffices in its place and counts whenever it
     does.
     """
     out: list[Evaluator] = []
-    for one in sorted(found, key=lambda one: len(one.holds)):
+    for one in sorted(candidates, key=lambda one: len(one.holds)):
         if not any(is_enough(other, one) and set(other.holds) <= set(one.holds) for other in out):
             out = [other for other in out if not (is_enough(one, other) and set(one.holds) <= set(other.holds))]
             out.append(one)

@@ -1,6 +1,6 @@
 """Cells: the parts into which schemas divide the values of one member or item. In: the requirement on all of its
-values, and the goals that must be told apart. Out: disjoint goals, each with those of the goals that hold for all of
-its values.
+values, and the goals that must be told apart. Out: disjoint goals, each with the given goals that hold for all of its
+values.
 
 Why: a condition on objects asks "is the value of `a` in S?" for several S at once. With disjoint cells, each question
 becomes "is it in one of these cells?", and the automaton only has to remember which cell was written. For example, the
@@ -55,26 +55,26 @@ class ValuePartition:
         expander, self._what = self._expander, what
         cells, goals = self._partition_by_value(base, list(goals))
         for goal in goals:
-            cut: list[Cell] = []
+            new_cells: list[Cell] = []
             for cell in cells:
                 both = expander.goal((*cell.goal, *goal))
                 if both == cell.goal:
-                    cut.append(Cell(cell.goal, cell.within | {goal}))
+                    new_cells.append(Cell(cell.goal, cell.within | {goal}))
                     continue
                 if not self._are_disjoint(cell.goal, goal) and expander.may_have_values(both):
-                    cut.append(Cell(both, cell.within | {goal}))
+                    new_cells.append(Cell(both, cell.within | {goal}))
                     rest = expander.goal((*cell.goal, self._complement(goal)))
-                    cut += [Cell(rest, cell.within)] if expander.may_have_values(rest) else []
+                    new_cells += [Cell(rest, cell.within)] if expander.may_have_values(rest) else []
                 else:
-                    cut.append(cell)
-            cells = cut
+                    new_cells.append(cell)
+            cells = new_cells
             self._check_count(len(cells))
         return tuple(cells)
 
     def _check_count(self, cells: int) -> None:
         if cells > self._most:
             raise UnsupportedError(
-                f"the alternatives cut the values of {self._what} into more than {self._most} parts that overlap",
+                f"the alternatives overlap: they divide the values of {self._what} into more than {self._most} parts",
                 pointer=self._where,
                 hint="tell alternatives apart by a required member with const or enum, and use oneOf or anyOf",
             )
@@ -85,19 +85,19 @@ class ValuePartition:
         listing = {goal: values for goal in all_goals if (values := listed_values(goal, expander)) is not None}
         if len(listing) < _MANY:
             return ([Cell(base, frozenset())] if expander.may_have_values(base) else []), all_goals
-        found: dict[tuple[object, ...], Json] = {}
+        values_by_key: dict[tuple[object, ...], Json] = {}
         within: dict[tuple[object, ...], set[Goal]] = {}
         for goal, values in listing.items():
             for value in values:
                 key = canonical(value)
-                found.setdefault(key, value)
+                values_by_key.setdefault(key, value)
                 within.setdefault(key, set()).add(goal)
         alike: dict[frozenset[Goal], list[Json]] = {}
         for key, satisfied in within.items():
-            alike.setdefault(frozenset(satisfied), []).append(found[key])
+            alike.setdefault(frozenset(satisfied), []).append(values_by_key[key])
         at = next(iter(listing))[0]
         parts = [(negation.one_of(at, tuple(values)), goals) for goals, values in alike.items()]
-        parts.append((negation.of(negation.one_of(at, tuple(found.values()))), frozenset()))
+        parts.append((negation.of(negation.one_of(at, tuple(values_by_key.values()))), frozenset()))
         cells: list[Cell] = []
         for schema, goals in parts:
             goal = expander.goal((*base, schema))
@@ -109,7 +109,7 @@ class ValuePartition:
         if len(goal) == 1:
             return self._expander.reader.negation.of(goal[0])
         if goal not in self._conjunctions:
-            self._conjunctions[goal] = self._expander.reader.negation.derived(
+            self._conjunctions[goal] = self._expander.reader.negation.derive(
                 goal[0], ANYTHING, *((schema,) for schema in goal)
             )
         return self._expander.reader.negation.of(self._conjunctions[goal])

@@ -35,7 +35,7 @@ class Dialect:
 
 
 def metaschema(uri: str) -> tuple[str, str] | None:
-    """The identifier and the text of a draft's metaschema. http and https are equivalent."""
+    """The identifier and the text of a draft's metaschema; None for other URIs. http and https are equivalent."""
     name = _plain(uri).removeprefix(_HOST)
     if name not in _METASCHEMAS or not _plain(uri).startswith(_HOST):
         return None
@@ -48,18 +48,18 @@ def read_dialect(named: Json, registered: Callable[[str], Json], pointer: str) -
     if not isinstance(named, str):
         hint = "write the URI of a draft, such as https://json-schema.org/draft/2020-12/schema"
         raise SpecError("$schema must be a string", pointer=pointer, hint=hint)
-    uri, met = named, set[str]()
+    uri, seen = named, set[str]()
     while _plain(uri) not in DRAFT_URIS:
-        found = None if uri in met else registered(uri)
-        met.add(uri)
-        listed = found.get("$vocabulary") if isinstance(found, dict) else None
+        document = None if uri in seen else registered(uri)
+        seen.add(uri)
+        listed = document.get("$vocabulary") if isinstance(document, dict) else None
         if isinstance(listed, dict):
             return _by_vocabularies(listed, named, pointer)
-        above = found.get("$schema") if isinstance(found, dict) else None
-        if not isinstance(above, str):
+        parent = document.get("$schema") if isinstance(document, dict) else None
+        if not isinstance(parent, str):
             raise UnsupportedError(f"the dialect {named!r} is not known", pointer=pointer,
                                    hint="one of " + ", ".join("https://" + name for name in DRAFT_URIS))  # fmt: skip
-        uri = above
+        uri = parent
     return Dialect(DRAFT_URIS[_plain(uri)])
 
 

@@ -1,4 +1,4 @@
-"""The dynamic scope, which decides the anchor of a dynamic reference. In: the resources entered since the root. Out:
+"""The dynamic scope, which determines the target of a dynamic reference. In: the resources entered since the root. Out:
 `Scope`s.
 
 `$dynamicRef` (2020-12) and `$recursiveRef` (2019-09) first resolve as `$ref` does. If this finds a dynamic anchor, the
@@ -15,16 +15,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeAlias
 
-__all__ = ["RECURSIVE", "Scope", "entered", "outermost"]
+__all__ = ["RECURSIVE", "Scope", "enter", "outermost"]
 
 Scope: TypeAlias = tuple[tuple[str, str], ...]
 """(name of a dynamic anchor, URI of the outermost resource that has it), sorted by name."""
 
 RECURSIVE = ""
-"""The name for `$recursiveAnchor`: the fragment of the `#` that refers to it."""
+"""The name of a `$recursiveAnchor`: the empty fragment of the reference `#`."""
 
 
-def entered(scope: Scope, names: Iterable[str], uri: str) -> Scope:
+def enter(scope: Scope, names: Iterable[str], uri: str) -> Scope:
     """The scope in the resource `uri`, which has dynamic anchors of these names."""
     known = {name for name, _ in scope}
     added = tuple((name, uri) for name in names if name not in known)

@@ -115,7 +115,7 @@ KEYWORDS: dict[str, Keyword] = {
 }
 
 CONTENT = ("contentEncoding", "contentMediaType")
-"""Annotations that only draft 7 allows to enforce. Like `format`, they are enforced unless the options disable it."""
+"""Annotations that may be enforced in draft 7 only. Like `format`, they are enforced unless the options disable it."""
 
 ENFORCED = {
     draft: frozenset(name for name, keyword in KEYWORDS.items() if keyword.status is Status.ENFORCED)
@@ -159,7 +159,7 @@ def _spans(keyword: Keyword, draft: str) -> bool:
 
 
 KNOWN = {draft: frozenset(name for name, keyword in KEYWORDS.items() if _spans(keyword, draft)) for draft in DRAFTS}
-"""Draft -> its keywords. `$defs` and annotations are known in every draft."""
+"""Draft -> its keywords. `$defs` and most annotations are known in every draft."""
 
 HOLDS = {
     draft: {name: KEYWORDS[name].holds for name in known if KEYWORDS[name].holds is not Holds.NOTHING}
@@ -187,8 +187,8 @@ DESCRIBING = frozenset(_DESCRIBING.split())
 
 
 def _quiet(draft: str) -> frozenset[str]:
-    looked_at = {"format", *NEEDS[draft], *(("$ref",) if DRAFTS.index(draft) < DRAFTS.index("2019-09") else ())}
-    return (RESTRICTING & KNOWN[draft] | frozenset(KEYWORDS) - RESTRICTING | DESCRIBING) - looked_at
+    reportable = {"format", *NEEDS[draft], *(("$ref",) if DRAFTS.index(draft) < DRAFTS.index("2019-09") else ())}
+    return (RESTRICTING & KNOWN[draft] | frozenset(KEYWORDS) - RESTRICTING | DESCRIBING) - reportable
 
 
 QUIET = {draft: _quiet(draft) for draft in DRAFTS}

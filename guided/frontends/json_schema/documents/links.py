@@ -1,4 +1,4 @@
-"""References in error messages, and joining of URIs. In: texts. Out: texts, and errors."""
+"""Errors about references, and joining of URIs. In: texts. Out: texts, and errors."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from guided.frontends.json_schema.documents.values import Json
 if TYPE_CHECKING:
     from guided.frontends.json_schema.documents.schema import Schema
 
-__all__ = ["Link", "absolute", "joined", "nearby"]
+__all__ = ["Link", "join_or_keep", "resolve_uri", "suggest_name"]
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A reference, for messages."""
+    """A reference, for error messages."""
 
     source: Schema
     keyword: str
     reference: str
 
     def problem(self, text: str, hint: str = "") -> SpecError:
-        """The error with `text` after the name of the reference."""
+        """The error whose message is the keyword, the reference and `text`."""
         pointer = self.source.at(self.keyword)
         return SpecError(f"{self.keyword} {self.reference!r}{text}", pointer=pointer, hint=hint)
 
 
-def absolute(uri: str, link: Link) -> str:
+def resolve_uri(uri: str, link: Link) -> str:
     """The URI of a reference, resolved against the base of the schema that contains it."""
     try:
         return urljoin(link.source.base, uri)
@@ -38,18 +38,18 @@ def absolute(uri: str, link: Link) -> str:
         raise SpecError(f"{link.keyword} is not a URI: {error}", pointer=link.source.at(link.keyword)) from None
 
 
-def joined(base: str, path: str) -> str:
-    """A URI resolved against a base, or the unchanged path if that fails."""
+def join_or_keep(base: str, path: str) -> str:
+    """A path resolved against a base URI, or the unchanged path if that fails."""
     try:
         return urljoin(base, path)
     except ValueError:
         return path
 
 
-def nearby(value: Json, token: str) -> str:
+def suggest_name(value: Json, token: str) -> str:
     """A hint for a pointer token that leads nowhere: the closest name, or the existing names."""
     names = [name for name in value if name != "$ref"] if isinstance(value, dict) else []
     if not names:
         return ""
     close = close_name(token, names[:1000])
-    return f"did you mean {close!r}?" if close else "there is " + ", ".join(repr(name) for name in names[:5])
+    return f"did you mean {close!r}?" if close else "existing names: " + ", ".join(repr(name) for name in names[:5])

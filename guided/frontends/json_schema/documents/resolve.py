@@ -8,7 +8,7 @@ A location is reached in a dynamic scope (`dynamic_scope.py`), which is a part o
 One walk over the keywords that contain schemas builds an index of identifiers. So an `$id` inside an `enum` is data. A
 subschema whose `$schema` names another dialect is a separate document. If only that dialect recognises its identifier
 (`id` within 2020-12), a pointer that leads nowhere in it is followed in the enclosing document, where other validators
-start.
+would start.
 
 Cost: linear in the documents that are used, times the dynamic scopes. Nothing is fetched.
 """
@@ -21,9 +21,9 @@ from urllib.parse import unquote, urldefrag
 
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
 from guided.frontends.json_schema.documents.dialects import Dialect, metaschema, read_dialect
-from guided.frontends.json_schema.documents.dynamic_scope import RECURSIVE, Scope, entered, outermost
+from guided.frontends.json_schema.documents.dynamic_scope import RECURSIVE, Scope, enter, outermost
 from guided.frontends.json_schema.documents.keywords import ENFORCED, HOLDS, KNOWN, Holds
-from guided.frontends.json_schema.documents.links import Link, absolute, joined, nearby
+from guided.frontends.json_schema.documents.links import Link, join_or_keep, resolve_uri, suggest_name
 from guided.frontends.json_schema.documents.malformed import NOT_A_SCHEMA, malformed
 from guided.frontends.json_schema.documents.schema import BEFORE_2019, Document, Schema, is_only_reference, pointer_of
 from guided.frontends.json_schema.documents.source_spans import escape
@@ -61,18 +61,18 @@ def subschemas(value: dict[str, Json], draft: str) -> Iterator[tuple[tuple[str, 
 
 
 _Path: TypeAlias = "tuple[_Path, tuple[str | int, ...]] | None"
-"""A location, as the one above it and the tokens from there. None is the root."""
+"""A location: the location above it, and the tokens that lead from there. None is the root."""
 
-_MARKS = frozenset(("id", "$id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$schema"))
-"""The keywords that the index of a document covers."""
-_INDEXED = {draft: _MARKS.union(kinds) for draft, kinds in HOLDS.items()}
+_IDENTIFIERS = frozenset(("id", "$id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$schema"))
+"""The keywords that the index of a document collects."""
+_INDEXED = {draft: _IDENTIFIERS.union(kinds) for draft, kinds in HOLDS.items()}
 """Draft -> these keywords, and those that contain schemas."""
 
 
-def _marks_root_only(text: str, document: Document) -> bool:
+def _only_root_has_identifiers(text: str, document: Document) -> bool:
     """Whether the text shows that only the root can have one of these keywords, which is the usual case."""
     root = document.root if isinstance(document.root, dict) else {}
-    for name in _MARKS:
+    for name in _IDENTIFIERS:
         if text.count(f'"{name}"') > (name in root) and (name != "id" or document.draft == "draft4"):
             return False
     return "\\u" not in text  # an escape may spell a name differently
@@ -97,14 +97,13 @@ class Library:
         self._schemas: dict[tuple[Document, str, Scope], Schema] = {}
         self._resources: dict[str, tuple[Document, str]] = {}
         self._anchors: dict[tuple[str, str], tuple[Document, str]] = {}
-        self._outer_bases: dict[
-            str, str
-        ] = {}  # base of a document that only its own dialect sees -> the base around it
+        # base of an embedded document that only its own dialect recognises -> the base around it
+        self._outer_bases: dict[str, str] = {}
         self._dynamic: dict[str, dict[str, tuple[Document, str]]] = {}  # URI of a resource -> name -> location
         self.noteworthy: list[Schema] = []
-        """The reached locations with keywords that may have to be reported (`unenforced.py`)."""
+        """The locations in use with keywords that may have to be reported (`unenforced.py`)."""
         self.traversed: set[tuple[Document, str]] = set()
-        """The locations that references passed through. Even unknown keywords there contain schemas."""
+        """The locations on the paths of references. Unknown keywords there contain schemas."""
         self.main = self._load(schema, "")
         self.root = self._schema_at(self.main, "", self.main.root, self.main.bases[""], None)
 
@@ -127,21 +126,21 @@ class Library:
         if not isinstance(reference, str):
             raise malformed(schema, keyword, "a string", reference)
         key = (keyword, reference, schema.base, schema.scope)
-        found = self._targets.get(key)
-        if found is None:
-            found = self._targets[key] = self._resolve(schema, keyword, reference)
-        return found
+        target = self._targets.get(key)
+        if target is None:
+            target = self._targets[key] = self._resolve(schema, keyword, reference)
+        return target
 
     def _resolve(self, schema: Schema, keyword: str, reference: str) -> Schema:
         if keyword == "$recursiveRef" and reference != "#":
             raise malformed(schema, keyword, "'#'", reference, hint="use $ref for other targets")
         link = Link(schema, keyword, reference)
         uri, fragment = urldefrag(reference)
-        document, pointer = self._resource(absolute(uri, link) if uri else schema.base, link)
+        document, pointer = self._resource(resolve_uri(uri, link) if uri else schema.base, link)
         try:
             fragment = unquote(fragment, errors="strict")
         except UnicodeDecodeError:
-            raise link.problem(" is not valid UTF-8 once decoded") from None
+            raise link.problem(" is not valid UTF-8 after percent-decoding") from None
         if fragment.startswith("/"):
             try:
                 return self._walk(document, pointer, fragment, link)
@@ -156,7 +155,7 @@ class Library:
             document, pointer = self._dynamic[outermost(schema.scope, fragment) or uri][fragment]
         elif fragment:
             if (uri, fragment) not in self._anchors:
-                hint = "refer to a place by its JSON Pointer, as in #/$defs/name"
+                hint = "refer to a schema by its JSON Pointer, as in #/$defs/name"
                 raise link.problem(": there is no such anchor", hint)
             document, pointer = self._anchors[uri, fragment]
         return self._walk(document, pointer, "", link)
@@ -174,8 +173,8 @@ class Library:
             elif isinstance(value, list) and token.isascii() and token.isdigit() and int(token[:9]) < len(value):
                 value = value[int(token[:9])]
             else:
-                place = document.prefix + at
-                raise link.problem(f" points to nothing: there is no {place!r}", nearby(value, token))
+                location = document.prefix + at
+                raise link.problem(f" points to nothing: there is no {location!r}", suggest_name(value, token))
             if at in document.embedded:
                 document, at = document.embedded[at], ""
                 base = document.bases[""]
@@ -185,28 +184,28 @@ class Library:
         """The schema at a location that is reached from `source`."""
         scope: Scope = () if source is None else source.scope
         if source is None or base != source.base:
-            scope = entered(scope, self._dynamic.get(base, ()), base)
+            scope = enter(scope, self._dynamic.get(base, ()), base)
         key = (document, pointer, scope)
-        found = self._schemas.get(key)
-        if found is None:
+        schema = self._schemas.get(key)
+        if schema is None:
             if not isinstance(value, _SCHEMA):
                 kind = {"null": "null", "string": "a string", "array": "an array"}.get(json_type(value), "a number")
-                message = f"a schema is an object or a boolean, this is {kind}"
+                message = f"a schema must be an object or a boolean, not {kind}"
                 raise SpecError(message, pointer=document.prefix + pointer, hint=NOT_A_SCHEMA)
             if scope and len(self._schemas) * _LOCATION_COST > self._limits.nodes:
                 raise LimitExceeded("nodes", len(self._schemas) * _LOCATION_COST, self._limits.nodes)
             constraints = tuple(filter(ENFORCED[document.draft].__contains__, value)) if isinstance(value, dict) else ()
-            found = self._schemas[key] = Schema(document, pointer, value, base, scope=scope, constraints=constraints)
+            schema = self._schemas[key] = Schema(document, pointer, value, base, scope=scope, constraints=constraints)
             if isinstance(value, dict) and not document.quiet.issuperset(value):
-                self.noteworthy.append(found)
-        return found
+                self.noteworthy.append(schema)
+        return schema
 
     def _resource(self, uri: str, link: Link) -> tuple[Document, str]:
         for known in (uri, uri + "#"):
             if known not in self._resources and known in self._registry:
                 self._load(self._registry[known], uri, link.source.document)
-        if uri not in self._resources and (found := metaschema(uri)):
-            name, text = found
+        if uri not in self._resources and (named_text := metaschema(uri)):
+            name, text = named_text
             if name not in self._resources:
                 self._load(text, name)
             self._resources[uri] = self._resources[name]
@@ -225,7 +224,7 @@ class Library:
             raise UnsupportedError(
                 f"{uri!r} has no $schema and is referred to from schemas of {document.draft} and of {here.draft}",
                 pointer=link.source.at(link.keyword),
-                hint="give it a $schema",
+                hint="add a $schema to it",
             )
         return document, pointer
 
@@ -264,7 +263,7 @@ class Library:
         """Collect the identifiers and anchors of a document. `text` is its source, if there is one."""
         main.bases[""] = uri
         self._resources.setdefault(uri, (main, ""))
-        if text is not None and _marks_root_only(text, main):
+        if text is not None and _only_root_has_identifiers(text, main):
             if isinstance(main.root, dict):
                 self._index_one(main, "", main.root, uri)
             return
@@ -273,7 +272,7 @@ class Library:
             document, path, value, base = work.pop()
             if not isinstance(value, dict) or _INDEXED[document.draft].isdisjoint(value):
                 continue
-            if not _MARKS.isdisjoint(value):
+            if not _IDENTIFIERS.isdisjoint(value):
                 pointer = _pointer(path)
                 own, base = self._index_one(document, pointer, value, base)
                 if own is not document:
@@ -289,7 +288,7 @@ class Library:
             document, pointer = self._own_document(document, pointer, value, base)
         path, fragment = _identifier(value, document.draft)
         if path:
-            around, base = base, joined(base, path)
+            around, base = base, join_or_keep(base, path)
             document.bases[pointer] = base
             self._resources.setdefault(base, (document, pointer))
             if document is not outer and not _identifier(value, outer.draft)[0]:

@@ -1,4 +1,4 @@
-"""A schema document, and the location of a schema in it. Both look up keywords; other modules follow references."""
+"""A schema document, and the location of a schema in it. Both know their keywords; `resolve.py` follows references."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["BEFORE_2019", "Document", "Schema", "is_only_reference", "pointer_of
 class Document:
     """One schema document. `prefix` precedes its pointers in messages. It is empty for the main document.
 
-    `declared`: `$schema` or the option gave the draft, so it is not assumed.
+    `declared`: whether `$schema` or the option `draft` names the draft. Otherwise, it is assumed.
     """
 
     root: Json
@@ -43,7 +43,7 @@ class Document:
 
 @dataclass(slots=True, eq=False)
 class Schema(Numbered):
-    """The location of a schema. `value` is an object or a boolean. Never changed, but not frozen, for speed."""
+    """The location of a schema. `value` is an object or a boolean. Never modified, but not frozen, for speed."""
 
     document: Document
     pointer: str

@@ -1,4 +1,4 @@
-"""Locations in JSON text. In: a text. Out: the span of a JSON Pointer's target, or of what the fast parser refused.
+"""Locations in JSON text. In: a text. Out: the span of a JSON Pointer's target, or of the part that the parser refused.
 
 The text is read token by token, together with the pointer of each value. Cost: linear in the text, and only paid if an
 error shows a location. Text that is not JSON is left to the standard library, which reports the location itself.
@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 from guided.errors import SpecError
 
-__all__ = ["NOT_FINITE", "escape", "locate", "refused", "syntax_hint"]
+__all__ = ["NOT_FINITE", "escape", "json_error", "locate", "scalar_spans", "syntax_hint"]
 
 NOT_FINITE = "JSON has no NaN and no infinities: leave the bound out, or write a finite number"
 _PYTHON = ("True", "False", "None")
-_LAST_COMMA = re.compile(r",\s*[\]}]")  # where Python 3.13 and later report it
+_LAST_COMMA = re.compile(r",\s*[\]}]")  # Python 3.13 and later report this comma
 
 
 def escape(token: str) -> str:
@@ -50,7 +50,7 @@ class _Event:
 
 
 def _scan(text: str) -> Iterator[_Event]:
-    """Every member (with its key) and item of a JSON text as it ends, and the errors that `refused` reports."""
+    """Every member (with its key) and item of a JSON text as it ends, and the errors that `json_error` reports."""
     stack: list[_Level] = []
     at, expect_key = 0, False
     while (match := _TOKEN.match(text, at)) is not None:
@@ -113,7 +113,7 @@ def syntax_hint(text: str, at: int) -> str:
     return ""
 
 
-def refused(text: str) -> SpecError:
+def json_error(text: str) -> SpecError:
     """The error for a text with a duplicate key, or with a number that is not valid JSON."""
     for event in _scan(text):
         pointer = "".join("/" + escape(str(level.token)) for level in event.path)
@@ -136,3 +136,32 @@ def locate(text: str, pointer: str) -> tuple[int, int]:
         if event.kind == "value" and len(path) == len(tokens) and tokens == [str(level.token) for level in path]:
             return event.span
     return (0, len(text))
+
+
+def scalar_spans(text: str) -> Iterator[tuple[str, int, int]]:
+    """The JSON Pointer and the span of each string, number, literal and empty container of a JSON text, in order."""
+    path, at, opened = list[str | int](), 0, -1  # the key or index of each open value; where an empty container began
+    expects_key = False
+    while (match := _TOKEN.match(text, at)) is not None:
+        lexeme, start, at = match[1], match.start(1), match.end()
+        if lexeme in ("{", "["):
+            path.append("" if lexeme == "{" else 0)
+            expects_key, opened = lexeme == "{", start
+        elif lexeme in ("}", "]"):
+            path.pop()
+            if opened >= 0:
+                yield _pointer(path), opened, at
+            expects_key, opened = False, -1
+        elif lexeme == ",":
+            last = path[-1]
+            expects_key = isinstance(last, str)
+            path[-1] = last if isinstance(last, str) else last + 1
+        elif expects_key:
+            path[-1], expects_key, opened = json.loads(lexeme), False, -1
+        elif lexeme != ":":
+            yield _pointer(path), start, at
+            opened = -1
+
+
+def _pointer(path: list[str | int]) -> str:
+    return "".join("/" + escape(str(token)) for token in path)

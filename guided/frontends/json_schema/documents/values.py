@@ -18,7 +18,7 @@ from decimal import Decimal
 from typing import Any, Protocol, TypeAlias
 
 from guided.errors import LimitExceeded, SpecError
-from guided.frontends.json_schema.documents.source_spans import NOT_FINITE, escape, refused, syntax_hint
+from guided.frontends.json_schema.documents.source_spans import NOT_FINITE, escape, json_error, syntax_hint
 from guided.limits import Limits
 from guided.meter import spend
 
@@ -61,7 +61,7 @@ class Decimal10:
             return cls(False, "", 0)
         if power is not None and len(power.lstrip("+-0")) > 15:
             raise SpecError(
-                "the exponent of a number has more than 15 digits", hint="no text could spell such a number"
+                "the exponent of a number has more than 15 digits", hint="write a number with a smaller exponent"
             )
         exponent = len(whole) - (len(digits) - len(significant)) + int(power or 0)
         return cls(sign == "-", significant.rstrip("0"), exponent)
@@ -133,14 +133,14 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return members
 
 
-def _no_constant(_: str) -> None:
+def _refuse_constant(_: str) -> None:
     raise _InvalidJson
 
 
 _BYTE_ORDER_MARK = "\ufeff"
 _DECODER = json.JSONDecoder(
     object_pairs_hook=_unique,
-    parse_constant=_no_constant,
+    parse_constant=_refuse_constant,
     parse_int=Decimal10.parse,
     parse_float=Decimal10.parse,
 )
@@ -166,10 +166,10 @@ def read_json(text: str, limits: Limits, what: str = "the schema") -> Json:
             raise LimitExceeded("depth", deepest, limits.depth) from None
         raise LimitExceeded(
             "depth", deepest, sys.getrecursionlimit(), fixed=True,
-            hint="Python's recursion limit reads no text that is nested so deeply: give the value as a dict",
+            hint="Python's recursion limit is too low for text with this nesting: pass the value as a dict",
         ) from None  # fmt: skip
     except _InvalidJson:
-        raise refused(text) from None
+        raise json_error(text) from None
     _check_size(value, text, limits)
     return value
 
@@ -229,7 +229,7 @@ def normalise(value: object, limits: Limits) -> Json:
             target[key] = members = dict(item)
             for name, child in members.items():
                 if not isinstance(name, str):
-                    hint = "the keys of a JSON object are strings"
+                    hint = "the keys of a JSON object must be strings"
                     raise SpecError(f"the key {name!r} is not a string", pointer=_pointer(path), hint=hint)
                 if type(child) is str and depth < limits.depth:  # the most frequent value: kept as it is
                     count += 1
@@ -250,8 +250,8 @@ def normalise(value: object, limits: Limits) -> Json:
 def _number(item: int | float | Decimal, path: Any) -> Decimal10:
     if isinstance(item, int):
         if item.bit_length() > 14_000:  # beyond Python's own limit for str(int)
-            hint = "give the schema as text"
-            raise SpecError("an integer of more than 4,000 digits", pointer=_pointer(path), hint=hint)
+            hint = "pass the schema as text"
+            raise SpecError("an integer has more than 4,000 digits", pointer=_pointer(path), hint=hint)
         return Decimal10.parse(str(int(item)))
     if not math.isfinite(item):
         raise SpecError(f"{item} is not a JSON number", pointer=_pointer(path), hint=NOT_FINITE)
@@ -305,8 +305,8 @@ class _Location(Protocol):
     def at(self, *tokens: str | int) -> str: ...
 
 
-def check_texts(value: Json, place: _Location, *tokens: str | int) -> None:
-    """Refuse a value with a lone surrogate in one of its strings. The value is at `place.at(*tokens)`."""
+def check_texts(value: Json, location: _Location, *tokens: str | int) -> None:
+    """Refuse a value with a lone surrogate in one of its strings. The value is at `location.at(*tokens)`."""
     if isinstance(value, str) and value.isascii():
         return
     stack = [value]
@@ -314,7 +314,7 @@ def check_texts(value: Json, place: _Location, *tokens: str | int) -> None:
         item = stack.pop()
         if isinstance(item, str):
             if not is_text(item):
-                raise SpecError("a lone surrogate cannot be written", pointer=place.at(*tokens),
+                raise SpecError("a lone surrogate cannot be written", pointer=location.at(*tokens),
                                 hint="write characters above U+FFFF as a pair of escapes")  # fmt: skip
         elif isinstance(item, list):
             stack.extend(item)

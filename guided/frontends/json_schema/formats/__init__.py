@@ -1,7 +1,7 @@
-"""The keyword `format`: which strings and numbers does each name allow? In: a name. Out: a `Shape`, or None if unknown.
+"""The strings and numbers that the names of the keyword `format` allow. In: a name. Out: a `Shape`; None if unknown.
 
-A format of strings is a regular language over decoded characters, a format of numbers is a set of numbers. Values of
-other types satisfy every format. The same names are valid in every draft. Nodes are built on first use, and cached.
+A format of strings is a regular language over decoded characters, and a format of numbers is a set of numbers. Values
+of other types satisfy every format. The same names are valid in every draft. Nodes are built on first use, and cached.
 
     name                       source                            enforced
     date, date-time, time      RFC 3339                          exactly, except odd offsets at leap seconds (dates.py)
@@ -17,8 +17,8 @@ other types satisfy every format. The same names are valid in every draft. Nodes
     uuid                       RFC 9562                          exactly
     json-pointer               RFC 6901                          exactly
     relative-json-pointer      draft-bhutton-..-pointer-00       exactly
-    byte, base64url            RFC 4648                          exactly; unused bits may have any value (texts.py)
-    regex                      ECMA-262, with the flag u         only valid ones, and not all: see regex.py
+    byte, base64url            RFC 4648                          exactly; unused bits may have any value
+    regex                      ECMA-262, with the flag u         only some of the valid ones: see regex.py
     int8 .. int64, double-int  OpenAPI format registry           exactly
     uint8 .. uint64            OpenAPI format registry           exactly
     float, double              OpenAPI format registry           any number
@@ -40,10 +40,10 @@ from guided.frontends.regex import parse_regex
 from guided.ir.nodes import Node
 from guided.ir.serial import serial
 
-from . import dates, idn, internet, regex, texts, uris
+from . import dates, idn, internet, pointers_and_encodings, regex, uris
 from .numbers import NUMBER_FORMATS
 
-__all__ = ["FORMATS", "format_shape", "why_not"]
+__all__ = ["FORMATS", "format_shape", "why_not_enforced"]
 
 _STRING_FORMATS: dict[str, Callable[[], Node]] = {
     "date-time": dates.date_time,
@@ -61,16 +61,16 @@ _STRING_FORMATS: dict[str, Callable[[], Node]] = {
     "iri": uris.iri,
     "iri-reference": uris.iri_reference,
     "uri-template": uris.uri_template,
-    "uuid": texts.uuid,
-    "json-pointer": texts.json_pointer,
-    "relative-json-pointer": texts.relative_json_pointer,
-    "byte": texts.base64,
-    "base64url": texts.base64url,
+    "uuid": pointers_and_encodings.uuid,
+    "json-pointer": pointers_and_encodings.json_pointer,
+    "relative-json-pointer": pointers_and_encodings.relative_json_pointer,
+    "byte": pointers_and_encodings.base64,
+    "base64url": pointers_and_encodings.base64url,
     "regex": regex.regex,
 }
 _LONGEST = {"hostname": Window(high=253), "email": Window(high=254)}
 """Lengths, kept separate from the pattern, so that `minLength`, `maxLength` and `not` only handle one window."""
-_NO_LIMITS = ("binary", "password")
+_ANY_STRING = ("binary", "password")
 
 _SUPERSETS = {
     "hostname": r"^[A-Za-z0-9.\-]*$",
@@ -94,9 +94,9 @@ _OTHER_NAMES = {
     "domain": "hostname",
     "integer": "int64",
 }
-"""Names from other tools -> the format."""
+"""Names that other tools use -> the format that is meant."""
 
-FORMATS = (*_STRING_FORMATS, *NUMBER_FORMATS, *_NO_LIMITS)
+FORMATS = (*_STRING_FORMATS, *NUMBER_FORMATS, *_ANY_STRING)
 """The names that are enforced."""
 
 
@@ -115,8 +115,8 @@ def _shape(name: str) -> Shape:
 
 
 def superset_if_negated(pattern: Node) -> Node:
-    """The language to exclude if a pattern is negated. For a format that leaves out valid values, this is a superset of
-    it.
+    """The language to exclude if a pattern is negated. If the pattern is a format that leaves out valid values, this is
+    a superset that includes them.
     """
     name = _INCOMPLETE.get(serial(pattern))
     return pattern if name is None else _superset(name)
@@ -131,21 +131,25 @@ def _hint(name: str) -> str:
     """A hint for an unknown name: a known name that may have been meant, and an alternative."""
     plain = name.lower().replace("_", "-")
     close = _OTHER_NAMES.get(plain) or close_name(plain, FORMATS, cutoff=0.7)
-    return f"did you mean {close!r}? else {_INSTEAD}" if close else _INSTEAD
+    return f"did you mean {close!r}? if not, {_INSTEAD}" if close else _INSTEAD
 
 
-_INSTEAD = "say it with pattern, or pass unknown_format='ignore'"
+_INSTEAD = "use pattern instead, or pass unknown_format='ignore'"
 _BEYOND_TEXT = {
     **dict.fromkeys(("file-path", "directory-path", "new-path", "socket-path"), "whether a file exists"),
-    **{f"{when}-{what}": "the clock" for when in ("past", "future") for what in ("date", "date-time")},
-    **dict.fromkeys(("limited-date-time", "limited-time", "limited-duration"), "bounds of times and durations"),
-    "json-string": "the type of JSON that stands in a string",
+    **{
+        f"{when}-{what}": "comparison with the current time"
+        for when in ("past", "future")
+        for what in ("date", "date-time")
+    },
+    **dict.fromkeys(("limited-date-time", "limited-time", "limited-duration"), "a bound on times or durations"),
+    "json-string": "the type of the JSON value in a string",
 }
 """Format names of pydantic types with a requirement that no text expresses -> this requirement."""
 
 
-def why_not(name: str, *, search: bool = True) -> tuple[str, str]:
-    """Reason and hint for a name that is not enforced. `search`: look for a similar known name."""
+def why_not_enforced(name: str, *, search: bool = True) -> tuple[str, str]:
+    """The reason and a hint for a name that is not enforced. `search`: look for a similar known name."""
     if name in _BEYOND_TEXT:
         return f"{_BEYOND_TEXT[name]} is not enforced ({name})", "the value is validated when it is read"
     return f"the format {name[:40]!r} is not known", _hint(name[:40]) if search else _INSTEAD

@@ -31,13 +31,13 @@ from .internet import address_literal, domain_label, local_part, plain_label
 
 __all__ = ["idn_email", "idn_hostname", "valid_code_points"]
 
-_LONGEST = 57  # of n characters one takes 3 digits or more in Punycode, the others 1, and xn-- takes 4: n + 6 <= 63
+_LONGEST = 57  # n characters take at least n + 6 in Punycode: 4 for xn--, 3 for one of them, 1 for each of the others
 _SEPARATORS = ".\u3002\uff0e\uff61"
 _MIDDLE_DOT, _KERAIA, _KATAKANA_DOT, _NON_JOINER, _JOINER = "\u00b7\u0375\u30fb\u200c\u200d"
 _GERESHES = "\u05f3\u05f4"
 
 # RFC 5892, section 2.6 (exceptions) and the code points of its contextual rules.
-_PVALID_TOO = charset_of("\u00df\u03c2\u06fd\u06fe\u0f0b\u3007")
+_ALSO_PVALID = charset_of("\u00df\u03c2\u06fd\u06fe\u0f0b\u3007")
 _CONTEXT = charset_of(_MIDDLE_DOT, _KERAIA, _KATAKANA_DOT, _NON_JOINER, _JOINER, _GERESHES)
 _DISALLOWED = charset_of("\u0640\u07fa\u302e\u302f\u303b", "\u3031-\u3035")
 # Sections 2.4 (blocks) and 2.9 (old Hangul jamo).
@@ -93,7 +93,7 @@ def valid_code_points() -> Ranges:
         _union("Default_Ignorable_Code_Point", "White_Space", "Noncharacter_Code_Point"),
         _BLOCKS, _OLD_HANGUL, _DISALLOWED,
     )  # fmt: skip
-    return charset((*derived, *_PVALID_TOO, *_CONTEXT, *charset_of("-")))
+    return charset((*derived, *_ALSO_PVALID, *_CONTEXT, *charset_of("-")))
 
 
 @cache
@@ -124,7 +124,7 @@ def _ends(ranges: Ranges) -> Node:
 
 
 def _misplaced(char: str, before: Ranges | None, after: Ranges | None) -> list[Node]:
-    """The texts in which a neighbour of `char` is not one of those that it requires."""
+    """The texts in which `char` does not have a neighbour that it requires."""
     out: list[Node] = []
     if before is not None:
         out.append(seq(Not(_ends(before)), char, _REST))

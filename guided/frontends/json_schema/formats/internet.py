@@ -7,8 +7,8 @@
   the last `@`, 254 in all (section 4.5.3.1: a path has 256 with its brackets)
 
 Narrower than the standards: a hostname has no label that begins with `xn--`. Such a label must be the Punycode of a
-valid label in Unicode (RFC 5890). Deciding this means decoding it, and no automaton of a useful size does that. The
-domain of a mailbox is not restricted in this way, because RFC 5321 requires only the syntax of a label. Address
+valid label in Unicode (RFC 5890). To check such a label means to decode it, which no automaton of a practical size can
+do. The domain of a mailbox is not restricted in this way, because RFC 5321 requires only the syntax of a label. Address
 literals are IPv4 and IPv6, the only registered tags.
 """
 
@@ -43,7 +43,7 @@ def _ipv6(tail: Node, most: int) -> Node:
     group = many(HEX, 1, 4)
     cases = [seq(many(seq(group, ":"), 6, 6), alt(seq(group, ":", group), tail))]
     for before in range(most + 1):
-        cases.append(seq(_groups(group, before), "::", _up_to(group, tail, most - before)))
+        cases.append(seq(_groups(group, before), "::", _at_most_groups(group, tail, most - before)))
     return alt(*cases)
 
 
@@ -51,7 +51,7 @@ def _groups(group: Node, count: int) -> Node:
     return seq(group, many(seq(":", group), count - 1, count - 1)) if count else seq()
 
 
-def _up_to(group: Node, tail: Node, most: int) -> Node:
+def _at_most_groups(group: Node, tail: Node, most: int) -> Node:
     cases = [seq()]
     if most:
         cases.append(seq(many(seq(group, ":"), 0, most - 1), group))
@@ -78,7 +78,7 @@ def _label() -> Node:
 
 @cache
 def hostname() -> Node:
-    """A host name. `_LONGEST` of the package limits it to 253 characters."""
+    """A host name. The package's `_LONGEST` table limits it to 253 characters."""
     label = plain_label()
     return seq(label, many(seq(".", label)))
 
@@ -93,16 +93,16 @@ def address_literal() -> Node:
     return seq("[", alt(v4, seq(letters("ipv6:"), _ipv6(v4, most=6))), "]")
 
 
-def local_part(more: Node) -> Node:
-    """The part before the last `@`: printable ASCII characters, and `more`."""
-    atom = many(alt(chars("A-Z", "a-z", "0-9", "!#$%&'*+-/=?^_`{|}~"), more), 1)
-    plain = alt(chars(" !", "#-[", "]-~"), more)
+def local_part(extra_characters: Node) -> Node:
+    """The part before the last `@`: printable ASCII characters, and `extra_characters`."""
+    atom = many(alt(chars("A-Z", "a-z", "0-9", "!#$%&'*+-/=?^_`{|}~"), extra_characters), 1)
+    plain = alt(chars(" !", "#-[", "]-~"), extra_characters)
     quoted = seq('"', many(alt(plain, seq("\\", chars(" -~")))), '"')
     return Length(alt(seq(atom, many(seq(".", atom))), quoted), 1, 64)
 
 
 @cache
 def email() -> Node:
-    """A mailbox. `_LONGEST` of the package limits it to 254 characters."""
+    """A mailbox. The package's `_LONGEST` table limits it to 254 characters."""
     domain = seq(domain_label(), many(seq(".", domain_label())))
     return seq(local_part(alt()), "@", alt(domain, address_literal()))

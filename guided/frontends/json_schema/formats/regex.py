@@ -3,8 +3,8 @@ use.
 
 The grammar is `Pattern` of ECMA-262, section 22.2.1, with its early errors. Problem: groups nest, names of groups must
 differ, and back-references need their groups, so the valid expressions are not a regular language. Every string of the
-language here is valid, but some valid expressions are left out. The upper two levels leave out fewer: these are outside
-of groups or in one group, and not in a lookaround. Left out are
+language here is valid, but some valid expressions are left out. Fewer are left out at the upper two levels, which are
+outside of groups or inside one group, and not in a lookaround. Left out are
 
 - groups nested more than 8 deep; lookarounds inside more than one group or inside a lookaround; in lookarounds, groups
   nested more than one deep
@@ -13,12 +13,12 @@ of groups or in one group, and not in a lookaround. Left out are
   without leading zeros). If m has more digits, n has at most 3 and m does not begin with 0. {0,m} is always allowed
 - ranges in a class, unless a *step* lies between their ends: low <= step <= high shows that the ends are in order. Ends
   are characters, with or without a backslash. `_STEPS` apply everywhere. In the upper two levels, `_MORE_STEPS` admit
-  all ranges of two letters, and `_FAR_STEPS` ranges whose ends are \x.., \u.... or beyond ASCII. A bare hyphen begins
-  no range
+  all ranges of two letters, and `_FAR_STEPS` ranges whose ends are \x.., \u.... or beyond ASCII. An unescaped hyphen
+  cannot begin a range
 - \u{..} and \p{..} below the upper two levels, and \p{..} except short names of general categories
 
-So `not` with this format also allows the valid expressions that are left out. Cost: about 2,200 states, and 80 ms in
-the first grammar of a vocabulary.
+So `not` must not negate this language; see `superset_if_negated`. Cost: about 2,200 states, and 80 ms in the first
+grammar of a vocabulary.
 """
 
 from __future__ import annotations
@@ -98,9 +98,7 @@ def _range(low: int, step: int) -> Node:
 
 
 def _far_range(low: int, step: int) -> Node:
-    """Like `_range`, with ends in hexadecimal or beyond ASCII. Excludes surrogates: two of them
-    may be one character.
-    """
+    """Like `_range`, with ends in hexadecimal or beyond ASCII. Excludes surrogates: two may be one character."""
 
     def end(low: int, high: int) -> Node:
         long = alt(_hex(low, min(high, 0xD7FF), 4), _hex(max(low, 0xE000), min(high, 0xFFFF), 4))

@@ -6,7 +6,7 @@
 - uri-template: RFC 6570, section 2, with the operators of levels 1 to 4 and those reserved for extensions. An
   apostrophe is a literal (erratum 6937)
 
-Rules of single schemes for their URIs are not enforced.
+The rules of particular URI schemes are not enforced.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SUB_DELIMITERS = "!$&'()*+,;="
 
 @cache
 def uri() -> Node:
-    """An absolute or complete URI."""
+    """A URI, which begins with a scheme."""
     return _with_scheme((), ())
 
 
@@ -43,7 +43,7 @@ def uri_reference() -> Node:
 
 @cache
 def iri() -> Node:
-    """An absolute or complete IRI."""
+    """An IRI, which begins with a scheme."""
     return _with_scheme(_UCS, _PRIVATE)
 
 
@@ -60,7 +60,7 @@ def _percent() -> Node:
 
 @cache
 def _parts(more: Ranges, private: Ranges) -> tuple[Node, Node, Node]:
-    """The parts of a URI: from `//` on, the rest of a path, and query and fragment."""
+    """Parts of a URI: `//` with authority and path; the rest of a path; query and fragment."""
     plain = chars("A-Z", "a-z", "0-9", "-._~", _SUB_DELIMITERS, more)
     future = seq(letters("v"), many(HEX, 1), ".", many(chars("A-Z", "a-z", "0-9", "-._~", _SUB_DELIMITERS, ":"), 1))
     literal = seq("[", alt(ipv6(), future), "]")

@@ -12,8 +12,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from guided.errors import UnsupportedError
-from guided.frontends.json_schema.algebra.emptiness import refuse_repeated
-from guided.frontends.json_schema.algebra.existential_constraints import obliged_items
+from guided.frontends.json_schema.algebra.emptiness import repeated_items_error
+from guided.frontends.json_schema.algebra.existential_constraints import item_cases
 from guided.frontends.json_schema.algebra.expand import Goal
 from guided.frontends.json_schema.algebra.shape import Shape, Window, has_false, item_goal
 from guided.frontends.json_schema.algebra.strings import either
@@ -43,7 +43,7 @@ def array_text(lowering: Lowering, shape: Shape, where: str, level: int) -> Node
         item, comma = partial(_item, lowering, shape, level=level), lowering.notation.between(level)
         text = lowering.notation.wrap("[]", graph_body(graph, item, comma, rules), 0 in graph.ends, level)
     elif shape.repeated is not None:
-        raise refuse_repeated(shape)
+        raise repeated_items_error(shape)
     else:
         text = _items(lowering, shape, where, level)
     return text if shape.unique is None or text == EMPTY else Distinct(text)
@@ -107,7 +107,7 @@ def _with_condition(lowering: Lowering, shape: Shape, window: Window, where: str
     except UnsupportedError:
         if len(item_goals) > _FEW:
             raise
-        return either([array_text(lowering, one, where, level) for one in obliged_items(shape)])
+        return either([array_text(lowering, one, where, level) for one in item_cases(shape)])
     within = [
         Written(tuple(at for at, cell in enumerate(cells) if not goal or goal in cell.within)) for goal in item_goals
     ]

@@ -1,8 +1,8 @@
 """The spellings of given JSON values under a goal. In: the values of `enum` or `const`. Out: IR.
 
 A value is written with every escape, number spelling and whitespace that the options allow. Its members keep their
-order, or with `property_order="any"` come in any order. This module decides, value by value, whether a value satisfies
-the other keywords. Only patterns are not evaluated, but intersected with the text.
+order unless `property_order="any"`. This module decides, value by value, whether a value satisfies the other keywords.
+Only patterns are not evaluated, but intersected with the text.
 
 Cost: linear in the values. A deeply nested value becomes several rules.
 """
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Constants"]
 
-_DEEP = 8  # levels of one rule
+_DEEP = 8  # the most levels of a value in one rule
 _Position = TypeVar("_Position")
 _Block = TypeVar("_Block")
 
@@ -109,9 +109,9 @@ class Constants:
         nodes = either([number_constant(value, plain, numbers) for value in values])
         if plain:
             return nodes
-        few = ", ".join(map(str, values[:3])) + (", ..." if len(values) > 3 else "")
+        first_values = ", ".join(map(str, values[:3])) + (", ..." if len(values) > 3 else "")
         key = ("constants", values, numbers.bare, numbers.not_bare)
-        return self._lowering.rule(key, f"json number of {few}", "", lambda: nodes)
+        return self._lowering.rule(key, f"json number of {first_values}", "", lambda: nodes)
 
     def _array(self, value: list[Json], shape: Shape, level: int, nested: int) -> Node | None:
         if len(value) not in shape.items:
@@ -148,12 +148,12 @@ class Constants:
         return out
 
     def _choices(
-        self, places: Iterable[_Position], blocks: tuple[tuple[_Block, ...], ...]
+        self, positions: Iterable[_Position], blocks: tuple[tuple[_Block, ...], ...]
     ) -> Iterator[dict[_Position, tuple[_Block, ...]]]:
         """Each way to assign a position (item or member) to every block, as the schemas that each position must
         satisfy.
         """
-        every = list(places)
+        every = list(positions)
         for chosen in product(range(len(every)), repeat=len(blocks)):
             assigned_blocks: dict[_Position, tuple[_Block, ...]] = {}
             for at, number in enumerate(chosen):
@@ -162,9 +162,9 @@ class Constants:
 
     def _object(self, value: dict[str, Json], shape: Shape, level: int, nested: int) -> Node | None:
         if shape.formula is not None:
-            settled = self._lowering.expander.by_type.multiplied(shape)
-            found = [node for one in settled if (node := self._object(value, one, level, nested)) is not None]
-            return either(found) if found else None
+            shapes = self._lowering.expander.by_type.multiply_out(shape)
+            nodes = [node for one in shapes if (node := self._object(value, one, level, nested)) is not None]
+            return either(nodes) if nodes else None
         if len(value) not in shape.members or not value.keys() >= set(shape.required):
             return None
         expander = self._lowering.expander

@@ -1,12 +1,12 @@
-"""The text of arrays and objects, from the text of their parts. In: IR nodes and counts. Out: IR nodes, never the empty
-text.
+"""The text of arrays and objects, from the text of their parts. In: IR nodes and counts. Out: IR nodes that never
+match the empty text.
 
 Commas are the problem: an optional member must not leave a stray comma. In declared order, if some member is required,
 the members form one flat sequence. An optional member before the required one includes the comma after it, and each
 member after the required one includes the comma before it. For example, with b required: `(a ,)? b (, c)?`. Without a
-required member, "something was written before" nests to the left. `member_tries.py` handles long runs of optional
-members. A window on the number of members produces one rule for each pair of a member and a count. Members in any order
-are the IR's `Permutation`. Very many optional members in any order are entries whose names must differ.
+required member, the expression nests to the left: `(a (, b)? | b) (, c)? | c`. `member_tries.py` handles long runs of
+optional members. A window on the number of members produces one rule for each pair of a member and a count. Members in
+any order are the IR's `Permutation`. Very many optional members in any order are entries whose names must differ.
 
 Cost: linear in the members; with a window, members times counts.
 """
@@ -50,7 +50,7 @@ class Members(NamedTuple):
     """Members in the order of `fields`, then any number of `extra`, the text of an additional member (None: not
     allowed).
 
-    `window` bounds the number of members, and `most_extra` that of additional members.
+    `window` bounds the number of members, and `most_extra` the number of additional members.
     """
 
     fields: Sequence[Field]
@@ -82,7 +82,7 @@ class RuleMaker(NamedTuple):
 
 
 def array_body(prefix: Sequence[Node], rest: Node | None, comma: Node, window: Window) -> Node | None:
-    """At least one item: those of `prefix`, then any of `rest` (None: no more). None if there can be no item."""
+    """At least one item: the items of `prefix`, then any number of `rest` (None: no more). None if none is possible."""
     high = window.high
     if rest is None:
         high = len(prefix) if high is None else min(high, len(prefix))
@@ -100,7 +100,7 @@ def array_body(prefix: Sequence[Node], rest: Node | None, comma: Node, window: W
 
 
 def _prefixes(steps: Sequence[Node], tail: Node) -> Node:
-    """The first n steps for any n, followed by the tail if n includes all steps."""
+    """The first n steps for any n, followed by the tail if all steps are included."""
     if len(steps) == 1:
         return optional(Seq((steps[0], tail)))
     half = len(steps) // 2
@@ -134,7 +134,7 @@ def counted_items(yes: Node, no: Node, comma: Node, count: Window) -> Node:
 def graph_body(graph: CountGraph, item: Callable[[Goal], Node], comma: Node, rules: RuleMaker) -> Node | None:
     """At least one item along the paths of a graph: a rule for each state, and for each item that leads to a state.
 
-    An item that needs a new value may have none left. Since it has its own rule, the other kinds of items remain
+    An item whose value must be new may have no value left. Since it has its own rule, the other kinds of items remain
     possible.
     """
     ways: dict[tuple[Goal, int], Node] = {}
@@ -159,7 +159,7 @@ def many_optional(fields: Sequence[Field], window: Window) -> Node | None:
     """Any of many optional members. The name is an `Entry`, so that no member is written twice.
 
     The written members are then a trie of names, instead of a register with token tables for each of its values. None
-    if the members are few, if names need escapes, or if the window may require more members than have values.
+    if the members are few, if names need escapes, or if the window may require more members than can have values.
     """
     others = [field for field in fields if not field.required]
     if len(others) < _MANY or window.low > max(1, len(fields) - len(others)):
@@ -208,7 +208,7 @@ def bound_members(
 
 
 def declared_then(fields: Sequence[Field], extras: Node, comma: Node, rules: RuleMaker) -> Node:
-    """Members in the order of `fields`, then `extras`, which is never the empty text."""
+    """Members in the order of `fields`, then `extras`, which never matches the empty text."""
     declared = declared_order(Members(fields, comma), rules)
     if declared is None:
         return extras

@@ -1,15 +1,14 @@
 """A JSON text in base64: `contentMediaType` with `contentEncoding` of draft 7. In: a function that adds rules. Out: IR.
 
 The decoded bytes are the UTF-8 of any JSON text of RFC 8259. Problem: JSON needs a stack, and base64 mixes the bits of
-neighbouring bytes, so that a bracket does not begin or end where a letter does.
+neighbouring bytes, so a bracket need not begin or end at the border of a letter.
 
-How: the text is split at its brackets. A *segment* goes from after one bracket to after the next one and is regular in
-bytes; the stack decides which bracket may close. Four letters of base64 encode three bytes, so a segment begins and
-ends in one of three *phases*: the number of bytes in the current group of letters. The bits that a letter shares with
-the previous byte belong to a bracket, so they are known. The rules are `(container, bracket before, phase) -> phase`.
-The alternatives of a rule are: a segment that closes the container; or a segment that opens another container, the rule
-of this container, and the rule of the text that follows it. The phases in between are guessed, and only guesses that
-the letters confirm continue.
+How: the text is split after each bracket. The parts are *segments*, which are regular in bytes; the stack decides which
+bracket may close. Four letters of base64 encode three bytes, so a segment begins and ends in one of three *phases*: the
+number of bytes in the current group of letters. The bits that a letter shares with the previous byte belong to a
+bracket, so they are known. The rules are `(container, bracket before, phase) -> phase`. The alternatives of a rule are:
+a segment that closes the container; or a segment that opens another container, the rule of this container, and the rule
+of the text that follows it. The phases in between are guessed, and only guesses that the letters confirm continue.
 
 A state of the automaton over letters is a tuple of states of the automaton over bytes, one for each value of the
 unknown bits: 1 state at the start of a group, 4 after a letter, then 16, then 64. Cost: about 60 rules of about 200
@@ -22,7 +21,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from guided.frontends.regex.derivatives import NONE, Terms
+from guided.frontends.regex.derivatives import EMPTY_LANGUAGE, Terms
 from guided.ir.encodings import Encoding
 from guided.ir.nodes import Alt, Automaton, Chars, Encoded, Node, Ref, Repeat, Seq, Text
 from guided.ir.ranges import charset
@@ -34,31 +33,31 @@ _Rule = Callable[[object, str, str, Callable[[], Node]], Ref]
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _CLOSING = {"[": "]", "{": "}"}
 _TOP = ""
-_END = 3  # the end of the text, after optional padding: a segment may also end there
-_MARK = 0x100  # added to a bracket: the character after it in the language of segments
+_END = 3  # in place of a phase: the segment ends with the text, after optional padding
+_MARK = 0x100  # plus the code of a bracket: the character that marks this bracket at the end of a segment
 
 
 def json_in_base64(rule: _Rule, encoding: Encoding) -> Node:
-    """A JSON string that holds a JSON text in base64."""
+    """A JSON string that contains a JSON text in base64."""
 
-    def segment(container: str, behind: str, phase: int, bracket: str, end: int) -> Node:
-        return Encoded(_segment(container, behind, phase, bracket, end), encoding)
+    def segment(container: str, before: str, phase: int, bracket: str, end: int) -> Node:
+        return Encoded(_segment(container, before, phase, bracket, end), encoding)
 
-    def rest(container: str, behind: str, phase: int, end: int) -> Node:
-        """The text after the bracket `behind` up to the end of its container, from one phase to another."""
-        label = f"base64 of json, {container or 'text'} after {behind or 'nothing'}, {phase} to {end}"
-        return rule(label, label, "", lambda: Alt(tuple(ways(container, behind, phase, end))))
+    def rest(container: str, before: str, phase: int, end: int) -> Node:
+        """The text after the bracket `before` up to the end of its container, from one phase to another."""
+        label = f"base64 of json, {container or 'text'} after {before or 'nothing'}, {phase} to {end}"
+        return rule(label, label, "", lambda: Alt(tuple(ways(container, before, phase, end))))
 
-    def ways(container: str, behind: str, phase: int, end: int) -> Iterator[Node]:
-        yield segment(container, behind, phase, _CLOSING.get(container, ""), end)
-        if container == _TOP and behind != _TOP:
+    def ways(container: str, before: str, phase: int, end: int) -> Iterator[Node]:
+        yield segment(container, before, phase, _CLOSING.get(container, ""), end)
+        if container == _TOP and before != _TOP:
             return
         for opening, closing in _CLOSING.items():
-            for begun in range(3):
-                head = segment(container, behind, phase, opening, begun)
-                for done in range(3):
-                    inner = rest(opening, opening, begun, done)
-                    yield Seq((head, inner, rest(container, closing, done, end)))
+            for opening_phase in range(3):
+                head = segment(container, before, phase, opening, opening_phase)
+                for closing_phase in range(3):
+                    inner = rest(opening, opening, opening_phase, closing_phase)
+                    yield Seq((head, inner, rest(container, closing, closing_phase, end)))
 
     return Seq((Text('"'), rest(_TOP, _TOP, 0, _END), Text('"')))
 
@@ -109,7 +108,7 @@ _SCALAR = Alt((_STRING, _NUMBER, *map(Text, ("true", "false", "null"))))
 def _language(container: str, fresh: bool) -> Node:
     """The segments of a container after its opening bracket (`fresh`), or after the closing bracket of a value in it.
 
-    A bracket at the end is followed by its mark.
+    A bracket at the end of a segment is followed by its mark.
     """
     opening = Alt(tuple(Seq((Text(c), Text(chr(_MARK + ord(c))))) for c in _CLOSING))
     if container == _TOP:
@@ -138,35 +137,33 @@ class _Graph:
     edges: tuple[tuple[tuple[int, int, int], ...], ...]
     starts: dict[tuple[str, int], int]
     marked: dict[str, int]
-    """Bracket -> the term after it."""
-    over: frozenset[int]
+    """Bracket -> the term that is left after it: its mark."""
+    text_ends: frozenset[int]
     """The states in which the text may end: no bits are left, or the padding has been written."""
 
     def accepting(self, bracket: str, end: int) -> frozenset[int]:
         """The states in which a segment ends after this bracket, in this phase."""
         if end == _END:
-            return self.over
+            return self.text_ends
         wanted, last, size = self.marked[bracket], ord(bracket) & (0, 3, 15)[end], (2, 5, 17)[end]
-        return frozenset(at for at, found in enumerate(self.states) if len(found) == size and found[last] == wanted)
+        return frozenset(at for at, state in enumerate(self.states) if len(state) == size and state[last] == wanted)
 
 
 @cache
-def _segment(container: str, behind: str, phase: int, bracket: str, end: int) -> Automaton:
+def _segment(container: str, before: str, phase: int, bracket: str, end: int) -> Automaton:
     """The segments from after one bracket in one phase to after another bracket in another phase."""
     accepting = _graph(container).accepting(bracket, end)
-    order, edges = _reachable(container, behind, phase)
-    return Automaton(tuple((at in accepting, found) for at, found in zip(order, edges, strict=True)))
+    order, edges = _reachable(container, before, phase)
+    return Automaton(tuple((at in accepting, state_edges) for at, state_edges in zip(order, edges, strict=True)))
 
 
 @cache
 def _reachable(
-    container: str, behind: str, phase: int
+    container: str, before: str, phase: int
 ) -> tuple[tuple[int, ...], tuple[tuple[tuple[int, int, int], ...], ...]]:
-    """The states that are reachable from a start state, which comes first, and their edges,
-    renumbered in this order.
-    """
+    """The states that are reachable from a start state, which comes first, and their edges, with new state numbers."""
     graph = _graph(container)
-    order = [graph.starts[behind, phase]]
+    order = [graph.starts[before, phase]]
     number = {order[0]: 0}
     for at in order:
         for _, _, to in graph.edges[at]:
@@ -181,16 +178,16 @@ def _reachable(
 def _graph(container: str) -> _Graph:
     terms = Terms()
     fresh, after = (terms.read(_language(container, kind)) for kind in (True, False))
-    rows: dict[int, tuple[int, ...]] = {NONE: (NONE,) * 256}
+    rows: dict[int, tuple[int, ...]] = {EMPTY_LANGUAGE: (EMPTY_LANGUAGE,) * 256}
 
     def row(term: int) -> tuple[int, ...]:
         """The term after each byte."""
         if term not in rows:
-            found = [NONE] * 256
+            targets = [EMPTY_LANGUAGE] * 256
             for ranges, target in terms.transitions(term):
                 for low, high in ranges:
-                    found[low : high + 1] = [target] * (min(high, 255) + 1 - low) if low < 256 else []
-            rows[term] = tuple(found)
+                    targets[low : high + 1] = [target] * (min(high, 255) + 1 - low) if low < 256 else []
+            rows[term] = tuple(targets)
         return rows[term]
 
     number: dict[_State, int] = {}
@@ -203,11 +200,11 @@ def _graph(container: str) -> _Graph:
         return number[found]
 
     starts = {}
-    for behind in (container, *_CLOSING.values()):
+    for before in (container, *_CLOSING.values()):
         for phase, (width, mask) in enumerate(((1, 0), (4, 3), (16, 15))):
-            known = ord(behind or "\0") & mask
-            first = fresh if behind == container else after
-            starts[behind, phase] = state((*(first if at == known else NONE for at in range(width)), 0))
+            known = ord(before or "\0") & mask
+            first = fresh if before == container else after
+            starts[before, phase] = state((*(first if at == known else EMPTY_LANGUAGE for at in range(width)), 0))
     padded, last = state((-1,)), state((-2,))  # one more "=" is required; nothing may follow
     edges: list[tuple[tuple[int, int, int], ...]] = []
     for at, found in enumerate(order):
@@ -229,16 +226,16 @@ def _graph(container: str) -> _Graph:
     return _Graph(tuple(order), tuple(edges), starts, marked, frozenset([last, *ends]))
 
 
-def _after(found: _State, value: int, row: Callable[[int], tuple[int, ...]], nullable: list[bool]) -> _State:
+def _after(state: _State, value: int, row: Callable[[int], tuple[int, ...]], nullable: list[bool]) -> _State:
     """The state after a letter. Some of its six bits complete a byte, and the others begin one."""
-    match len(found):
+    match len(state):
         case 2:
-            return (*row(found[0])[value * 4 : value * 4 + 4], 0)
+            return (*row(state[0])[value * 4 : value * 4 + 4], 0)
         case 5:
-            term, low = found[value >> 4], (value & 15) * 16
+            term, low = state[value >> 4], (value & 15) * 16
             return (*row(term)[low : low + 16], int(nullable[term]))
         case 17:
-            term, low = found[value >> 2], (value & 3) * 64
+            term, low = state[value >> 2], (value & 3) * 64
             return (*row(term)[low : low + 64], int(nullable[term]))
         case _:
-            return (found[value], 0)
+            return (state[value], 0)

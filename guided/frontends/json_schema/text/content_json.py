@@ -1,7 +1,7 @@
 """JSON text inside a string: `contentMediaType` of draft 7. In: a function that adds rules. Out: IR.
 
-The text is any JSON text of RFC 8259, which needs a stack. Its rules are those of a JSON value, except that each
-terminal has all the spellings that characters of a string have. The language is not regular, so it cannot be
+The text is any JSON text of RFC 8259, which needs a stack. It has the rules of a JSON value, but each terminal may be
+spelled in every way that its characters can be spelled inside a string. The language is not regular, so it cannot be
 intersected with other constraints on the string.
 """
 
@@ -22,7 +22,7 @@ _Rule = Callable[[object, str, str, Callable[[], Node]], Ref]
 
 
 def json_string(rule: _Rule, encoding: Encoding) -> Node:
-    """A JSON string that holds a JSON text."""
+    """A JSON string that contains a JSON text."""
 
     def written(*parts: Node) -> Node:
         return Encoded(Seq(parts), encoding)

@@ -67,14 +67,15 @@ class Lowering:
         self._values: dict[tuple[Goal, int], Node] = {}
         self._refs: dict[object, Ref] = {}
         self._numbers: dict[str, int] = {}  # label -> the last number that was assigned to a rule with this label
-        self._containers: set[str] = set()  # rules of one location of the schema
+        self._goal_rules: set[str] = set()  # the names of the rules of goals
         self._queue: deque[tuple[str, Callable[[], Node]]] = deque()
         self.reasons: list[tuple[str, str]] = []  # locations without a value, and the reasons
         self._nested: set[Goal] = set()
 
-    def grammar(self, *, asked: bool, of: tuple[Schema, ...] | None = None) -> Grammar:
-        """The whole grammar, or the grammar of the values that satisfy all schemas in `of`. With `asked`, raises
-        SpecError if no value does.
+    def grammar(self, *, require_values: bool, of: tuple[Schema, ...] | None = None) -> Grammar:
+        """The whole grammar, or the grammar of the values that satisfy all schemas in `of`.
+
+        With `require_values`, raises SpecError if there is no such value.
         """
         goal = self.expander.goal((self.root,) if of is None else of)
         self.add("start", self.notation.top(goal), self.root.where)
@@ -82,7 +83,7 @@ class Lowering:
             spend(STEP)
             name, make = self._queue.popleft()
             self._rules[name] = make()
-        if asked and not generates("start", self._rules):
+        if require_values and not generates("start", self._rules):
             pointer, reason = self.reasons[0] if self.reasons else (self.root.where, "every value would be infinite")
             raise SpecError(f"no JSON value satisfies the schema: {reason}", pointer=pointer)
         return Grammar(dict(self._rules), "start", dict(self._origins))
@@ -106,26 +107,26 @@ class Lowering:
         """The rule for `key`, which is created once, later. Its name is the label, with a number appended if that is
         taken.
         """
-        found = self._refs.get(key)
-        if found is None:
+        ref = self._refs.get(key)
+        if ref is None:
             name, number = label, self._numbers.get(label, 1)
             while name in self._rules or name == "start":
                 number += 1
                 name = f"{label}~{number}"
             self._numbers[label] = number
-            found = self._refs[key] = Ref(name)
+            ref = self._refs[key] = Ref(name)
             self.add(name, EMPTY, origin)
             self._queue.append((name, make))
-        return found
+        return ref
 
     def value(self, goal: Goal, level: int) -> Node:
         """The text of the values that satisfy the goal, inside `level` containers; see `notation.py`."""
         key = (goal, self.notation.same_text(level))
-        found = self._values.get(key)
-        if found is None:
+        node = self._values.get(key)
+        if node is None:
             spend()
-            found = self._values[key] = self._value(goal, level)
-        return found
+            node = self._values[key] = self._value(goal, level)
+        return node
 
     def _value(self, goal: Goal, level: int) -> Node:
         if has_false(goal):
@@ -146,9 +147,9 @@ class Lowering:
         where = goal[0].where
         label = f"#{where}" if len(goal) == 1 else " & ".join(dict.fromkeys(f"#{schema.where}" for schema in goal[:4]))
         label += f" @{level}" if level else ""
-        found = self.rule((goal, level), label, where, lambda: self._in_place(goal, expansion, level))
-        self._containers.add(found.name)
-        return found
+        ref = self.rule((goal, level), label, where, lambda: self._in_place(goal, expansion, level))
+        self._goal_rules.add(ref.name)
+        return ref
 
     def _anything(self, level: int) -> Node:
         """The text of any value. As JSON, it depends only on the options and the rules in it, and is cached with the
@@ -156,9 +157,9 @@ class Lowering:
         """
         if level < 0:
             return self._in_place((), self.expander.expand(()), level)
-        member = (self.notation.other_key((), ""), self.notation.after(self.value((), 0)))
+        member = (self.notation.other_key((), ""), self.notation.after_key(self.value((), 0)))
         rules = (self._number(ANYTHING, "", 0), self._string(ANYTHING, "", 0), *member)
-        known = self.notation.layout.anything
+        known = self.notation.layout.any_value_cache
         if rules not in known:
             whole = self._in_place((), self.expander.expand(()), 0)
             if known:
@@ -204,8 +205,8 @@ class Lowering:
 
     def _number(self, shape: Shape, where: str, level: int) -> Node:
         numbers = replace(shape.numbers, bare=True) if self._writes_bare(shape.numbers) else shape.numbers
-        if (found := self._refs.get(numbers)) is not None:
-            return found
+        if (ref := self._refs.get(numbers)) is not None:
+            return ref
         label = "json integer" if numbers.integral else "json number"
         label += " with fraction or exponent" if numbers.not_bare else ""
         label += f" >{'' if numbers.low.strict else '='} {numbers.low.value}" if numbers.low else ""
@@ -225,7 +226,9 @@ class Lowering:
         encoding = self.notation.encoding
         if (json_content := shape.json_text or shape.json_base64) is not None and level < 0:
             raise UnsupportedError(
-                "a JSON text in a string is not written here", pointer=json_content.where, hint="drop contentMediaType"
+                "a JSON text in a string is not supported in this notation",
+                pointer=json_content.where,
+                hint="drop contentMediaType",
             )
         if shape.json_text is not None:
             return self.rule("json string", "string of JSON", "", lambda: json_string(self.rule, encoding))
@@ -254,7 +257,9 @@ class Lowering:
 
     def _writable_patterns(self, shape: Shape) -> tuple[Node, ...]:
         """The patterns of a string, restricted to what the output may contain, without duplicates."""
-        return tuple({serial(pattern): pattern for pattern in map(self.expander.written, shape.patterns)}.values())
+        return tuple(
+            {serial(pattern): pattern for pattern in map(self.expander.restrict_to_output, shape.patterns)}.values()
+        )
 
     def capped(self, window: Window, cap: int | None, option: str, where: str) -> Window:
         """A window within the maximum that an option sets."""
@@ -270,9 +275,9 @@ class Lowering:
         label = f"{parts} {self.size} of #{where}"
         return RuleMaker(lambda name, node: self.add(name, node, where), label, *self.notation.spelling(level))
 
-    def is_container(self, name: str) -> bool:
-        """Whether this is the rule of one location of the schema."""
-        return name in self._containers
+    def is_goal_rule(self, name: str) -> bool:
+        """Whether this is the rule of a goal."""
+        return name in self._goal_rules
 
 
 _OF_TYPE: dict[str, Callable[[Lowering, Shape, str, int], Node]] = {
@@ -288,7 +293,7 @@ _ANY_INTEGER = Shape(types=("number",), numbers=NumberSet(integral=True))
 
 
 def _with_pointer(where: str, make: Callable[[], Node]) -> Node:
-    """Call `make`. If it refuses without a pointer, the error gets this one."""
+    """Call `make`. If it raises UnsupportedError without a pointer, the error gets this one."""
     try:
         return make()
     except UnsupportedError as error:

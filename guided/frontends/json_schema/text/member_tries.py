@@ -120,9 +120,7 @@ class MemberTries:
         return trie
 
     def _branch(self, trie: _Trie, first: str, label: str, below: _Trie, target: Node) -> _Trie:
-        """The trie with an edge at `first` that leads to `below`. The text after the first
-        character is a shared rule.
-        """
+        """The trie with an edge at `first` to `below`. The text after the first character is a shared rule."""
         after = self._rule(Seq((self._spell(label), target))) if label else target
         edge = _Edge(label, below, target, Seq((self._spell(first), after)))
         return _Trie({**trie.branches, first: edge}, trie.end)

@@ -12,7 +12,7 @@ digits of 1.75 give 1, 17, 175: a multiple, since 175 is a multiple of 25.
   exponent, the twos and fives of A cancel, and only the rest of A must divide the digits, with up to `reach` digits
   after the point.
 
-Other spellings are not decided: `multiples` contains none of them, and `decided` returns the decided spellings.
+All other spellings are undecided: `multiples` contains none of them, and `decided_spellings` excludes them.
 
 Cost: about A * (|s| + 2) states for each exponent.
 """
@@ -28,12 +28,12 @@ from guided.frontends.json_schema.text.number_text import ANY_EXPONENT, DIGIT, S
 from guided.ir.nodes import Alt, Automaton, Chars, Node, Repeat, Seq, Text
 from guided.meter import spend
 
-__all__ = ["MOST_LISTED", "MOST_STATES", "decided", "fits", "multiples"]
+__all__ = ["MOST_LISTED", "MOST_STATES", "decided_spellings", "fits", "multiples"]
 
 MOST_STATES = 20_000
 MOST_LISTED = 1_000
-_WORK_OF_STATE = 200  # including its ten edges
 """The most multiples between bounds that are listed if the automaton would have too many states."""
+_WORK_PER_STATE = 200  # including its ten edges
 MOST_WITH_EXPONENT = 4_000
 
 _NUMBER = Seq((WHOLE, Repeat(Seq((Text("."), Repeat(DIGIT, 1, None))), 0, 1)))
@@ -58,7 +58,7 @@ def multiples(divisor: Decimal10, plain: bool, reach: int) -> Node:
 
 
 @lru_cache(maxsize=64)
-def decided(divisor: Decimal10, plain: bool, reach: int) -> Node:
+def decided_spellings(divisor: Decimal10, plain: bool, reach: int) -> Node:
     """The spellings of numbers, multiples or not, that `multiples` decides."""
     parts: list[Node] = [_NUMBER]
     if not plain:
@@ -88,7 +88,7 @@ def _mantissa_divisors(divisor: Decimal10, reach: int) -> list[tuple[int, Decima
 
 
 def _large(divisor: Decimal10, reach: int) -> tuple[int, Node] | None:
-    """(the rest of A without twos and fives, the exponents from which only this rest matters)."""
+    """(A without its factors 2 and 5, the exponents from which only this matters). None if it needs too many states."""
     rest, shift = int(divisor.digits), divisor.exponent - len(divisor.digits)
     counts = []
     for prime in (2, 5):
@@ -129,7 +129,7 @@ def _unsigned(divisor: Decimal10) -> Automaton:
         )
     modulus, shift = int(divisor.digits), divisor.exponent - len(divisor.digits)
     if shift > 0:
-        return _round(modulus, shift)
+        return _ending_in_zeros(modulus, shift)
     return _by_remainder(
         modulus, -shift, lambda remainder, left: remainder * pow(10, left, modulus) % modulus == 0, True
     )
@@ -145,19 +145,21 @@ def _by_remainder(modulus: int, places: int, ends: Callable[[int, int], bool], z
 
     `ends(remainder, left)`: whether the number may end with `left` unused places.
     """
-    whole, fraction = 2, 2 + modulus  # by remainder; by place and remainder
-    last = fraction + (places + 1) * modulus  # zeros after all places
+    whole, fraction = 2, 2 + modulus  # the first states by remainder, and by place and remainder
+    last = fraction + (places + 1) * modulus  # the state for zeros after all places
     states: list[_State] = [(False, ((0x30, 0x30, 1), *_digits(0, modulus, whole, 1)))]
     states.append((ends(0, places), ((0x2E, 0x2E, fraction),)))
     for remainder in range(modulus):
         edges = [(0x2E, 0x2E, fraction + remainder), *_digits(remainder, modulus, whole)]
         states.append((ends(remainder, places), tuple(edges)))
-    for place in range(places + 1):
+    for digits_read in range(places + 1):
         for remainder in range(modulus):
-            following = _digits(remainder, modulus, fraction + (place + 1) * modulus) if place < places else []
-            if place == places and zeros_after and ends(remainder, 0):
+            following = (
+                _digits(remainder, modulus, fraction + (digits_read + 1) * modulus) if digits_read < places else []
+            )
+            if digits_read == places and zeros_after and ends(remainder, 0):
                 following = [(0x30, 0x30, last)]
-            states.append((place > 0 and ends(remainder, places - place), tuple(following)))
+            states.append((digits_read > 0 and ends(remainder, places - digits_read), tuple(following)))
     states.append((True, ((0x30, 0x30, last),)))
     return _build_automaton(states)
 
@@ -166,7 +168,7 @@ def _digits(remainder: int, modulus: int, to: int, first: int = 0) -> list[tuple
     return [(0x30 + d, 0x30 + d, to + (remainder * 10 + d) % modulus) for d in range(first, 10)]
 
 
-def _round(modulus: int, shift: int) -> Automaton:
+def _ending_in_zeros(modulus: int, shift: int) -> Automaton:
     """Multiples of modulus * 10^shift: states are the number of zeros at the end, up to shift, and the remainder before
     them.
     """
@@ -192,5 +194,5 @@ def _round(modulus: int, shift: int) -> Automaton:
 
 
 def _build_automaton(states: list[_State]) -> Automaton:
-    spend(_WORK_OF_STATE * len(states))
+    spend(_WORK_PER_STATE * len(states))
     return Automaton(tuple(states))

@@ -1,5 +1,5 @@
-"""Objects without members that their schema does not name. In: the requirements on an object or an item, and options.
-Out: whether unmentioned members are left out, with the option `additional_properties="minimal"`.
+"""Decides whether to leave out the members that a schema does not name, with the option
+`additional_properties="minimal"`. In: the requirements on an object or an item. Out: the decision.
 
 This is decided when the shape of an object is written, not in the algebra. The algebra computes conjunctions,
 references and complements of the language that the schema means. Closing a schema before it is negated, or before
@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from guided.frontends.json_schema.algebra.conditions import verdict
+from guided.frontends.json_schema.algebra.conditions import evaluate
 from guided.frontends.json_schema.algebra.formula import leaves
 from guided.frontends.json_schema.algebra.shape import ArrayPart, ObjectPart, Shape, has_false, item_goal
 from guided.frontends.json_schema.documents.schema import Schema
@@ -39,12 +39,12 @@ _CONTAINERS = frozenset(("array", "object"))
 
 
 class Narrowing:
-    """Decides for one compilation. With any other value of the option, nothing is left out."""
+    """Decides for one compilation. With other values of the option, nothing is left out."""
 
     def __init__(self, expander: Expander, option: object) -> None:
         self._expander, self.is_on = expander, option == "minimal"
         self._open_schema: Schema | None = None
-        self._visits = 0
+        self._goal_count = 0
 
     def closes(self, shape: Shape) -> bool:
         """Whether the objects of a shape without a formula have only named members."""
@@ -63,7 +63,7 @@ class Narrowing:
             return None
         alone = _restrict_to_first(condition, sum(map(len, slots)), {})
         low = shape.members.low
-        if verdict(alone, {}, None) is False or (low and sum(any(map(self._is_finite, slot)) for slot in slots) < low):
+        if evaluate(alone, {}, None) is False or (low and sum(any(map(self._is_finite, slot)) for slot in slots) < low):
             return None
         return alone
 
@@ -79,8 +79,8 @@ class Narrowing:
             anything = Schema(at.document, at.pointer, True, at.base)
             objects = (ObjectPart({}, anything),)
             negation = self._expander.negation
-            inner = negation.derived(at, Shape(objects=objects))
-            self._open_schema = negation.derived(at, Shape(objects=objects, arrays=(ArrayPart((), inner),)))
+            inner = negation.derive(at, Shape(objects=objects))
+            self._open_schema = negation.derive(at, Shape(objects=objects, arrays=(ArrayPart((), inner),)))
         return self._open_schema
 
     def _named_goals(self, shape: Shape) -> dict[str, Goal]:
@@ -89,26 +89,26 @@ class Narrowing:
         names = [name for name in shape.named() if expander.allows(shape, name)]
         return {name: expander.goal(expander.member(shape, name)) for name in names}
 
-    # the values of a goal with all of its objects closed; answers are "certainly" or "perhaps not"
+    # --- the values of a goal if all objects in them are closed; True is certain, and False means "perhaps not"
 
     def _decide(self, question: Callable[[Goal, int], bool], goal: Goal) -> bool:
-        self._visits = 0
+        self._goal_count = 0
         return question(goal, _DEEPEST)
 
     def _is_finite(self, goal: Goal) -> bool:
         return self._decide(self._has_finite, goal)
 
     def _shapes(self, goal: Goal, depth: int) -> Iterable[Shape]:
-        self._visits += 1
-        if depth == 0 or self._visits > _MOST or has_false(goal):
+        self._goal_count += 1
+        if depth == 0 or self._goal_count > _MOST or has_false(goal):
             return ()
         return self._expander.expand(goal).shapes
 
     def _has_finite(self, goal: Goal, depth: int) -> bool:
-        """Whether there is a finite value: a schema may require itself without end."""
+        """Whether there is a finite value. There is none if a schema requires itself without end."""
         shapes = tuple(self._shapes(goal, depth))
-        if shapes and (few := self._expander.listed_values.of(goal)) is not None:  # none of their objects is open
-            return bool(few)
+        if shapes and (few := self._expander.listed_values.values_of(goal)) is not None:
+            return bool(few)  # closing objects does not change listed values
         return any(self._is_finite_shape(shape, depth - 1) for shape in shapes)
 
     def _is_finite_shape(self, shape: Shape, depth: int) -> bool:
@@ -129,7 +129,7 @@ class Narrowing:
         """Whether there are many values."""
         shapes = tuple(self._shapes(goal, depth))
         if all(shape.values is not None or _CONTAINERS.isdisjoint(shape.types) for shape in shapes):
-            return bool(shapes) and self._expander.listed_values.of(goal) is None
+            return bool(shapes) and self._expander.listed_values.values_of(goal) is None
         return any(self._has_many_of(shape, depth - 1) for shape in shapes)
 
     def _has_many_of(self, shape: Shape, depth: int) -> bool:
@@ -154,12 +154,12 @@ def constrains_others(shape: Shape) -> bool:
 
 def _restrict_to_first(condition: Condition, count: int, done: dict[int, Condition]) -> Condition:
     """The condition if only the first `count` members can be written."""
-    found = done.get(serial(condition))
-    if found is None:
+    restricted = done.get(serial(condition))
+    if restricted is None:
         if isinstance(condition, Written):
-            found = Written(tuple(at for at in condition.members if at < count))
+            restricted = Written(tuple(at for at in condition.members if at < count))
         else:
             items = tuple([_restrict_to_first(item, count, done) for item in condition.items])
-            found = type(condition)(items)
-        done[serial(condition)] = found
-    return found
+            restricted = type(condition)(items)
+        done[serial(condition)] = restricted
+    return restricted

@@ -1,4 +1,4 @@
-"""How values are written: as JSON. In: IR of the parts of a value. Out: IR of the value.
+"""Writes values as JSON. In: IR of the parts of a value. Out: IR of the value.
 
 `lower.py`, `objects.py`, `arrays.py` and `constants.py` decide what a schema allows, and call a `Notation` to write
 members, items, strings and containers. Another notation is a subclass (`frontends/structural_tag/element_text.py`). It
@@ -31,7 +31,7 @@ __all__ = ["Notation"]
 
 
 class Notation:
-    """JSON, for one `Lowering`."""
+    """Writes JSON, for one `Lowering`."""
 
     def __init__(self, lowering: Lowering) -> None:
         self.lowering, options = lowering, lowering.options
@@ -45,7 +45,7 @@ class Notation:
 
     def top(self, goal: Goal) -> Node:
         """The text of a whole output."""
-        text, around = self.lowering.value(goal, 0), self.layout.around
+        text, around = self.lowering.value(goal, 0), self.layout.around_value
         return Seq((around, text, around)) if self.lowering.options.surrounding_whitespace else text
 
     # --- levels
@@ -61,8 +61,8 @@ class Notation:
         """
         return level + 1
 
-    def apart(self, level: int, goal: Goal, known: Collection[str]) -> list[tuple[tuple[Node, ...], int]]:
-        """The levels of additional members, which are not among the known ones, each with the languages of their names.
+    def additional_levels(self, level: int, goal: Goal, known: Collection[str]) -> list[tuple[tuple[Node, ...], int]]:
+        """The levels of additional members, each with the languages of their names, which are not among the known ones.
 
         `goal`: the goal of their values.
         """
@@ -73,7 +73,7 @@ class Notation:
         return level
 
     def narrowing_at(self, level: int) -> Narrowing:
-        """Decides whether unmentioned members are left out at this level."""
+        """The `Narrowing` that decides whether unmentioned members are left out at this level."""
         return self.narrowing
 
     # --- values
@@ -87,7 +87,7 @@ class Notation:
         return False
 
     def framed(self, kind: str, text: Node, level: int) -> Node:
-        """The text of values of one type, with the text around them."""
+        """The text of values of one type, with the text that this notation writes around them."""
         return text
 
     def string(self, key: object, label: str, where: str, content: Callable[[], Node], level: int) -> Node:
@@ -121,7 +121,7 @@ class Notation:
 
     def field(self, name: str, value: Node, required: bool, level: int, where: str | None = None) -> Field:
         """A declared member, with the text of its value."""
-        return Field(name, self.after(value), required, quoted_text(name, self.constant_encoding))
+        return Field(name, self.after_key(value), required, quoted_text(name, self.constant_encoding))
 
     def spelling(self, level: int) -> tuple[Callable[[str], Node], tuple[Node, Node]]:
         """A function that writes a part of a name, and the texts before and after a name."""
@@ -135,7 +135,7 @@ class Notation:
         self, names: tuple[Node, ...], known: Collection[str], value: Node, level: int, where: str, in_place: bool
     ) -> Node:
         """An additional member. Its name is in all of these languages, and is not a known name."""
-        return Seq((self.other_key(names, where, in_place=in_place), self.after(value)))
+        return Seq((self.other_key(names, where, in_place=in_place), self.after_key(value)))
 
     def distinct(self, text: Node, known: Collection[str], level: int, counted: str | None) -> Node:
         """Objects with additional members, whose names differ from one another and from the known names.
@@ -150,27 +150,27 @@ class Notation:
     def other_key(self, names: tuple[Node, ...], where: str, *, in_place: bool = False) -> Node:
         """The key of an additional member, whose name is in all of these languages."""
         key = ("key", in_place, *map(serial, names))
-        found = self._other_keys.get(key)
-        if found is None:
+        node = self._other_keys.get(key)
+        if node is None:
             content = any_text(0, self.lowering.options.max_string)
             content = And((*names, content)) if names else content
             label = f"other key of #{where}" if names else "json key"
             make = partial(quoted, content, self.encoding)
-            found = Entry(make() if in_place else self.lowering.rule(key, label, where, make))
-            self._other_keys[key] = found
-        return found
+            node = Entry(make() if in_place else self.lowering.rule(key, label, where, make))
+            self._other_keys[key] = node
+        return node
 
-    def after(self, value: Node) -> Node:
+    def after_key(self, value: Node) -> Node:
         """The text after a key: the colon and the value.
 
         For scalars, it is a rule. Most schemas share these few rules, and their token tables.
         """
         key = serial(value)
-        found = self._after_key.get(key)
-        if found is None:
+        node = self._after_key.get(key)
+        if node is None:
             text = Seq((self.layout.colon, value))
             name = value.name if isinstance(value, Ref) else "value"
-            in_place = self.lowering.is_container(name)
-            found = text if in_place else self.lowering.rule(("after", key), f"{name} of a member", "", lambda: text)
-            self._after_key[key] = found
-        return found
+            in_place = self.lowering.is_goal_rule(name)
+            node = text if in_place else self.lowering.rule(("after", key), f"{name} of a member", "", lambda: text)
+            self._after_key[key] = node
+        return node

@@ -1,18 +1,18 @@
 """JSON numbers in an interval, as regular languages over their spellings. In: bounds. Out: IR nodes.
 
 A magnitude is 0.d1d2d3... times ten to the p, where d1 is not zero. p is the *position* of its first digit: 1 for 5.25,
-3 for 525, -1 for 0.0525. Magnitudes are compared by position, then by digits. So the spellings without exponent of the
-numbers up to b, whose position is B, are: all with a position below B, and those at position B whose digits are not
-above those of b. For example, up to 525: all numbers with one or two digits before the point, and with three digits
-those from 100 to 525.
+3 for 525, -1 for 0.0525. Magnitudes are compared by position, then by digits. Let b be a bound at position B. The
+spellings without exponent of the numbers up to b are: all at a position below B, and those at position B whose digits
+do not exceed the digits of b. For example, up to 525: all numbers with one or two digits before the point, and of those
+with three digits, the numbers from 100 to 525.
 
-With an exponent e, the position is that of the mantissa plus e. So for each position of the mantissa, there is one
+With an exponent e, the position is the mantissa's position plus e. So for each position of the mantissa, there is one
 interval of exponents that allows any digits, and at each bound one exponent for which digits are compared. Integers are
 treated likewise, by the position of their last digit that is not zero.
 
 numbers="json" allows every spelling of RFC 8259: `-0`, trailing zeros, exponents in both cases with signs and leading
 zeros. **Stated limit**: with a bound, or for integers, the spellings with an exponent are not a regular language,
-because zeros would have to be counted against the exponent without end. Complete within the interval are:
+because any number of zeros would have to be counted against the exponent. These are complete within the interval:
 
 - all spellings without exponent
 - spellings with an exponent from -REACH to REACH
@@ -23,8 +23,8 @@ Some other spellings with an exponent are left out. Every number can still be wr
 is ever accepted. Numbers without bounds have all spellings. So do the integers of draft 4, which are written without
 fraction and exponent.
 
-numbers="plain" allows no exponent and no negative zero, and integers without fraction, except if draft 4 requires
-numbers that are not integers. Trailing zeros of a fraction are allowed. A constant has only its shortest spelling.
+numbers="plain" allows no exponent, no negative zero, and no fraction in integers, unless draft 4 requires numbers that
+are not integers. Trailing zeros of a fraction are allowed. A constant has only its shortest spelling.
 
 Cost: O(REACH * n^2) nodes for bounds of n digits. `multipleOf` is in `multiples.py`.
 """
@@ -36,7 +36,7 @@ from functools import lru_cache
 from guided.errors import UnsupportedError
 from guided.frontends.json_schema.algebra.number_set import EVERY_NUMBER, Bound, NumberSet
 from guided.frontends.json_schema.documents.values import Decimal10
-from guided.frontends.json_schema.text.multiples import MOST_LISTED, decided, fits, multiples
+from guided.frontends.json_schema.text.multiples import MOST_LISTED, decided_spellings, fits, multiples
 from guided.frontends.json_schema.text.number_text import (
     ANY_EXPONENT,
     ANY_NUMBER,
@@ -66,7 +66,7 @@ __all__ = ["REACH", "SCIENTIFIC", "number_constant", "number_node"]
 REACH = 8
 SCIENTIFIC = 16
 
-_FEW_DIGITS = 8  # of integers; the general intersection costs more for few digits, and less for many
+_FEW_DIGITS = 8  # of integers; for more digits, the general intersection costs less
 _LONGEST_BOUND = 1_000
 _LARGEST_EXPONENT = 4_000
 
@@ -223,12 +223,12 @@ def _exponent(low: int | None, high: int | None) -> Node:
     return Seq((E, _alt(parts))) if parts else EMPTY
 
 
-def _exact_positions(*places: int | None) -> list[int]:
+def _exact_positions(*bounds: int | None) -> list[int]:
     """The mantissa positions for which the exponent is decided exactly: near a bound, and directly at the point."""
     near = {0, 1}
-    for place in places:
-        if place is not None:
-            near.update(range(place - REACH, place + REACH + 1))
+    for bound in bounds:
+        if bound is not None:
+            near.update(range(bound - REACH, bound + REACH + 1))
     return sorted(near)
 
 
@@ -282,17 +282,17 @@ def _bounded_integers(low: Bound | None, high: Bound) -> Node:
 
 
 def _check_size(value: Decimal10) -> None:
-    """Raise UnsupportedError for a large bound. n digits cost n * n nodes, and a large exponent as many characters."""
+    """Raise UnsupportedError for a large bound. n digits cost n * n nodes, and an exponent of n costs n characters."""
     if len(value.digits) > _LONGEST_BOUND:
         raise UnsupportedError(
-            f"a number of {len(value.digits)} digits: at most {_LONGEST_BOUND:,} are written",
+            f"a number has {len(value.digits)} digits, but at most {_LONGEST_BOUND:,} are supported",
             hint="round it, or leave it out",
         )
     if abs(value.exponent) > _LARGEST_EXPONENT:
         raise UnsupportedError(
-            f"a number with {abs(value.exponent)} places on one side of the point: at most {_LARGEST_EXPONENT:,} are "
-            "written",
-            hint="give a number nearer to 1, or leave it out",
+            f"a number has {abs(value.exponent)} digits on one side of the point, but at most {_LARGEST_EXPONENT:,} "
+            "are supported",
+            hint="use a number closer to 1, or leave it out",
         )
 
 
@@ -354,11 +354,11 @@ def number_node(numbers: NumberSet, plain: bool = False, max_digits: int | None 
         if below is not None:
             parts.append(Seq((MINUS, _positive(*below, numbers.integral, plain or numbers.bare))))
         whole = _alt(parts)
-    return _short(whole, max_digits)
+    return _limit_digits(whole, max_digits)
 
 
-def _short(whole: Node, max_digits: int | None) -> Node:
-    """The numbers in which no part has more digits."""
+def _limit_digits(whole: Node, max_digits: int | None) -> Node:
+    """The numbers whose parts have at most `max_digits` digits each."""
     if max_digits is None:
         return whole
     run = digit_run(1, max_digits)
@@ -366,7 +366,7 @@ def _short(whole: Node, max_digits: int | None) -> Node:
     return And((whole, Seq((SIGN, run, Repeat(Seq((POINT, run)), 0, 1), Repeat(exponent, 0, 1)))))
 
 
-# The excluded values must be known in every remaining spelling: with a small exponent, or without one.
+# Excluded values must be recognised in every spelling that remains: with a small exponent, or without one.
 _CERTAIN = Seq((SIGN, WHOLE, FRACTION, Repeat(_exponent(-REACH, REACH), 0, 1)))
 
 
@@ -380,23 +380,26 @@ def _intersect(numbers: NumberSet, plain: bool, max_digits: int | None) -> Node:
         numbers = numbers.with_integral_divisors()
         if numbers.is_empty:
             return EMPTY
-    if any(not fits(divisor) for divisor in numbers.divisors) and (values := numbers.listed(MOST_LISTED)) is not None:
+    if (
+        any(not fits(divisor) for divisor in numbers.divisors)
+        and (values := numbers.list_if_few(MOST_LISTED)) is not None
+    ):
         written = NumberSet(bare=numbers.bare, not_bare=numbers.not_bare)
-        return _short(_alt([number_constant(value, plain, written) for value in values]), max_digits)
+        return _limit_digits(_alt([number_constant(value, plain, written) for value in values]), max_digits)
     zeros = plain and numbers.integral and numbers.not_bare  # integers with a fraction
     integral = numbers.integral and not zeros
     base = number_node(NumberSet(numbers.low, numbers.high, integral, bare=numbers.bare), plain, max_digits)
-    gone = [number_node(NumberSet(Bound(value), Bound(value)), plain) for value in numbers.excluded]
+    excluded_nodes = [number_node(NumberSet(Bound(value), Bound(value)), plain) for value in numbers.excluded]
     if numbers.fractional:
-        gone.append(number_node(NumberSet(integral=True), False))
-    certain: list[Node] = [_CERTAIN] if gone else []
-    gone += [BARE_INTEGER] if numbers.not_bare else []
+        excluded_nodes.append(number_node(NumberSet(integral=True), False))
+    certain: list[Node] = [_CERTAIN] if excluded_nodes else []
+    excluded_nodes += [BARE_INTEGER] if numbers.not_bare else []
     short = plain or numbers.bare
-    gone += [multiples(divisor, short, REACH) for divisor in numbers.no_divisors]
-    certain += [decided(divisor, short, REACH) for divisor in numbers.no_divisors]
+    excluded_nodes += [multiples(divisor, short, REACH) for divisor in numbers.no_divisors]
+    certain += [decided_spellings(divisor, short, REACH) for divisor in numbers.no_divisors]
     kept = [multiples(divisor, short, REACH) for divisor in numbers.divisors]
     kept += [Seq((BARE_INTEGER, ZERO_FRACTION))] if zeros else []
-    return And((base, *kept, *certain, *(Not(node) for node in gone)))
+    return And((base, *kept, *certain, *(Not(node) for node in excluded_nodes)))
 
 
 def number_constant(value: Decimal10, plain: bool, numbers: NumberSet = EVERY_NUMBER) -> Node:

@@ -59,7 +59,11 @@ def object_text(lowering: Lowering, shape: Shape, where: str, level: int) -> Nod
     extra, some = (None, []) if closed else _additional_members(lowering, shape, where, level)
     may_be_empty = not shape.required and shape.members.low == 0 and not some
     window, cap = shape.members, lowering.options.max_items
-    if extra is not None and window.low > 1 and (few := lowering.expander.listed_values.other_names(shape)) is not None:
+    if (
+        extra is not None
+        and window.low > 1
+        and (few := lowering.expander.listed_values.count_additional_names(shape)) is not None
+    ):
         cap = few if cap is None else min(cap, few)  # otherwise no names would be left for the last members
     if extra is None and window.low > len(fields):
         lowering.reasons.append((where, f"{window.low} members are required, but only {len(fields)} are allowed"))
@@ -91,13 +95,13 @@ def _additional_members(lowering: Lowering, shape: Shape, where: str, level: int
     """
     members: list[Node] = []
     some: list[list[Node]] = [[] for _ in shape.extra_blocks]
-    classes = list(lowering.expander.others(shape))
+    classes = list(lowering.expander.key_classes(shape))
     together = len(classes) > _FEW_CLASSES
     for one in classes:
-        apart = lowering.notation.apart(level, lowering.expander.goal(one.schemas), shape.named())
+        levels = lowering.notation.additional_levels(level, lowering.expander.goal(one.schemas), shape.named())
         for goal, out in [(one.schemas, members), *_blocks_of(one, some)] if some else [(one.schemas, members)]:
             normal = lowering.expander.goal(goal)
-            for names, inside in () if has_false(normal) else apart:
+            for names, inside in () if has_false(normal) else levels:
                 value = lowering.value(normal, inside)
                 names = (*one.names, *names)
                 out.append(lowering.notation.other(names, shape.named(), value, level, where, together))
@@ -120,8 +124,8 @@ def _conditional_text(lowering: Lowering, shape: Shape, where: str, level: int) 
     try:
         bound = bind(shape, lowering.expander)
     except UnsupportedError:
-        settled = _case_by_case(lowering.expander, shape)
-        return either([node for one in settled for node in lowering.texts_of(one, where, level)])
+        cases = _case_by_case(lowering.expander, shape)
+        return either([node for one in cases for node in lowering.texts_of(one, where, level)])
     notation, condition, extras = lowering.notation, bound.condition, bound.extras
     goals = [[cell.goal for cell in cells] for cells in bound.slots.values()]
     alone = notation.narrowing_at(level).closed(shape, goals, condition)
@@ -136,7 +140,7 @@ def _conditional_text(lowering: Lowering, shape: Shape, where: str, level: int) 
         either(
             [
                 notation.other((*extra.names, *names), bound.names, lowering.value(cell.goal, at), level, where, False)
-                for names, at in notation.apart(level, cell.goal, bound.names)
+                for names, at in notation.additional_levels(level, cell.goal, bound.names)
             ]
         )
         for extra in extras
@@ -163,7 +167,7 @@ def _case_by_case(expander: Expander, shape: Shape) -> list[Shape]:
         except UnsupportedError as error:
             problem = error
     try:
-        return expander.by_type.multiplied(shape)
+        return expander.by_type.multiply_out(shape)
     except LimitExceeded as exceeded:
         if exceeded.limit != "nodes":
             raise

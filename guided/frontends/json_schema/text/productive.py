@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping
 
 from guided.ir.nodes import Alt, Chars, Distinct, Encoded, Entry, Node, Permutation, Ref, Repeat, Seq, Text
 
-__all__ = ["generates", "generating"]
+__all__ = ["generates", "productive_rules"]
 
-_ALWAYS = frozenset((Text, Encoded))  # the most frequent nodes without parts to visit
+_NEVER_EMPTY = frozenset((Text, Encoded))  # the most frequent nodes without parts
 
 
 def generates(start: str, rules: Mapping[str, Node]) -> bool:
@@ -22,23 +22,23 @@ def generates(start: str, rules: Mapping[str, Node]) -> bool:
     return start in _find_productive([start], rules, start)
 
 
-def generating(names: Iterable[str], rules: Mapping[str, Node]) -> set[str]:
-    """The rules of `names` that may generate a string, and rules on which they depend."""
+def productive_rules(names: Iterable[str], rules: Mapping[str, Node]) -> set[str]:
+    """The rules that may generate a string, among `names` and the rules on which these depend."""
     return _find_productive(list(names), rules, None)
 
 
 def _find_productive(work: list[str], rules: Mapping[str, Node], goal: str | None) -> set[str]:
     """The rules that generate something, among `work` and its dependencies. Stops early once `goal` is one of them."""
-    known: set[str] = set()
+    productive: set[str] = set()
     entered: set[str] = set()
-    waiting: defaultdict[str, set[str]] = defaultdict(set)  # rule -> rules to revisit once it is known
-    while work and goal not in known:
+    waiting: defaultdict[str, set[str]] = defaultdict(set)  # rule -> rules to revisit once it is productive
+    while work and goal not in productive:
         name = work.pop()
-        if name in known:
+        if name in productive:
             continue
         missing: list[str] = []
-        if _generates(rules[name], known, missing):
-            known.add(name)
+        if _generates(rules[name], productive, missing):
+            productive.add(name)
             work.extend(waiting.pop(name, ()))
         elif name not in entered:  # revisited after all rules on which it depends
             entered.add(name)
@@ -47,40 +47,40 @@ def _find_productive(work: list[str], rules: Mapping[str, Node], goal: str | Non
         else:
             for needed in missing:
                 waiting[needed].add(name)
-    return known
+    return productive
 
 
-def _generates(node: Node, known: set[str], missing: list[str]) -> bool:
+def _generates(node: Node, productive: set[str], missing: list[str]) -> bool:
     if isinstance(node, Seq):
         works, parts = True, list(node.items)
         while parts:  # visit every part, to collect all that is missing
             part = parts.pop()
-            if type(part) in _ALWAYS:
+            if type(part) in _NEVER_EMPTY:
                 continue
             if isinstance(part, Seq):
                 parts += part.items
             elif not (isinstance(part, Repeat) and part.min == 0):
-                works = _generates(part, known, missing) and works
+                works = _generates(part, productive, missing) and works
         return works
     if isinstance(node, Ref):
-        if node.name not in known:
+        if node.name not in productive:
             missing.append(node.name)
-        return node.name in known
+        return node.name in productive
     if isinstance(node, Alt):
-        return any(_generates(item, known, missing) for item in node.items)
+        return any(_generates(item, productive, missing) for item in node.items)
     if isinstance(node, Repeat):
-        return node.min == 0 or _generates(node.item, known, missing)
+        return node.min == 0 or _generates(node.item, productive, missing)
     if isinstance(node, Permutation):
-        return _permutes(node, known, missing)
+        return _generates_permutation(node, productive, missing)
     if isinstance(node, Distinct | Entry):
-        return _generates(node.item, known, missing)
+        return _generates(node.item, productive, missing)
     return not isinstance(node, Chars) or bool(node.ranges)
 
 
-def _permutes(node: Permutation, known: set[str], missing: list[str]) -> bool:
+def _generates_permutation(node: Permutation, productive: set[str], missing: list[str]) -> bool:
     if node.max is not None and node.max < node.min:
         return False
-    usable = [(member, _generates(member.item, known, missing)) for member in node.members]
+    usable = [(member, _generates(member.item, productive, missing)) for member in node.members]
     if node.condition is not None or node.ordered or node.slots:
         return any(works for _, works in usable)  # the core decides
     if not all(works for member, works in usable if member.required):

@@ -52,7 +52,7 @@ def _hex(step: int) -> tuple[Span, ...]:
 
 
 def _high_nibble(low: int, step: int) -> tuple[Span, ...]:
-    """The hexadecimal digits `low` to `low + 3`, counted from 0."""
+    """The hexadecimal digits `low` to `low + 3`. They contribute 0 to 3 times `step`."""
     spans = []
     for at in range(4):
         for char in sorted({f"{low + at:x}", f"{low + at:X}"}):
@@ -61,7 +61,7 @@ def _high_nibble(low: int, step: int) -> tuple[Span, ...]:
 
 
 def _raw_forms() -> tuple[Form, ...]:
-    return tuple(Form(both, form.digits) for form in UTF8.forms if (both := intersect(form.ranges, _RAW)))
+    return tuple(Form(common, form.digits) for form in UTF8.forms if (common := intersect(form.ranges, _RAW)))
 
 
 def _short_form(letters: str) -> Form:
@@ -100,7 +100,7 @@ def _encoding_with(letters: str) -> Encoding:
     """The encoding with the escapes of these letters, which are sorted and unique; see `JsonSchemaOptions.escapes`."""
     controls = charset(((0, 0x1F), (0x7F, 0x7F)))
     raw = tuple(
-        Form(both, form.digits) for form in _raw_forms() if (both := intersect(form.ranges, complement(controls)))
+        Form(common, form.digits) for form in _raw_forms() if (common := intersect(form.ranges, complement(controls)))
     )
     short = letters.replace("u", "").replace("U", "")
     forms = [*raw, *([_short_form(short)] if short else [])]
@@ -138,15 +138,19 @@ def quoted_text(text: str, encoding: Encoding) -> Node:
     """A JSON string with exactly this decoded content."""
     if encoding is MINIMAL_STRING:
         return Text(_MINIMAL.encode(text))
-    return _short(text) if len(text) <= _LONGEST_KEPT and encoding is JSON_STRING else quoted(Text(text), encoding)
+    return (
+        _quoted_cached(text)
+        if len(text) <= _LONGEST_CACHED and encoding is JSON_STRING
+        else quoted(Text(text), encoding)
+    )
 
 
-_LONGEST_KEPT = 64
+_LONGEST_CACHED = 64
 _MINIMAL = json.JSONEncoder(ensure_ascii=False)
 
 
 @lru_cache(maxsize=4096)
-def _short(text: str) -> Node:
+def _quoted_cached(text: str) -> Node:
     """A short string. It is cached, since names of members recur in many schemas."""
     return quoted(Text(text), JSON_STRING)
 
@@ -168,24 +172,26 @@ class Layout:
 
     comma: Node
     colon: Node
-    inside: Node
-    around: Node
+    inside_brackets: Node
+    around_value: Node
     indent: str | None = None
-    anything: dict[tuple[Node, ...], Node] = field(default_factory=dict, compare=False, repr=False)
-    """Cache: rules for numbers, strings and names -> the text of any value with these."""
+    any_value_cache: dict[tuple[Node, ...], Node] = field(default_factory=dict, compare=False, repr=False)
+    """Cache: the rules for numbers, strings and names -> the node of any value that uses them."""
 
     def between(self, level: int) -> Node:
         """The text between two items of a container inside `level` others."""
         return self.comma if self.indent is None else Seq((self.comma, Text("\n" + self.indent * (level + 1))))
 
     def wrap(self, brackets: str, body: Node | None, may_be_empty: bool, level: int) -> Node:
-        """A container: brackets around its `body`, which is never empty (None: no such body), or around nothing."""
+        """A container: brackets around `body` (None: it cannot have one), or around nothing if `may_be_empty`. `body`
+        never matches the empty text.
+        """
         opening, closing = _BRACKETS[brackets]
         cases: list[Node] = []
         if may_be_empty:
-            cases.append(Seq((opening, self.inside, closing)))
+            cases.append(Seq((opening, self.inside_brackets, closing)))
         if body is not None:
-            before, after = self.inside, self.inside
+            before, after = self.inside_brackets, self.inside_brackets
             if self.indent is not None:
                 before, after = Text("\n" + self.indent * (level + 1)), Text("\n" + self.indent * level)
             cases.append(Seq((opening, before, body, after, closing)))
@@ -218,7 +224,7 @@ def _gap(pattern: str) -> Node:
 
 
 def _separator(separator: str, mark: str, around: Node) -> Node:
-    """A separator character with whitespace around it, as the option says, between two gaps."""
+    """The separator that the option allows: `mark` with whitespace around it, between two gaps (`around`)."""
     if separator.strip(" \t\n\r") == mark:
         node: Node = Text(separator)
     else:

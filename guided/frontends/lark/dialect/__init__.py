@@ -1,5 +1,5 @@
-"""llguidance's and xgrammar's extensions of Lark's notation. In: a text. Out: a text that Lark's loader can read, and
-grammars for the extensions.
+"""Supports llguidance's and xgrammar's extensions of Lark's notation. In: a text. Out: a text that Lark's loader can
+read, and grammars for the extensions.
 
     definitions.py   tokens (`..scan`) in statements
     attributes.py    the attributes of rules
@@ -12,7 +12,7 @@ grammars for the extensions.
 Sources: llguidance, docs/syntax.md and docs/parametric.md; xgrammar, docs on Lark grammars.
 """
 
-from .parts import Context, needs_all_readings, resolved
-from .plain import Plain, plain_lark
+from .parts import Context, needs_scannerless, resolve_parts
+from .plain import Plain, rewrite_extensions
 
-__all__ = ["Context", "Plain", "needs_all_readings", "plain_lark", "resolved"]
+__all__ = ["Context", "Plain", "needs_scannerless", "resolve_parts", "rewrite_extensions"]

@@ -1,7 +1,8 @@
-"""The attributes of rules: `rule[lazy, capture="name"]: ...`. In: the tokens between the brackets. Out: name -> value.
+"""Reads the attributes of rules: `rule[lazy, capture="name"]: ...`. In: the tokens between the brackets. Out: name ->
+value.
 
-    lazy, suffix=, stop=, max_chars=     the texts of a terminal (`parts.py`)
-    max_tokens=9                         the most tokens that its text may take
+    lazy, suffix=, stop=, max_chars=     change the texts of a terminal (`parts.py`)
+    max_tokens=9                         limits the tokens of its text
     capture, capture="name"              captures the text of the rule, under the rule's name or another name
     stop_capture="name"                  captures the text of its suffix
     temperature=0.7                      the sampling temperature within the text of the rule
@@ -36,7 +37,7 @@ _EXAMPLES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class TerminalSource:
-    """A terminal of which Lark knows only the name: its expression, and the attributes of its rule."""
+    """A terminal that is only declared for Lark: its expression, and the attributes of its rule."""
 
     tokens: tuple[Token, ...]
     lazy: bool = False
@@ -48,7 +49,7 @@ class TerminalSource:
 
 @dataclass(slots=True)
 class RegionSource:
-    """A rule with attributes for its text: its name and attributes. `terminal`: the terminal of its body, if any."""
+    """A rule with attributes for its text. `terminal`: the terminal of its body, if any."""
 
     rule: Token
     given: Mapping[str, Token | None]
@@ -56,19 +57,19 @@ class RegionSource:
 
 
 def attributes_of(source: str, rule: Token, tokens: Sequence[Token]) -> dict[str, Token | None]:
-    """Name -> the token of its value, or None for one without a value.
+    """The attributes: name -> the token of its value, or None for an attribute without a value.
 
     Args:
         rule: the name of the rule.
         tokens: the tokens between the brackets.
 
     Raises:
-        SpecError: an attribute is unknown, malformed, given twice, or incompatible with another; with its place.
+        SpecError: an attribute is unknown, malformed, given twice, or incompatible with another one.
     """
     if is_terminal(rule.text):
         hint = f"write a rule, with a name in lower case: {rule.text.lower()}[...]: {rule.text}"
         raise SpecError(
-            f"{rule.text} is a terminal, and attributes are for rules", text=source, span=rule.span, hint=hint
+            f"{rule.text} is a terminal, but only rules have attributes", text=source, span=rule.span, hint=hint
         )
     out: dict[str, Token | None] = {}
     places: dict[str, Token] = {}
@@ -82,11 +83,11 @@ def attributes_of(source: str, rule: Token, tokens: Sequence[Token]) -> dict[str
         name = group[0].text
         if name not in ATTRIBUTES:
             close = close_name(name, ATTRIBUTES)
-            hint = f"did you mean {close}?" if close else f"there are {', '.join(ATTRIBUTES)}"
+            hint = f"did you mean {close}?" if close else f"the attributes are {', '.join(ATTRIBUTES)}"
             raise SpecError(f"there is no attribute {name!r}", text=source, span=group[0].span, hint=hint)
         value = group[2] if len(group) == 3 and group[1].kind == "=" else None
         if len(group) > 1 and value is None:
-            hint = f"as [{_EXAMPLES.get(name, name)}]"
+            hint = f"write, for example, [{_EXAMPLES.get(name, name)}]"
             raise SpecError(f"the attribute {name} is malformed", text=source, span=group[1].span, hint=hint)
         if name in out:
             raise SpecError(f"the attribute {name} is given twice", text=source, span=group[0].span)
@@ -102,21 +103,23 @@ def _check_together(source: str, given: Mapping[str, Token | None], places: Mapp
         raise SpecError(message, text=source, span=places[name].span, hint=hint)
 
     if "suffix" in given and "stop" in given:
-        refuse("stop", "a rule has a suffix or a stop, not both", "leave one of them out")
+        refuse("stop", "a rule can have a suffix or a stop, not both", "remove one of them")
     if "stop_capture" in given and "stop" in given:
         refuse(
             "stop_capture", "the text of a stop is not written by this rule, so it cannot be captured here",
             'write suffix= instead of stop=, or a rule for the text that follows: end[capture="name"]: "..."',
         )  # fmt: skip
     if "stop_capture" in given and "suffix" not in given:
-        refuse("stop_capture", "stop_capture captures the suffix, and there is none", 'add suffix="..."')
+        refuse("stop_capture", "stop_capture captures the suffix, but there is none", 'add suffix="..."')
 
 
 def _check(source: str, name: Token, value: Token | None) -> None:
     def refuse(expected: str) -> None:
         place = (value or name).span
         message = f"the attribute {name.text} takes {expected}"
-        raise SpecError(message, text=source, span=place, hint=f"as [{_EXAMPLES.get(name.text, name.text)}]")
+        raise SpecError(
+            message, text=source, span=place, hint=f"write, for example, [{_EXAMPLES.get(name.text, name.text)}]"
+        )
 
     match name.text:
         case "lazy":
@@ -134,7 +137,7 @@ def _check(source: str, name: Token, value: Token | None) -> None:
                 refuse("a string, a regular expression, or a terminal")
         case "max_chars" | "max_tokens":
             if value is None or not value.text.isdigit() or len(value.text) > 9:
-                refuse("a number from 0 on")
+                refuse("a number of at least 0")
         case "temperature":
             if value is None or value.kind != "number" or value.text[0] in "-+" or value.text[:2].lower() == "0x":
-                refuse("a number from 0 on")
+                refuse("a number of at least 0")

@@ -1,4 +1,4 @@
-"""Statements of a Lark text with extensions. In: tokens. Out: definitions and directives.
+"""Splits a Lark text with extensions into statements. In: tokens. Out: definitions and directives.
 
     ?name{x}[lazy, capture="c"].2::_ : body        modifiers, parameters of a template, attributes, priority, parameter
 
@@ -45,7 +45,7 @@ def statements(source: str, tokens: Sequence[Token]) -> list[Definition | Direct
     """See the module docstring.
 
     Raises:
-        SpecError: a statement is malformed; with its place.
+        SpecError: a statement is malformed.
     """
     out: list[Definition | Directive] = []
     for line in _lines(tokens):
@@ -78,7 +78,11 @@ def _definition(source: str, line: list[Token]) -> Definition:
     while at < len(line) and line[at].kind in ("?", "!", "directive"):
         at += 1
     if at == len(line) or line[at].kind != "name":
-        raise error("a statement begins with a name or a directive", line[min(at, len(line) - 1)], 'as start: "a"')
+        raise error(
+            "a statement begins with a name or a directive",
+            line[min(at, len(line) - 1)],
+            'write, for example, start: "a"',
+        )
     before, name = tuple(line[:at]), line[at]
     after: list[Token] = []
     attributes: dict[str, Token | None] = {}
@@ -98,13 +102,13 @@ def _definition(source: str, line: list[Token]) -> Definition:
             case "::":
                 end = at + 1
                 if end >= len(line) or line[end].text != "_":
-                    raise error("the parameter of a rule is written _", line[at], f"write {name.text}::_ : ...")
+                    raise error("the parameter of a rule must be written _", line[at], f"write {name.text}::_ : ...")
                 parametric = True
             case _:
                 raise error(f"':' is expected after the name {name.text}", line[at])
         at = end + 1
     if at == len(line):
-        raise error(f"':' is expected after the name {name.text}", line[-1], f'as {name.text}: "a"')
+        raise error(f"':' is expected after the name {name.text}", line[-1], f'write, for example, {name.text}: "a"')
     return Definition(name, tuple(line[at + 1 :]), before, tuple(after), attributes, parametric)
 
 

@@ -1,4 +1,4 @@
-"""Terminals with operators that Lark does not have. In: the tokens of an expression. Out: a regular node.
+"""Reads terminals with operators that Lark does not have. In: the tokens of an expression. Out: a regular node.
 
     LINES: /[a-z \\n]*/ & ~/(?s:.*)\\n\\n(?s:.*)/       `&` intersection, `~` complement: no empty line
     QUOTE: "\\"" %regex {"substring_words": "..."} "\\""
@@ -24,7 +24,13 @@ from guided.limits import Limits
 from .substrings import substrings
 
 __all__ = [
-    "LARGEST_COUNT", "Expression", "counts", "determinised", "shortest", "string_value", "without",
+    "LARGEST_COUNT",
+    "Expression",
+    "determinise",
+    "read_counts",
+    "shortest_matches",
+    "string_value",
+    "without_text",
 ]  # fmt: skip
 
 LARGEST_COUNT: Final = 10_000
@@ -50,11 +56,11 @@ class Expression:
         """The node of all tokens.
 
         Raises:
-            SpecError, UnsupportedError, LimitExceeded: the expression is invalid; with the place.
+            SpecError, UnsupportedError, LimitExceeded: the expression is invalid.
         """
         node = self._union()
         if self._next.kind != "end":
-            raise self._error(f"{self._next.text!r} does not fit here", self._next)
+            raise self._error(f"{self._next.text!r} is unexpected here", self._next)
         return node
 
     @property
@@ -93,7 +99,7 @@ class Expression:
                 node = repeat(node, 0, None)
             elif self._take("+"):
                 node = repeat(node, 1, None)
-            elif (found := counts(self.source, self.tokens, self.at)) is not None:
+            elif (found := read_counts(self.source, self.tokens, self.at)) is not None:
                 low, high, self.at = found
                 node = repeat(node, low, high)
             else:
@@ -123,29 +129,33 @@ class Expression:
                 return self.resolve(token)
             case "name":
                 raise self._error(
-                    f"{token.text} is a rule: a terminal is made of terminals", token, "write its name in upper case"
+                    f"{token.text} is a rule, but terminals may contain only terminals",
+                    token,
+                    "write its name in upper case",
                 )
             case "directive" if token.text == "%regex":
                 try:
                     return substrings(token.value, self.limits)
                 except SpecError as error:
                     raise self._error(error.message, token, error.hint) from None
-            case "directive" | "special" | "given":
+            case "directive" | "special" | "reference":
                 raise self._error(
-                    f"{token.text} cannot be used in terminals", token, "a terminal is regular: write it into a rule"
+                    f"{token.text} cannot be used in terminals", token, "terminals are regular: move it to a rule"
                 )
-        raise self._error(f"{token.text!r} does not fit here" if token.text else "something is missing", token)
+        raise self._error(f"{token.text!r} is unexpected here" if token.text else "the expression is incomplete", token)
 
     def _range(self, first: Token) -> Node:
         self.at += 1
         last = self._next
         self.at += 1
         if last.kind != "string":
-            raise self._error("a range ends with a string of one character", last)
+            raise self._error("a range must end with a string of one character", last)
         low, high = (string_value(self.source, token) for token in (first, last))
         for token, value in ((first, low), (last, high)):
             if len(value) != 1 or token.text.endswith("i"):
-                raise self._error("a range is between two strings of one character", token, 'as "a".."z"')
+                raise self._error(
+                    "the ends of a range must be strings of one character", token, 'write, for example, "a".."z"'
+                )
         if low > high:
             raise self._error(f"the range ends before it begins: {first.text}..{last.text}", first)
         return chars(join([((ord(low), ord(high)),)]))
@@ -163,7 +173,7 @@ class Expression:
         return SpecError(message, text=self.source, span=token.span, hint=hint)
 
 
-def counts(source: str, tokens: Sequence[Token], at: int) -> tuple[int, int | None, int] | None:
+def read_counts(source: str, tokens: Sequence[Token], at: int) -> tuple[int, int | None, int] | None:
     """The repetition `{m}`, `{m,}`, `{,n}`, `{m,n}`, `~m` or `~m..n` at a token: its counts, and the next position.
 
     Returns:
@@ -190,13 +200,20 @@ def counts(source: str, tokens: Sequence[Token], at: int) -> tuple[int, int | No
     least, most = _count(source, low), _count(source, high)
     if most < least:
         span = (low.start, high.end)
-        raise SpecError(f"the most, {most}, is below the least, {least}", text=source, span=span, hint="swap them")
+        raise SpecError(
+            f"the upper bound, {most}, is less than the lower bound, {least}", text=source, span=span, hint="swap them"
+        )
     return least, most, at + length
 
 
 def _count(source: str, token: Token) -> int:
     if not token.text.isdigit():
-        raise SpecError("a count is a number from 0 on", text=source, span=token.span, hint="as {2}, {2,} or {2,4}")
+        raise SpecError(
+            "a count must be a number of at least 0",
+            text=source,
+            span=token.span,
+            hint="write, for example, {2}, {2,} or {2,4}",
+        )
     count = int(token.text) if len(token.text) < 20 else LARGEST_COUNT + 1
     if count > LARGEST_COUNT:
         raise SpecError(f"the count is larger than {LARGEST_COUNT}", text=source, span=token.span, hint="use * or +")
@@ -216,7 +233,7 @@ def string_value(source: str, token: Token) -> str:
     try:
         return value.encode("utf-16", "surrogatepass").decode("utf-16")
     except UnicodeDecodeError:
-        message = f"the string {token.text} has a lone surrogate, which no text holds"
+        message = f"the string {token.text} contains a lone surrogate, which cannot occur in a text"
         raise SpecError(message, text=source, span=token.span) from None
 
 
@@ -224,7 +241,7 @@ def _without_case(value: str) -> Node:
     return parse_regex(f"(?i:{re.escape(value)})") if value else EPSILON
 
 
-def determinised(node: Node, name: str, most: int = _STATES) -> Automaton:
+def determinise(node: Node, name: str, most: int = _STATES) -> Automaton:
     """The automaton of a regular node, computed with at most `most` terms.
 
     Raises:
@@ -237,7 +254,7 @@ def determinised(node: Node, name: str, most: int = _STATES) -> Automaton:
         numbers = {terms.read(node): 0}
         order = list(numbers)
         states = []
-        for term in order:  # grows while it is read
+        for term in order:  # grows during the loop
             edges = []
             for ranges, to in terms.transitions(term):
                 if to not in numbers:
@@ -252,16 +269,16 @@ def determinised(node: Node, name: str, most: int = _STATES) -> Automaton:
     return Automaton(tuple(states))
 
 
-def shortest(node: Node, name: str) -> Automaton:
-    """The texts of a node that have no shorter text of the node as a prefix: those of a lazy match.
+def shortest_matches(node: Node, name: str) -> Automaton:
+    """The texts of a node that have no shorter text of the node as a prefix, as for a lazy match.
 
     Raises:
-        UnsupportedError: see `determinised`.
+        UnsupportedError: see `determinise`.
     """
-    automaton = determinised(node, name)
+    automaton = determinise(node, name)
     return Automaton(tuple((ends, () if ends else edges) for ends, edges in automaton.states), automaton.start)
 
 
-def without(node: Node, inner: Node) -> Node:
+def without_text(node: Node, inner: Node) -> Node:
     """The texts of a node in which no text of `inner` occurs."""
     return conj(node, negate(seq([ANY_TEXT, inner, ANY_TEXT])))

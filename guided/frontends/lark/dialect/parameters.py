@@ -1,12 +1,12 @@
-"""Rules with a parameter, as in llguidance. In: definitions and the values of their parameters. Out: the alternatives
-of a rule for a value, and the values that they pass on.
+"""Evaluates the parameters of rules, as in llguidance. In: definitions and the values of their parameters. Out: the
+alternatives of a rule for a value, and the values that they pass on.
 
     perm::_ : ""                   %if is_ones([0:2])
             | "a" perm::set_bit(0) %if bit_clear(0)
             | "b" perm::set_bit(1) %if bit_clear(1)
 
-A parameter is a 64-bit number. A rule is instantiated for each value that is reached. `_` is the parameter, or all of
-its bits; `[x:y]` are the bits from x to y - 1.
+A parameter is a 64-bit number. A rule is instantiated for each value that is reached. `_` means the parameter, or all
+of its bits; `[x:y]` means the bits from x to y - 1.
 
 Source: llguidance, docs/parametric.md.
 """
@@ -42,7 +42,7 @@ def alternatives(source: str, body: Sequence[Token]) -> list[tuple[list[Token], 
             in_condition = False
         elif token.text == "%if":
             if depth or in_condition:
-                raise _error(source, "%if ends an alternative of the whole rule", token)
+                raise _error(source, "%if is allowed only at the end of an alternative of the rule", token)
             in_condition = True
         else:
             out[-1][in_condition].append(token)
@@ -82,7 +82,7 @@ class _Reader:
         token = self.next()
         if token.kind == "number":
             return self.number(token)
-        p = self.own(token)
+        p = self.own_parameter(token)
         if token.text == "_":
             return p
         if token.text not in _VALUES:
@@ -113,7 +113,7 @@ class _Reader:
                 self.expect("(")
                 self.expect(")")
             return True
-        p = self.own(token)
+        p = self.own_parameter(token)
         self.expect("(")
         if name in ("and", "or", "not"):
             holds = self.test()
@@ -143,12 +143,12 @@ class _Reader:
         if token.text == "_":
             return 0, _BITS
         if token.kind != "[":
-            raise _error(self.source, "bits are written [x:y] or _", token)
+            raise _error(self.source, "write bits as [x:y] or _", token)
         low = self.number(self.next(), _BITS)
         self.expect(":")
         high = self.number(self.next(), _BITS)
         if low >= high:
-            raise _error(self.source, f"there are no bits from {low} to below {high}", token)
+            raise _error(self.source, f"the range of bits [{low}:{high}] is empty", token)
         self.expect("]")
         return low, high
 
@@ -161,14 +161,14 @@ class _Reader:
             raise _error(self.source, f"the number is larger than {most}", token)
         return value
 
-    def own(self, token: Token) -> int:
+    def own_parameter(self, token: Token) -> int:
         if self.parameter is None:
-            raise _error(self.source, "the rule has no parameter", token, "give a number, as name::0x0")
+            raise _error(self.source, "the rule has no parameter", token, "write a number, such as name::0x0")
         return self.parameter
 
     def next(self) -> Token:
         if self.at == len(self.tokens):
-            raise _error(self.source, "the expression is not complete", self.tokens[-1])
+            raise _error(self.source, "the expression is incomplete", self.tokens[-1])
         self.at += 1
         return self.tokens[self.at - 1]
 
@@ -179,11 +179,11 @@ class _Reader:
 
     def end(self) -> None:
         if self.at < len(self.tokens):
-            raise _error(self.source, f"{self.tokens[self.at].text!r} does not fit here", self.tokens[self.at])
+            raise _error(self.source, f"{self.tokens[self.at].text!r} is unexpected here", self.tokens[self.at])
 
     def unknown(self, token: Token, known: Sequence[str]) -> SpecError:
         close = close_name(token.text, known)
-        hint = f"did you mean {close}?" if close else f"there are {', '.join(known)}"
+        hint = f"did you mean {close}?" if close else f"the functions are {', '.join(known)}"
         return _error(self.source, f"there is no function {token.text!r}", token, hint)
 
 

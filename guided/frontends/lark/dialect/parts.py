@@ -1,5 +1,5 @@
-"""The values of the names in a `Plain` text. In: the text as Lark's loader has read it. Out: the same, with a node or a
-grammar for each declared name.
+"""Resolves the declared names of a `Plain` text. In: the text as Lark's loader has read it. Out: the same, with a node
+or a grammar for each declared name.
 
 Attributes of a rule whose body is a terminal T:
 
@@ -8,9 +8,9 @@ Attributes of a rule whose body is a terminal T:
     stop=S        the texts of T that contain no text of S. S may follow in the rules, but need not. Unlike llguidance,
                   which removes the text of S from the output, guided cannot remove written text
     max_chars=n   at most n characters
-    max_tokens=n  written in at most n tokens (`MaxTokens` of the IR)
+    max_tokens=n  at most n tokens (`MaxTokens` of the IR)
 
-Policy: a text may name tokens of the vocabulary only with permission, since an untrusted text could end a turn.
+Security: a text may name tokens of the vocabulary only with permission, since an untrusted text could end a turn.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from guided.ir.nodes import EMPTY, Ending, Grammar, Length, Node, OtherTokens, R
 from guided.limits import Limits
 
 from .attributes import RegionSource, TerminalSource
-from .expressions import Expression, shortest, string_value, without
+from .expressions import Expression, shortest_matches, string_value, without_text
 from .plain import Plain
 
-__all__ = ["Context", "needs_all_readings", "resolved"]
+__all__ = ["Context", "needs_scannerless", "resolve_parts"]
 
-_MOST_IDS: Final = 1_000_000
+_MAX_IDS: Final = 1_000_000
 _ID_RANGE: Final = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 
 
@@ -63,11 +63,11 @@ class Context:
     chain: tuple[str, ...] = ()
 
 
-def resolved(plain: Plain, loaded: Loaded, context: Context) -> Loaded:
+def resolve_parts(plain: Plain, loaded: Loaded, context: Context) -> Loaded:
     """See the module docstring.
 
     Raises:
-        SpecError, UnsupportedError, LimitExceeded: a part is invalid; with the place in the text.
+        SpecError, UnsupportedError, LimitExceeded: a part is invalid. The error has the location in the text.
     """
     terminals = _Terminals(plain, loaded.terminals, context.limits)
     found = {name: replace(terminal, all_texts=plain.all_texts) for name, terminal in loaded.terminals.items()}
@@ -82,7 +82,7 @@ def resolved(plain: Plain, loaded: Loaded, context: Context) -> Loaded:
         for name in loaded.rules
         if (made_for := name.split("{")[0]) in plain.regions
     }
-    sources = loaded.sources.rewritten(plain.source, plain.place)
+    sources = loaded.sources.with_original(plain.source, plain.place)
     spans = {name: (it.tokens[0].start, it.tokens[-1].end) for name, it in plain.terminals.items() if it.tokens}
     for name, span in (spans | {name: token.span for name, token in plain.parts.items()}).items():
         sources.defined[name] = Defined(plain.source[slice(*span)], sources.texts[0], span)
@@ -111,8 +111,8 @@ def _region(plain: Plain, source: RegionSource, terminals: _Terminals) -> Region
     )
 
 
-def needs_all_readings(loaded: Loaded) -> bool:
-    """Whether a lexer cannot read it: a terminal may be empty, or ignored terminals are not allowed everywhere."""
+def needs_scannerless(loaded: Loaded) -> bool:
+    """Whether a lexer cannot read the text: a terminal may be empty, or some places allow no ignored terminals."""
     if not loaded.initial_skip or not loaded.final_skip or loaded.skip_once:
         return True
     return any(map(_may_be_empty, loaded.terminals.values()))
@@ -131,35 +131,35 @@ class _Terminals:
     def __init__(self, plain: Plain, loaded: Mapping[str, LoadedTerminal], limits: Limits) -> None:
         self.plain, self.loaded, self.limits = plain, loaded, limits
         self.done: dict[str, Node] = {}
-        self.open: list[str] = []
+        self.open_names: list[str] = []
 
     def node(self, source: TerminalSource, name: str) -> Node:
         node = self.expression(source.tokens)
         if source.suffix is not None:
-            node = shortest(seq([node, self.expression((source.suffix,))]), name)
+            node = shortest_matches(seq([node, self.expression((source.suffix,))]), name)
         elif source.lazy:
-            node = shortest(node, name)
+            node = shortest_matches(node, name)
         if source.stop is not None:
-            node = without(node, self.expression((source.stop,)))
+            node = without_text(node, self.expression((source.stop,)))
         return node if source.max_chars is None else Length(node, 0, source.max_chars)
 
     def expression(self, tokens: tuple[Token, ...]) -> Node:
-        return Expression(self.plain.source, tokens, self._named, self.limits).read()
+        return Expression(self.plain.source, tokens, self._resolve_name, self.limits).read()
 
-    def _named(self, token: Token) -> Node:
+    def _resolve_name(self, token: Token) -> Node:
         name = token.text
         if name not in self.done:
-            if name in self.open:
-                chain = " -> ".join([*self.open[self.open.index(name) :], name])
-                raise _error(self.plain.source, f"the terminal {name} is made of itself: {chain}", token, "use rules")
-            self.open.append(name)
+            if name in self.open_names:
+                chain = " -> ".join([*self.open_names[self.open_names.index(name) :], name])
+                raise _error(self.plain.source, f"the terminal {name} contains itself: {chain}", token, "use rules")
+            self.open_names.append(name)
             if name in self.plain.definitions:
                 self.done[name] = self.expression(self.plain.definitions[name])
             elif name in self.loaded:
                 self.done[name] = parse_regex(self.loaded[name].source, limits=self.limits)
             else:
                 raise _error(self.plain.source, f"the terminal {name} is not defined", token, f"define it: {name}: ...")
-            self.open.pop()
+            self.open_names.pop()
         return self.done[name]
 
 
@@ -167,14 +167,14 @@ def _part(source: str, token: Token, context: Context) -> Node | Grammar:
     match token.kind, token.text:
         case "special", _:
             return _special(source, token, context)
-        case "given", _:
+        case "reference", _:
             return _read_named_grammar(source, token, context)
         case _, "%json" | "%lark" as text:
             try:
                 if text == "%lark":
                     return context.read(token.value, "%lark")
                 own: list[Finding] = []
-                grammar = json_schema_to_grammar(token.value, context.options, limits=context.limits, found=own)
+                grammar = json_schema_to_grammar(token.value, context.options, limits=context.limits, findings=own)
                 context.found.extend(own)
                 return grammar
             except (SpecError, UnsupportedError) as error:
@@ -185,11 +185,13 @@ def _part(source: str, token: Token, context: Context) -> Node | Grammar:
 def _read_named_grammar(source: str, token: Token, context: Context) -> Grammar:
     name = token.text[1:]
     if name not in context.grammars:
-        known = f"there are {', '.join(context.grammars):.200}" if context.grammars else "give grammars={name: text}"
+        known = (
+            f"the grammars are {', '.join(context.grammars):.200}" if context.grammars else "pass grammars={name: text}"
+        )
         raise _error(source, f"there is no grammar {name!r}", token, known)
     if token.text in context.chain:
         chain = " -> ".join([*context.chain[context.chain.index(token.text) :], token.text])
-        raise _error(source, f"the grammar {name} is made of itself: {chain}", token, "write the recursion as rules")
+        raise _error(source, f"the grammar {name} contains itself: {chain}", token, "write the recursion as rules")
     given = context.grammars[name]
     try:
         return context.read(given, token.text) if isinstance(given, str) else context.embed(given)
@@ -208,13 +210,13 @@ def _special(source: str, token: Token, context: Context) -> Node:
     if not context.allow_special_tokens:
         raise _error(
             source, "the grammar names a token of the vocabulary, which is not allowed", token,
-            "write a text in quotes; allow_special_tokens=True lets a grammar name control tokens",
+            "put text in quotes to match it literally; allow_special_tokens=True allows control tokens",
         )  # fmt: skip
     return alt([Special(one) for one in named])
 
 
 def _ids(source: str, token: Token, inside: str) -> tuple[tuple[int, ...], bool]:
-    """The ids of `<[1,5-9]>`, and whether all others are meant."""
+    """The ids of `<[1,5-9]>`, and whether all other ids are meant."""
     if inside == "*":
         return (), True
     negated = inside.startswith("^")
@@ -222,15 +224,15 @@ def _ids(source: str, token: Token, inside: str) -> tuple[tuple[int, ...], bool]
     for piece in inside.removeprefix("^").split(","):
         found = _ID_RANGE.fullmatch(piece)
         low, high = (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
-        if high < low or high - low > _MOST_IDS:
+        if high < low or high - low > _MAX_IDS:
             hint = "write <[128000]>, <[1,5-9]>, <[^1,5-9]> for all others, or <[*]> for all"
-            raise _error(source, f"{piece!r} is no id or range of ids", token, hint)
+            raise _error(source, f"{piece!r} is not an id or a range of ids", token, hint)
         ids.update(dict.fromkeys(range(low, high + 1)))
     return tuple(ids), negated
 
 
 def _relocate_error(error: SpecError | UnsupportedError, source: str, token: Token) -> SpecError | UnsupportedError:
-    """The error of a part, moved to its place in the whole text."""
+    """The error of a part, with its location in the whole text."""
     inner = source.find(token.value, token.start)
     start, end = error.span if error.text == token.value else (0, len(token.value))
     error.text, error.span = source, (inner + start, inner + max(end, start + 1))

@@ -6,9 +6,9 @@ and the extensions that its declared names represent.
     start: <think> /(.|\\n)*/ <[7]>                       start: PART_1 /(.|\\n)*/ PART_2
     head[lazy]: TEXT "<tool>"                            head: PART_3
 
-How: each statement is rewritten token by token. The place of each token is kept, so Lark's errors get places in the
-original text. A terminal with `&`, `~` or `%regex`, or with such terminals in it, is only declared for Lark and read
-here (`expressions.py`). A rule with a parameter is written once for each value that is reached (`parameters.py`).
+How: each statement is rewritten token by token. The location of each token is kept, so Lark's errors get locations in
+the original text. A terminal with `&`, `~` or `%regex`, or with such terminals in it, is only declared for Lark and
+read here (`expressions.py`). A rule with a parameter is written once for each value that is reached (`parameters.py`).
 
 Cost: linear in the text, and in the values of parameters.
 """
@@ -29,12 +29,12 @@ from guided.limits import Limits
 
 from .attributes import RegionSource, TerminalSource
 from .definitions import Definition, Directive, statements
-from .expressions import counts, string_value
+from .expressions import read_counts, string_value
 from .parameters import alternatives, condition, value_of
 
-__all__ = ["Plain", "plain_lark"]
+__all__ = ["Plain", "rewrite_extensions"]
 
-_ESCAPES_OF_JSON: Final = re.compile(r"\\(?:[bf/]|u[dD][89abAB])")
+_JSON_ESCAPES: Final = re.compile(r"\\(?:[bf/]|u[dD][89abAB])")
 _PARTS: Final = ("%json", "%lark")
 _OPTIONS: Final = {
     "allow_initial_skip": (False, True),
@@ -42,7 +42,7 @@ _OPTIONS: Final = {
     "no_forcing": (False, True),
     "allow_invalid_utf8": (False,),
     "skip_repetition": ("many", "once"),
-    "ignore_once": (False, True),  # an older name of it
+    "ignore_once": (False, True),  # the older name of skip_repetition
 }
 
 
@@ -59,7 +59,7 @@ class Plain:
         regions: name of a rule in `text` -> its capture and sampling attributes.
         initial_skip, final_skip: whether ignored terminals may come first, and last.
         skip_once: whether a gap is at most one ignored terminal.
-        all_texts: whether patterns mean all texts that they match, see `LoadedTerminal`.
+        all_texts: whether patterns mean all texts that they match; see `LoadedTerminal`.
         is_regular: whether the text has no parts, and no attribute that changes the texts of a rule.
     """
 
@@ -75,10 +75,12 @@ class Plain:
     all_texts: bool = False
     is_regular: bool = True
     regions: dict[str, RegionSource] = field(default_factory=dict)
-    places: list[tuple[int, int, int]] = field(default_factory=list)  # in `text`; in `source`, from and to
+    places: list[tuple[int, int, int]] = field(
+        default_factory=list
+    )  # (offset in `text`, start in `source`, end in `source`)
 
     def place(self, span: tuple[int, int]) -> tuple[int, int]:
-        """The place in the source that corresponds to a place in `text`."""
+        """The location in the source that corresponds to a location in `text`."""
         at = bisect_right(self.places, (span[0], len(self.source), 0)) - 1
         if at < 0:
             return 0, 0
@@ -86,12 +88,12 @@ class Plain:
         return start, end
 
 
-def plain_lark(text: str, limits: Limits) -> Plain | None:
+def rewrite_extensions(text: str, limits: Limits) -> Plain | None:
     """See the module docstring; None if the text has no extension.
 
     Raises:
-        SpecError, UnsupportedError: an extension is malformed or not supported; with its place.
-        LimitExceeded: too many values of a parameter.
+        SpecError, UnsupportedError: an extension is malformed or not supported.
+        LimitExceeded: a parameter has too many values.
     """
     try:
         tokens = scan(text)
@@ -99,13 +101,13 @@ def plain_lark(text: str, limits: Limits) -> Plain | None:
             return None
     except SpecError:
         if not re.search(r"%(?:json|lark|regex|llguidance|grammar_options)\b|::|(?m:^\s*[?!]*\w+\[)|@\w|<\W", text):
-            return None  # Lark's own error
+            return None  # let Lark report the error
         raise
     return _Writer(text, statements(text, tokens), limits).write()
 
 
 def _is_extension(token: Token, following: Token) -> bool:
-    if token.kind in ("special", "given", "::", "&") or token.value:
+    if token.kind in ("special", "reference", "::", "&") or token.value:
         return True
     if token.kind == "directive":
         return token.text in ("%llguidance", "%grammar_options", "%if")
@@ -113,7 +115,7 @@ def _is_extension(token: Token, following: Token) -> bool:
         return "-" in token.text or (following.kind == "[" and following.start == token.end)
     if token.kind in ("{", "~"):
         return (following.kind == "number" or following.kind == ",") == (token.kind == "{")
-    return token.kind == "string" and (token.text.startswith('""') or bool(_ESCAPES_OF_JSON.search(token.text)))
+    return token.kind == "string" and (token.text.startswith('""') or bool(_JSON_ESCAPES.search(token.text)))
 
 
 class _Writer:
@@ -122,32 +124,32 @@ class _Writer:
         self.plain = Plain(source)
         self.pieces: list[tuple[str, Token | None]] = []
         self.rules = {line.name.text: line for line in lines if isinstance(line, Definition)}
-        self.taken = set(re.findall(r"\w+", source))
+        self.used_names = set(re.findall(r"\w+", source))
         self.names: dict[str, str] = {}
         self.part_names: dict[str, str] = {}
         self.instances: dict[tuple[str, int], str] = {}
-        self.waiting: list[tuple[str, int]] = []
+        self.pending: list[tuple[str, int]] = []
         self.options: dict[str, Any] = {}
 
     def write(self) -> Plain:
         plain = self.plain
         plain.definitions = {name: rule.body for name, rule in self.rules.items() if is_terminal(name)}
-        own = self._own_terminals()
-        met: set[str] = set()
+        own = self._terminals_unknown_to_lark()
+        seen: set[str] = set()
         for line in self.lines:
             if isinstance(line, Directive):
                 self._directive(line)
                 continue
             name = line.name.text
-            if name in met and not line.before:
+            if name in seen and not line.before:
                 raise self.error(f"{name} is defined twice", line.name, "join the alternatives with |")
-            met.add(name)
+            seen.add(name)
             if name in own:
-                self._own_terminal(line)
+                self._declare_terminal(line)
             elif not line.parametric:
                 self._definition(line, self.name(line.name), None)
-        while self.waiting:
-            name, value = self.waiting.pop()
+        while self.pending:
+            name, value = self.pending.pop()
             self._definition(self.rules[name], self.instances[name, value], value)
             if len(self.instances) > self.limits.nodes // 100:
                 raise LimitExceeded("nodes", len(self.instances) * 100, self.limits.nodes, hint="use fewer bits")
@@ -167,14 +169,14 @@ class _Writer:
 
     # --- statements
 
-    def _own_terminals(self) -> set[str]:
-        """The terminals that Lark cannot read, directly or because of the terminals in them."""
+    def _terminals_unknown_to_lark(self) -> set[str]:
+        """The terminals that Lark cannot read, directly or because of terminals in them."""
         used = {name: {token.text for token in body} for name, body in self.plain.definitions.items()}
         own = set()
         for name, body in self.plain.definitions.items():
             for token, following in zip_longest(body, body[1:]):
-                if token.kind in ("special", "given") or token.text in _PARTS:
-                    hint = "a terminal is regular: write it into a rule"
+                if token.kind in ("special", "reference") or token.text in _PARTS:
+                    hint = "terminals are regular: move it to a rule"
                     raise self.error(f"{token.text} cannot be used in terminals", token, hint)
                 is_count = following is not None and following.kind == "number"
                 if token.kind == "&" or token.text == "%regex" or (token.kind == "~" and not is_count):
@@ -183,11 +185,11 @@ class _Writer:
             own |= more
         return own
 
-    def _own_terminal(self, line: Definition) -> None:
+    def _declare_terminal(self, line: Definition) -> None:
         if line.before or line.after or line.attributes:
             token = (*line.before, *line.after, line.name)[0]
-            reason = "a terminal with & or ~ or %regex has no priority, modifiers or parameters"
-            raise UnsupportedError(reason, text=self.source, span=token.span, hint="name it in another terminal")
+            reason = "a terminal with &, ~ or %regex cannot have a priority, modifiers or parameters"
+            raise UnsupportedError(reason, text=self.source, span=token.span, hint="use it in another terminal")
         name = self.name(line.name)
         self.plain.terminals[name] = TerminalSource(line.body)
         self.plain.lines[name] = self._line(line.name)
@@ -197,7 +199,7 @@ class _Writer:
             case "%llguidance" | "%grammar_options":
                 self._options(line.token)
             case "%ignore" if any(token.kind == "&" or token.text == "%regex" for token in line.body):
-                name = self.fresh("IGNORED", line.token)
+                name = self.new_name("IGNORED", line.token)
                 self.plain.terminals[name] = TerminalSource(line.body)
                 self.put(f"%ignore {name}\n", line.token)
             case "%ignore":
@@ -209,15 +211,15 @@ class _Writer:
                 self.put(line.token.text + re.sub(r"\s+", " ", body) + "\n", line.token)
             case _:
                 known = "%import, %ignore, %declare, %override, %extend, %json, %lark, %regex, %llguidance"
-                raise self.error(f"there is no directive {line.token.text}", line.token, f"there are {known}")
+                raise self.error(f"there is no directive {line.token.text}", line.token, f"the directives are {known}")
 
     def _options(self, token: Token) -> None:
         options: Any = json.loads(token.value)
         if not isinstance(options, dict):
-            raise self.error(f"{token.text} takes an object", token, 'as {"allow_initial_skip": true}')
+            raise self.error(f"{token.text} takes an object", token, 'write, for example, {"allow_initial_skip": true}')
         for name, value in options.items():
             if name not in _OPTIONS:
-                raise self.error(f"there is no option {name!r}", token, f"there are {', '.join(_OPTIONS)}")
+                raise self.error(f"there is no option {name!r}", token, f"the options are {', '.join(_OPTIONS)}")
             if not any(value is each or (value == each and isinstance(each, str)) for each in _OPTIONS[name]):
                 raise self.error(f"the option {name} cannot be {json.dumps(value)}", token)
         self.options |= options
@@ -260,7 +262,7 @@ class _Writer:
         while body and body[-1].kind == "special":
             after.insert(0, body.pop())
         stop, chars, tokens = (given.get(each) for each in ("stop", "max_chars", "max_tokens"))
-        terminal = self.fresh("TERMINAL", line.name)
+        terminal = self.new_name("TERMINAL", line.name)
         region.terminal = terminal
         self.plain.terminals[terminal] = TerminalSource(
             tuple(body),
@@ -277,13 +279,13 @@ class _Writer:
     # --- bodies of rules
 
     def _body(self, body: Sequence[Token], parameter: int | None) -> None:
-        atoms: list[int] = []  # the indices of the pieces at which open parentheses begin
+        atoms: list[int] = []  # the indices of the pieces at which the open parentheses begin
         last = len(self.pieces)
         at = 0
         while at < len(body):
             token = body[at]
             begin = len(self.pieces)
-            if (found := counts(self.source, body, at)) is not None:
+            if (found := read_counts(self.source, body, at)) is not None:
                 low, high, at = found
                 self._repeat(last, low, high, token)
                 continue
@@ -306,11 +308,11 @@ class _Writer:
                 case "string":
                     is_range = at < len(body) and body[at].kind == ".."
                     self.put(_string(self.source, token) + " " * (not is_range), token)
-                case "directive" | "special" | "given":
+                case "directive" | "special" | "reference":
                     self.put(self.part(token.text, token) + " ", token)
                 case "&" | "~":
                     hint = "define a terminal: NAME: /.../ & ~/.../"
-                    raise self.error(f"{token.text} is for terminals, which have names in upper case", token, hint)
+                    raise self.error(f"{token.text} is only for terminals, whose names are in upper case", token, hint)
                 case _:
                     self.put(token.text + " ", token)
             last = begin
@@ -341,7 +343,9 @@ class _Writer:
     def _check_range(self, first: Token, last: Token) -> None:
         for token in (first, last):
             if token.kind != "string" or len(string_value(self.source, token)) != 1:
-                raise self.error("a range is between two strings of one character", token, 'as "a".."z"')
+                raise self.error(
+                    "the ends of a range must be strings of one character", token, 'write, for example, "a".."z"'
+                )
         if string_value(self.source, first) > string_value(self.source, last):
             raise self.error(f"the range ends before it begins: {first.text}..{last.text}", first, "swap them")
 
@@ -351,26 +355,26 @@ class _Writer:
         self.pieces.append((string, token))
 
     def name(self, token: Token) -> str:
-        """A name as Lark takes it: without hyphens."""
+        """A name that Lark accepts: without hyphens."""
         if "-" not in token.text:
             return token.text
         if token.text not in self.names:
-            self.names[token.text] = self._free(token.text.replace("-", "_"))
+            self.names[token.text] = self._unused_name(token.text.replace("-", "_"))
         return self.names[token.text]
 
     def instance(self, name: str, value: int) -> str:
         if (name, value) not in self.instances:
-            self.instances[name, value] = self._free(f"{name.replace('-', '_')}_{value}")
-            self.waiting.append((name, value))
+            self.instances[name, value] = self._unused_name(f"{name.replace('-', '_')}_{value}")
+            self.pending.append((name, value))
         return self.instances[name, value]
 
     def part(self, written: str, token: Token) -> str:
         """The terminal that represents a token; equal texts share one."""
         if token.kind == "directive" and token.text not in (*_PARTS, "%regex"):
-            raise self.error(f"{token.text} does not fit here", token)
+            raise self.error(f"{token.text} is unexpected here", token)
         key = f"{written} {token.value}"
         if key not in self.part_names:
-            self.part_names[key] = self.fresh("REGEX" if token.text == "%regex" else "PART", token)
+            self.part_names[key] = self.new_name("REGEX" if token.text == "%regex" else "PART", token)
             if token.text == "%regex":
                 self.plain.terminals[self.part_names[key]] = TerminalSource((token,))
             else:
@@ -378,15 +382,15 @@ class _Writer:
                 self.plain.is_regular = False
         return self.part_names[key]
 
-    def fresh(self, name: str, token: Token) -> str:
-        free = self._free(f"{name}_{len(self.plain.parts) + len(self.plain.terminals)}")
+    def new_name(self, name: str, token: Token) -> str:
+        free = self._unused_name(f"{name}_{len(self.plain.parts) + len(self.plain.terminals)}")
         self.plain.lines[free] = self._line(token)
         return free
 
-    def _free(self, name: str) -> str:
-        while name in self.taken:
+    def _unused_name(self, name: str) -> str:
+        while name in self.used_names:
             name += "_X" if name.isupper() else "_x"
-        self.taken.add(name)
+        self.used_names.add(name)
         return name
 
     def _line(self, token: Token) -> int:
@@ -400,7 +404,7 @@ def _string(source: str, token: Token) -> str:
     """A string as Lark reads it; the empty string becomes an empty group."""
     if token.text in ('""', '""i'):
         return "()"
-    if not _ESCAPES_OF_JSON.search(token.text):
+    if not _JSON_ESCAPES.search(token.text):
         return token.text
     value = string_value(source, token).replace("\\", "\\\\").replace('"', '\\"')
     value = re.sub(r"[\x00-\x1f]", lambda found: f"\\x{ord(found[0]):02x}", value)

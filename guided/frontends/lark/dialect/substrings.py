@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from guided.errors import SpecError
-from guided.frontends.common.substrings import of_pieces
+from guided.frontends.common.substrings import substring_automaton
 from guided.ir.nodes import Automaton
 from guided.limits import Limits
 
@@ -25,9 +25,9 @@ def substrings(spec: str, limits: Limits) -> Automaton:
     """The automaton of a `%regex` value, given as JSON text.
 
     Raises:
-        SpecError: it is malformed; without a place. LimitExceeded: it is too long.
+        SpecError: it is malformed. The error has no location; the caller adds it. LimitExceeded: it is too long.
     """
-    return of_pieces(_pieces(json.loads(spec)), limits)
+    return substring_automaton(_pieces(json.loads(spec)), limits)
 
 
 def _pieces(spec: Any) -> Sequence[str]:
@@ -35,7 +35,7 @@ def _pieces(spec: Any) -> Sequence[str]:
     if isinstance(spec, dict) and spec.get("type") == "substring":
         spec = {f"substring_{key}": value for key, value in spec.items() if key != "type"}
     if not isinstance(spec, dict) or not spec:
-        raise SpecError("%regex has no field", hint=hint)
+        raise SpecError("%regex takes an object with one field", hint=hint)
     for key in spec:
         if key not in _FORMS:
             raise SpecError(f"%regex has no field {key!r}", hint=hint)

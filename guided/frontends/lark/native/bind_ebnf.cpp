@@ -1,4 +1,4 @@
-// The border of trees: rules as Lark's parser reads them, in Python's objects, become those of `Ebnf`.
+// Python bindings of `Ebnf`: converts the rule trees that Lark's parser returns, which are Python objects.
 #include "bind_ebnf.hpp"
 
 #include <nanobind/stl/string.h>
@@ -17,7 +17,7 @@ std::string_view view(nb::handle text) {
   Py_ssize_t size = 0;
   const char* data = PyUnicode_Check(text.ptr()) ? PyUnicode_AsUTF8AndSize(text.ptr(), &size) : nullptr;
   if (data == nullptr) {
-    PyErr_Clear();  // a lone surrogate, or no text
+    PyErr_Clear();  // a lone surrogate, or not a str
     throw Unusual{};
   }
   return {data, static_cast<size_t>(size)};
@@ -27,7 +27,7 @@ class TreeReader {
  public:
   TreeReader(Ebnf& out, const nb::callable& terminal_of) : out_(out), terminal_of_(terminal_of) {}
 
-  // `keeps_all`: nothing is left out of trees.
+  // `keeps_all`: the rule keeps all tokens in its trees (`!` before its name).
   int32_t root(nb::handle tree, bool keeps_all) {
     if (!nb::hasattr(tree, "children") || view(tree.attr("data")) != "expansions") throw Unusual{};
     const int32_t out = node(tree, 0);
@@ -96,7 +96,7 @@ class TreeReader {
                      .is_left_out = is_terminal && nb::cast<bool>(at.attr("filter_out"))});
   }
 
-  // A literal gets its name later, since names count in an order of their own.
+  // A literal gets its name later, because Lark numbers names in the order of its own tree walk (`Ebnf::walk`).
   int32_t literal(nb::handle tree, const nb::list& parts) {
     const int32_t out = out_.add({.kind = Kind::kSymbol});
     std::string key;
@@ -125,7 +125,7 @@ class TreeReader {
   const nb::callable& terminal_of_;
   std::unordered_map<int32_t, std::pair<std::string, nb::object>> unnamed_;
   std::unordered_map<std::string, std::pair<int32_t, bool>>
-      terminals_;  // as written: its symbol, whether it is a string
+      terminals_;  // literal as written -> its terminal's symbol, and whether it is a string
 };
 
 nb::object expanded(const nb::list& definitions, const nb::str& start, const nb::callable& terminal_of) {

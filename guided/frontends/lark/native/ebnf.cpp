@@ -6,7 +6,7 @@
 namespace guided::lark {
 namespace {
 
-constexpr int32_t kNothing = -1;  // what stands in an alternative where `[x]` is left out
+constexpr int32_t kNothing = -1;  // the symbol in an alternative for an omitted `[x]`
 constexpr int32_t kLong = 50;     // lark's REPEAT_BREAK_THRESHOLD
 constexpr size_t kMost = 100'000;
 
@@ -94,7 +94,7 @@ int32_t Ebnf::repeated(int32_t item, const char* kind, const std::string& prefix
   return at->second = itself;
 }
 
-// How many children a tree of the node has at most; lark's `FindRuleSize`.
+// The most children that a node adds to a parse tree; lark's `FindRuleSize`.
 int32_t Ebnf::size(int32_t node, bool keeps_all) const {
   const Node& at = nodes_[node];
   int32_t out = 0;
@@ -138,7 +138,7 @@ const std::vector<Ebnf::Written>& Ebnf::written(int32_t node) {
       for (const int32_t part : at.parts) {
         const auto& ways = written(part);
         std::vector<Written> longer;
-        std::set<Written> seen;  // `a* a*` has three alternatives
+        std::set<Written> seen;  // `a* a*` has three different alternatives, not four
         if (out.size() * ways.size() > kMost) throw Unusual{};
         for (const Written& begin : out)
           for (const Written& way : ways) {
@@ -174,7 +174,7 @@ Ebnf::Alternatives Ebnf::alternatives(const Root& root) {
     if (seen.insert(kept).second)
       out.push_back(std::move(kept));
     else if (!kept.empty())
-      throw Unusual{};  // an error: the alternative is there twice, for two trees
+      throw Unusual{};  // an error: the alternative occurs twice, with different trees
   }
   return out;
 }
@@ -187,7 +187,7 @@ std::vector<Ebnf::Rule> Ebnf::rules(int32_t start) {
       if (!names.insert(root.name).second) throw Unusual{};
       out.push_back({root.name, alternatives(root)});
     }
-  std::map<int32_t, std::set<int32_t>> users;  // a rule -> the others that use it
+  std::map<int32_t, std::set<int32_t>> users;  // a rule -> the other rules that use it
   for (const Rule& rule : out)
     for (const auto& symbols : rule.alternatives)
       for (const int32_t symbol : symbols)

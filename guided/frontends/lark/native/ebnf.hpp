@@ -1,14 +1,14 @@
-// Rules with operators become lists of alternatives, as Lark's loader makes them. In: trees of rules. Out: for each rule,
-// and for those that repetitions are made of, its alternatives in order, and their names.
+// Expands rules with operators into lists of alternatives, as Lark's loader does. In: trees of rules. Out: the names
+// and the alternatives, in order, of all rules, including those that implement repetitions.
 //
 //     a: b (c | d)? e+        a: b c __a_plus_0 | b d __a_plus_0 | b __a_plus_0        __a_plus_0: e | __a_plus_0 e
 //
-// How: `x+` and `x*` become a rule of their own, one for all that repeat the same. Choices inside of a sequence are
-// written out, the first choice varying slowest, and what is written twice is left out. Names count in the order in which
-// Lark walks a tree: the deepest level first, from left to right.
+// How: `x+` and `x*` become a separate rule, which all repetitions of the same item share. Choices inside a sequence
+// are multiplied out, the first choice varying slowest, and duplicates are dropped. Names are numbered in the order in
+// which Lark walks a tree: the deepest level first, from left to right.
 //
-// Source: lark/load_grammar.py, `EBNF_to_BNF` and `SimplifyRule_Visitor`. Cost: linear in the trees and in what is
-// written out. Not done here, but by Lark itself (`Unusual`): templates, repetitions of 50 and more, and all errors.
+// Source: lark/load_grammar.py, `EBNF_to_BNF` and `SimplifyRule_Visitor`. Cost: linear in the trees and in the result.
+// What it does not do: templates, repetitions of 50 and more, and all errors are left to Lark itself (`Unusual`).
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,8 @@ class Ebnf {
   enum class Kind : uint8_t { kSymbol, kSequence, kChoice, kAlias, kMaybe, kOptional, kStar, kPlus, kTimes };
   struct Node {
     Kind kind;
-    int32_t symbol = 0;        // of a symbol; of an alias: its name
-    bool is_left_out = false;  // a symbol that is in no tree that Lark's parser makes
+    int32_t symbol = 0;        // the symbol; of an alias: its name
+    bool is_left_out = false;  // a terminal that Lark's parser filters out of its trees
     int32_t low = 0, high = 0;
     std::vector<int32_t> parts = {};
   };
@@ -41,11 +41,11 @@ class Ebnf {
   const std::pair<std::string, bool>& of_symbol(int32_t symbol) const { return names_[symbol]; }
   int32_t add(Node node);
   void name(int32_t node, int32_t symbol, bool is_left_out);
-  // The nodes of a tree in Lark's order, see the head; the root is the last one.
+  // The nodes of a tree in Lark's order (see above), the root last.
   std::vector<int32_t> walk(int32_t root) const;
-  // The next rule, by its root. `keeps_all`: no symbol is left out.
+  // Adds the next rule, by its root. `keeps_all`: no symbol is filtered out.
   void add_rule(int32_t name, int32_t root, bool keeps_all);
-  // All rules that can be used, in Lark's order. They are written out only now.
+  // Expands all rules that can be used, in Lark's order.
   std::vector<Rule> rules(int32_t start);
 
  private:
@@ -69,7 +69,7 @@ class Ebnf {
   std::vector<std::pair<std::string, bool>> names_;
   std::map<std::pair<std::string, bool>, int32_t> numbers_;
   std::vector<Root> roots_, made_;
-  std::map<std::vector<int32_t>, int32_t> repetitions_;  // what is repeated -> the node of the rule's name
+  std::map<std::vector<int32_t>, int32_t> repetitions_;  // repeated item -> the node of the rule's name
   std::map<int32_t, std::vector<Written>> written_;
   int32_t counted_ = 0;
 };

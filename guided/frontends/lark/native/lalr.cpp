@@ -6,11 +6,11 @@
 namespace guided::lark {
 namespace {
 
-// A set of terminals for each of some numbers.
+// Sets of terminals, by number.
 class Sets {
  public:
   Sets(size_t count, size_t bits, Steps& steps) : words_((bits + 63) / 64) {
-    steps.spend(3 * count * words_);  // those that are read, those that follow, and those that are certain
+    steps.spend(3 * count * words_);  // the sets that are read, that follow, and that are certain
     all_.assign(count * words_, 0);
   }
 
@@ -27,7 +27,7 @@ class Sets {
   std::vector<uint64_t> all_;
 };
 
-// What each of some numbers leads to.
+// The edges of a graph over numbers, grouped by source.
 struct Edges {
   std::vector<int32_t> begin, to;
 
@@ -39,8 +39,9 @@ struct Edges {
   }
 };
 
-// Makes each set contain those that it leads to, by Tarjan's components (SIAM J. Comput. 1(2), 1972). The order in which
-// the numbers were finished is returned: what a number leads to comes before it, but for its own component.
+// Adds to each set the sets to which it leads, by Tarjan's strongly connected components (SIAM J. Comput. 1(2), 1972).
+// Returns the numbers in the order in which they were finished: each comes after those to which it leads, except within
+// its own component.
 std::vector<int32_t> close(const Edges& edges, Sets& sets, Steps& steps) {
   const auto count = static_cast<int32_t>(edges.begin.size()) - 1;
   std::vector<int32_t> low(count), next(edges.begin), stack, path, order;
@@ -116,7 +117,7 @@ class Lookaheads {
   struct Call {
     int32_t state, symbol;
   };
-  struct Inclusion {  // what follows the caller follows the call, which stands at the end of the caller's alternative
+  struct Inclusion {  // what follows the caller also follows the call at the end of its alternative
     int32_t call, place, caller;
     auto operator<=>(const Inclusion&) const = default;
   };
@@ -125,12 +126,12 @@ class Lookaheads {
     auto operator<=>(const Lookback&) const = default;
   };
 
-  // Where the alternatives of a callee lead from the state that calls it.
+  // Follows the alternatives of a rule from the state that calls it.
   void follow_alternatives(int32_t caller, int32_t state, int32_t rule) {
     rules_.each_alternative(rule, [&](int32_t each) {
       const int32_t begin = rules_.begin[each], end = rules_.begin[each + 1] - 1;
       steps_.spend(end - begin + 1);
-      int32_t last = end;  // behind it, all may be empty
+      int32_t last = end;  // from here on, all symbols may be empty
       while (last > begin && rules_.is_rule(rules_.symbols[last - 1]) &&
              nullable_[rules_.symbols[last - 1] - rules_.terminals])
         --last;
@@ -144,7 +145,7 @@ class Lookaheads {
     });
   }
 
-  // The terminals that are shifted after a call, when callees without text have been passed.
+  // The terminals that can be shifted after a call, possibly after empty rules.
   Sets read() {
     Sets out(root_ + 1, rules_.terminals + 1, steps_);
     std::vector<std::pair<int32_t, int32_t>> reads;
@@ -185,7 +186,7 @@ class Lookaheads {
     return false;
   }
 
-  // See the head: the terminals that follow a call whatever stands before. The sets shrink until nothing changes.
+  // The terminals that follow a call in all contexts (see lalr.hpp). The sets shrink until nothing changes.
   Sets certain(const Sets& read, const Sets& follow, const std::vector<int32_t>& order) {
     std::sort(includes_.begin(), includes_.end());
     std::vector<size_t> begin(root_ + 2);
@@ -254,8 +255,8 @@ class Lookaheads {
   Steps& steps_;
   std::vector<bool> nullable_;
   std::vector<Call> calls_;
-  std::vector<int32_t> number_;  // of each transition: its number as a call, or -1
-  int32_t root_ = 0;             // the call of rule 0, which no transition stands for
+  std::vector<int32_t> number_;  // by transition: its number as a call, or -1
+  int32_t root_ = 0;             // the call of rule 0, which has no transition
   std::vector<Inclusion> includes_;
   std::vector<Lookback> lookback_;
 };

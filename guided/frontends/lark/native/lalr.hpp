@@ -1,14 +1,15 @@
-// LALR(1) lookaheads. In: the LR(0) automaton of a grammar. Out: for each state that is entered by a terminal, and for
-// the first one, the terminals in its row of an LALR(1) table: those that it shifts, and those before which it reduces.
-// Some of the latter may be doubtful: the state is entered in several contexts, which the table does not tell apart, and
-// the terminal can follow in some of them only.
+// LALR(1) lookaheads. In: the LR(0) automaton of a grammar. Out: for the first state, and each state that is entered by
+// a terminal, the terminals in its row of an LALR(1) table: those that it shifts, and those on which it reduces. Some
+// of the latter may be *doubtful*: the table does not distinguish the contexts in which the state is entered, and the
+// terminal can follow only in some of them.
 //
-// How: DeRemer and Pennello, "Efficient computation of LALR(1) look-ahead sets" (TOPLAS 4(4), 1982), with their names;
-// sets that include each other are found once for each strongly connected component. A terminal is not doubtful if, by
-// the same equations, it follows whatever state the callee was entered from; the greatest solution is taken.
+// How: DeRemer and Pennello, "Efficient computation of LALR(1) look-ahead sets" (TOPLAS 4(4), 1982), with their names.
+// Sets that include each other are computed once for each strongly connected component. A terminal is not doubtful if
+// it follows whatever state the callee was entered from. This is the greatest solution of the same equations, with an
+// intersection over the callers.
 //
-// Cost: calls times the symbols of their alternatives, and a set of terminals for each call and inclusion, of one bit a
-// terminal. Bounded by `Steps`.
+// Cost: calls times the symbols of their alternatives, and one bit per terminal for each call and inclusion. Bounded by
+// `Steps`.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,7 @@
 
 namespace guided::lark {
 
-// Terminals, one bit each, and one bit more for the end of the text.
+// A set of terminals: one bit each, and one more for the end of the text.
 using Terminals = std::vector<uint64_t>;
 
 struct LalrRow {
@@ -27,7 +28,7 @@ struct LalrRow {
   Terminals terminals, doubtful;
 };
 
-// See the head. Nothing: two alternatives may end before the same terminal.
+// The rows that the head describes; nothing if there is a reduce/reduce conflict.
 std::optional<std::vector<LalrRow>> lalr_rows(const Rules& rules, const Lr0& automaton, Steps& steps);
 
 }  // namespace guided::lark

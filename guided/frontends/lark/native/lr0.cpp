@@ -33,7 +33,7 @@ std::vector<bool> Rules::nullable() const {
 
 namespace {
 
-// Numbers of kernels, whose places are the elements of one list.
+// Numbers kernels. One list has the places of all kernels.
 class Numbers {
  public:
   explicit Numbers(std::vector<int32_t>& places, std::vector<int32_t>& begin) : places_(places), begin_(begin) {}
@@ -58,7 +58,8 @@ class Numbers {
   std::unordered_multimap<size_t, int32_t> known_;
 };
 
-// Adds the rules that may be called at once behind some places; `seen` has the rules that were.
+// Adds the rules that may be called at some places, without reading a terminal. `seen`: the rules that were added
+// before.
 void add_called(const Rules& rules, std::span<const int32_t> kernel, std::vector<bool>& seen,
                 std::vector<int32_t>& out) {
   const auto add = [&](int32_t symbol) {
@@ -85,7 +86,7 @@ Lr0::Lr0(const Rules& rules, Steps& steps) : kernel_begin_{0}, row_begin_{0} {
     if (after[symbol].empty()) touched.push_back(symbol);
     after[symbol].push_back(place + 1);
   };
-  for (int32_t state = 0; state < states(); ++state) {  // grows while it is read
+  for (int32_t state = 0; state < states(); ++state) {  // grows during the loop
     called.clear();
     touched.clear();
     add_called(rules, kernel(state), seen, called);

@@ -1,11 +1,12 @@
-// The LR(0) automaton of a grammar. In: rules over numbers. Out: states, their items, and where symbols lead.
+// The LR(0) automaton of a grammar. In: rules whose symbols are numbers. Out: states, their kernels and transitions.
 //
-// A symbol below `terminals` is a terminal, `terminals + r` is rule r. Rule 0 has one alternative, the rule to begin with.
-// Alternatives are numbered through all rules. A place is a number, too: that of an alternative's first place, plus the
-// symbols that were read.
+// A symbol below `terminals` is a terminal; `terminals + r` is rule r. Rule 0 has one alternative, the start rule.
+// Alternatives are numbered consecutively over all rules. A place (an LR item) is also a number: the first place of its
+// alternative plus the number of symbols that were read.
 //
 // How: Knuth, "On the translation of languages from left to right" (Information and Control 8(6), 1965), without
-// lookahead. Cost: states times items. A grammar may have exponentially many states: after `Steps` there is no automaton.
+// lookahead. Cost: states times items. A grammar may have exponentially many states: when `Steps` are used up, TooLarge
+// is thrown.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,7 @@ namespace guided::lark {
 
 struct TooLarge {};
 
-// What may still be spent; of a step, some nanoseconds.
+// The steps that may still be spent. A step takes a few nanoseconds.
 class Steps {
  public:
   explicit Steps(int64_t most) : left_(most) {}
@@ -32,11 +33,11 @@ class Steps {
 
 struct Rules {
   int32_t terminals = 0;
-  std::vector<int32_t> first;    // of each rule: its first alternative; one more at the end
-  std::vector<int32_t> begin;    // of each alternative: its first place; one more at the end
-  std::vector<int32_t> symbols;  // of each place: the symbol behind it, -1 at the end of the alternative
-  std::vector<int32_t> rule;     // of each alternative
-  std::vector<bool> dead;        // of each alternative: it is left out; empty: none is
+  std::vector<int32_t> first;    // by rule: its first alternative; one more at the end
+  std::vector<int32_t> begin;    // by alternative: its first place; one more at the end
+  std::vector<int32_t> symbols;  // by place: the symbol after it, or -1 at the end of the alternative
+  std::vector<int32_t> rule;     // by alternative: its rule
+  std::vector<bool> dead;        // by alternative: whether it is excluded; empty: none is
 
   int32_t count() const { return static_cast<int32_t>(first.size()) - 1; }
   bool is_rule(int32_t symbol) const { return symbol >= terminals; }
@@ -54,13 +55,13 @@ class Lr0 {
 
   int32_t states() const { return static_cast<int32_t>(kernel_begin_.size()) - 1; }
   std::span<const int32_t> kernel(int32_t state) const { return part(kernels_, kernel_begin_, state); }
-  // The symbols that a state reads, in their order, so that terminals come first; and where they lead.
+  // The symbols that a state reads, sorted, so that terminals come first; and the states to which they lead.
   std::span<const int32_t> reads(int32_t state) const { return part(symbols_, row_begin_, state); }
   std::span<const int32_t> targets(int32_t state) const { return part(targets_, row_begin_, state); }
   // The number of the transition by a symbol that the state reads.
   int32_t transition(int32_t state, int32_t symbol) const;
-  // Pairs of a state and one of `part`, the automaton of rules some of whose alternatives are dead: those in which the same
-  // symbols leave both.
+  // Pairs of a state and a state of `part` to which the same symbols lead. `part`: the automaton of the same rules,
+  // without their dead alternatives.
   std::vector<std::pair<int32_t, int32_t>> beside(const Lr0& part, Steps& steps) const;
   int32_t target(int32_t transition) const { return targets_[transition]; }
   int32_t row_begin(int32_t state) const { return row_begin_[state]; }

@@ -1,4 +1,4 @@
-// The border to Python: rules come as dictionaries, and tables go back with the names of rules and terminals.
+// Python bindings: rules are passed as dictionaries, and tables are returned with the names of rules and terminals.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
@@ -27,7 +27,7 @@ std::string_view view(PyObject* text) {
   return {data, static_cast<size_t>(size)};
 }
 
-// Rules as numbers, and the names that these stand for. Rule 0 leads to the one to begin with.
+// Rules as numbers, and their names. Rule 0 leads to the start rule.
 class NamedRules {
  public:
   NamedRules(const nb::dict& given, const nb::str& start) : given_(given) {
@@ -54,11 +54,11 @@ class NamedRules {
     rules.first.push_back(static_cast<int32_t>(rules.rule.size()));
     rules.begin.push_back(static_cast<int32_t>(rules.symbols.size()));
     rules.terminals = static_cast<int32_t>(terminal_names_.size());
-    for (int32_t& symbol : rules.symbols)  // rules come after the terminals, which are counted only now
+    for (int32_t& symbol : rules.symbols)  // rules come after the terminals, whose number is known only now
       if (symbol <= kRule) symbol = rules.terminals + (kRule - symbol);
   }
 
-  // Place -> (rule, alternative of the rule, symbols that were read).
+  // By place: (rule, alternative of the rule, number of symbols that were read).
   nb::list places(std::span<const int32_t> kernel) const {
     nb::list out;
     for (const int32_t place : kernel) {
@@ -70,7 +70,7 @@ class NamedRules {
     return out;
   }
 
-  // The same rules, where alternatives that are not listed are dead.
+  // The same rules, in which the alternatives that are not listed are dead.
   Rules living(const nb::dict& alternatives) const {
     Rules out = rules;
     out.dead.assign(rules.rule.size(), true);
@@ -100,7 +100,7 @@ class NamedRules {
   Rules rules;
 
  private:
-  static constexpr int32_t kRule = -2;  // of rule 0; less for those after it
+  static constexpr int32_t kRule = -2;  // stands for rule 0; kRule - r for rule r
 
   void add_symbol(nb::handle name, bool is_terminal) {
     if (!PyUnicode_CheckExact(name.ptr())) throw nb::type_error("a symbol has a name");
@@ -123,15 +123,15 @@ class NamedRules {
     next_ = static_cast<int32_t>(rules.symbols.size());
   }
 
-  nb::dict given_;    // keeps the names
+  nb::dict given_;    // keeps the names alive
   int32_t next_ = 0;  // the first place of the next alternative
   std::vector<nb::str> rule_names_, terminal_names_;
   std::unordered_map<std::string_view, int32_t> rule_numbers_, terminal_numbers_;
   std::map<Terminals, nb::object> sets_;
 };
 
-// Of rules some of whose alternatives are dead: the states that the others lead to, with their places there alone. All
-// that only dead alternatives could take is doubtful, too.
+// The states to which the living alternatives lead, with only their places. Terminals that only dead alternatives can
+// take are doubtful as well.
 nb::list states_of_living(NamedRules& named, const Lr0& automaton, const std::vector<LalrRow>& rows,
                           const Rules& living, int64_t most) {
   Steps steps(most);

@@ -1,4 +1,4 @@
-"""Pointers, identifiers and encoded bytes. In: nothing. Out: one node for each format, built on first use.
+"""JSON Pointers, UUIDs and base64. In: nothing. Out: one node for each format, built on first use.
 
 - json-pointer: RFC 6901, section 3
 - relative-json-pointer: draft-bhutton-relative-json-pointer-00, with an adjustment of the index
@@ -24,7 +24,7 @@ _BASE64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
 @cache
 def json_pointer() -> Node:
-    """Reference tokens, each after a slash. A tilde begins ~0 or ~1."""
+    """Reference tokens, each after a slash. A tilde occurs only as ~0 or ~1."""
     char = alt(chars(complement(charset_of("/~"))), seq("~", chars("01")))
     return many(seq("/", many(char)))
 
@@ -55,8 +55,8 @@ def base64url() -> Node:
     return _base64(_BASE64[:-2] + "-_", optional)
 
 
-def _base64(alphabet: str, padded: Callable[[Node | str], Node | str]) -> Node:
+def _base64(alphabet: str, allow_padding: Callable[[Node | str], Node | str]) -> Node:
     """Blocks of four letters. The last block may encode one or two bytes."""
     char = chars(alphabet)
-    one, two = seq(char, char, padded("==")), seq(many(char, 3, 3), padded("="))
+    one, two = seq(char, char, allow_padding("==")), seq(many(char, 3, 3), allow_padding("="))
     return seq(many(many(char, 4, 4)), optional(alt(one, two)))

@@ -1,0 +1,156 @@
+"""The values of an output, each with how sure the model was of it.
+
+In: a text, its tokens, and what was recorded of each choice. Out: a `Field` for each value. Its name is the value's
+JSON Pointer, or the name of a capture, or "" for a text that is neither.
+
+How: a scanner finds the spans of the strings, numbers, literals and empty containers of a JSON text. A choice belongs
+to each field that its token overlaps; the choice that ends a number belongs to the number. Forced tokens belong to no
+field, and neither do tokens between values, such as member names.
+
+Cost: linear in the text, when `Result.fields` is first read. Recording costs the choice of a token nothing but three
+numbers that it has computed anyway.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import exp
+from typing import NamedTuple
+
+from guided.frontends.json_schema.documents.source_spans import scalar_spans
+from guided.matching.regions.parse_paths import Capture
+from guided.vocabulary.vocabulary import Vocabulary
+
+__all__ = ["ChoiceRecord", "Field"]
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One value of an output.
+
+    Attributes:
+        text: the value as it was written; a JSON string has its quotes.
+        start, end: its span in `Result.text`, in characters.
+        choices: the number of tokens that the model chose in it. 0: all of them were forced.
+        logprob: log of the model's probability of these tokens (temperature 1, without the mask), summed.
+        removed: -log of the model's probability of the tokens that the mask allowed, summed over these choices. 0: the
+            mask removed nothing that the model might have written.
+        confidence: the smallest probability of one of these tokens among the allowed tokens, 0 to 1; 1 without choices.
+        position: the index in `Result.tokens` of the choice at which the mask removed most; None without choices.
+        preferred: the text of the most likely token at `position` if the mask had removed it, otherwise "".
+    """
+
+    text: str
+    start: int
+    end: int
+    choices: int
+    logprob: float
+    removed: float
+    confidence: float
+    position: int | None
+    preferred: str
+
+
+class _Span(NamedTuple):
+    """The span of a field in the text, in characters. Choices that begin before `until` belong to it."""
+
+    name: str
+    start: int
+    end: int
+    until: int
+
+
+class _Choice(NamedTuple):
+    """A choice: the index of its token, the span of the token's text, and what the model thought of it."""
+
+    position: int
+    start: int
+    end: int
+    logprob: float
+    removed: float
+    preferred: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ChoiceRecord:
+    """What was recorded of the choices of an output.
+
+    Attributes:
+        vocabulary: has the texts of tokens.
+        starts: for each token, how many characters of the text come before it.
+        logprobs, preferred: for each choice, see `guided.sampling.choice.Chosen`. As in `Result.removed_log_masses`, an
+            entry after those of the tokens belongs to the end token.
+        captures: the captures, and the bytes in which their offsets count; None if the grammar has none.
+    """
+
+    vocabulary: Vocabulary
+    starts: Sequence[int]
+    logprobs: Sequence[float]
+    preferred: Sequence[int | None]
+    captures: tuple[Sequence[Capture], bytes] | None = None
+
+    def fields(
+        self, text: str, token_masks: Sequence[int], removed: Sequence[float], *, is_json: bool
+    ) -> dict[str, Field]:
+        """The fields of the output, in the order of the text. Further captures of a name are `name/1`, `name/2`, ...
+
+        Args:
+            text, token_masks, removed: see `Result`.
+            is_json: whether the text is JSON.
+        """
+        ends = [*self.starts[1:], len(text)]
+        places = [position for position, sampled in enumerate(token_masks) if sampled]
+        choices = [
+            _Choice(at, self.starts[at], ends[at], logprob, lost, preferred)
+            for at, logprob, lost, preferred in zip(places, self.logprobs, removed, self.preferred, strict=False)
+        ]
+        starts, ends = [one.start for one in choices], [one.end for one in choices]
+        fields = dict[str, Field]()
+        for span in _json_spans(text) if is_json else self._spans(text):
+            first, last = bisect_right(ends, span.start), bisect_left(starts, span.until)
+            name, number = span.name, 0
+            while name in fields:
+                number += 1
+                name = f"{span.name}/{number}"
+            fields[name] = self._field(text, span, choices[first:last])
+        return fields
+
+    def _spans(self, text: str) -> Iterable[_Span]:
+        if self.captures is None:
+            return [_Span("", 0, len(text), len(text))]
+        captures, data = self.captures
+        before = len(data.decode("utf-8", "replace")) - len(text)
+
+        def characters(offset: int) -> int:
+            return len(data[:offset].decode("utf-8", "replace")) - before
+
+        return [
+            _Span(one.name, start := characters(one.start), end := characters(one.end), max(end, start))
+            for one in captures
+        ]
+
+    def _field(self, text: str, span: _Span, choices: Sequence[_Choice]) -> Field:
+        worst = max(choices, key=lambda one: one.removed, default=None)
+        preferred = b""
+        if worst is not None and worst.preferred is not None:
+            names = self.vocabulary.special_tokens
+            token = worst.preferred
+            preferred = self.vocabulary.token_bytes(token) or names.get(token, "").encode()
+        return Field(
+            text[span.start : span.end],
+            span.start,
+            span.end,
+            len(choices),
+            sum(one.logprob for one in choices),
+            sum(one.removed for one in choices),
+            min((exp(min(0.0, one.logprob + one.removed)) for one in choices), default=1.0),
+            None if worst is None else worst.position,
+            preferred.decode("utf-8", "replace"),
+        )
+
+
+def _json_spans(text: str) -> Iterable[_Span]:
+    for pointer, start, end in scalar_spans(text):
+        yield _Span(pointer, start, end, end if text[start] in '"[{' else end + 1)
