@@ -39,9 +39,9 @@ def test_hints_speak_of_the_command_line(tmp_path, monkeypatch):
         (["--lark", "start: x\n%import nowhere.x"], "in the folder of the file for --lark"),
         (["--lark", "start: @word"], "pass --grammars FILE"),
         (["--lark", "start: A\n%declare A"], "define it"),
-        (["--lark", "start: _INDENT\n%declare _INDENT"], "give --postlex python, or"),
-        (["--lark", "start: <[5]>"], "--allow-special-tokens lets"),
-        (["--lark", "start: %json {}", "--semantics", "lexer"], "with --semantics scannerless"),
+        (["--lark", "start: _INDENT\n%declare _INDENT"], "pass --postlex python or"),
+        (["--lark", "start: <[5]>"], "--allow-special-tokens allows"),
+        (["--lark", "start: %json {}", "--semantics", "lexer"], "use --semantics scannerless"),
     ):
         told = "".join(run("check", *arguments)[1:])
         assert hint in told and not re.search(r"\b[a-z_]+=(?! \^)", told.split("hint:")[1]), told
