@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from math import exp, inf
+from math import exp, inf, prod
 
 import numpy as np
 import pytest
@@ -85,7 +85,7 @@ def check(result: guided.Result, name: str, start: int, end: int, until: int) ->
     assert field.logprob == pytest.approx(sum(scores[position][token] for position, token, _ in inside), abs=1e-4)
     assert field.removed == pytest.approx(sum(removed for *_, removed in inside), abs=1e-6)
     likelihoods = [exp(scores[position][token] + removed) for position, token, removed in inside]
-    assert field.confidence == pytest.approx(min(likelihoods, default=1.0), abs=1e-4)
+    assert field.confidence == pytest.approx(prod(likelihoods), abs=1e-4)
     if not inside:
         assert (field.position, field.preferred) == (None, "")
         return

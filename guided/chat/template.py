@@ -137,6 +137,18 @@ class ChatTemplate:
             text = _cut_at_continuation_mark(text)
         return _append_begin(text, chat.begin)
 
+    @cached_property
+    def shows_system(self) -> bool:
+        """Whether the default template shows a system message."""
+        try:
+            return "probing" in self.text([{"role": "system", "content": "probing"}, {"role": "user", "content": "u"}])
+        except GuidedError:
+            return False
+
+    def default_system(self, chat: Conversation) -> str:
+        """The system message of a conversation that has none, or "" if it cannot be determined."""
+        return default_system(self._source(chat))
+
     def uses_variable(self, variable: str) -> bool:
         """Whether one of the templates reads a variable, such as `enable_thinking`."""
         return any(variable in _compile_template(source).variables for source in self._templates.values())

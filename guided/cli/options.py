@@ -42,6 +42,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--drafts", type=at_least(0, 64), metavar="N", help="tokens to draft for each forward pass, from earlier text "
         "or with --draft-model; the output is the same (4 with a draft model, else 0)")  # fmt: skip
     add("--canonical", action="store_true", default=None, help="only tokens that the tokenizer itself would produce")
+    add(
+        "--describe",
+        action="store_true",
+        default=None,
+        help="tell the model in the system message what the answer must look like",
+    )
     add("--heal-prompt", action="store_true", default=None, help="remove the last tokens of a raw prompt, and "
         "generate their text again, if a longer token could cross its end")  # fmt: skip
     group = parser.add_argument_group("log probabilities (--json)")
@@ -186,7 +192,7 @@ LINE_OPTIONS: Final[dict[str, tuple[str, Callable[[Any], bool]]]] = {
     "registry": ("an object of schemas", lambda value: isinstance(value, dict)),
     "stop_token_ids": _IDS,
     **dict.fromkeys(("include_stop_str_in_output", "ignore_eos", "score_forced"), _BOOLEAN),
-    **dict.fromkeys(("raw", "canonical", "heal_prompt"), _BOOLEAN),
+    **dict.fromkeys(("raw", "canonical", "heal_prompt", "describe"), _BOOLEAN),
     "reasoning_end": _TEXT,
     "tools": (f"a list of tool names ({', '.join(_TOOLS)})", _list_of(lambda value: value in _TOOLS)),
     **dict.fromkeys(("drafts", "logprobs", "prompt_logprobs"), _INTEGER),

@@ -70,11 +70,12 @@ class Engine:
         runner: ModelRunner | None = None,
         draft_model: Model | None = None,
         token_budget: int = 512,
+        describe: bool = False,
     ) -> None:
         """`cache`: by default a paged cache of twice the model's context. `kv_dtype` "int8" halves its memory
         (kv/quantised.py). `ranks`: the processes that hold the other parts of the model. `runner`: a runner with its
         own cache, instead of these. `draft_model`: a smaller model with the same tokens, which drafts for this one
-        (draft_model.py). `token_budget`: tokens of one forward pass."""
+        (draft_model.py). `token_budget`: tokens of one forward pass. `describe`: the default of `Options.describe`."""
         if vocabulary.size > model.config.vocab_size:
             raise GuidedError(f"{vocabulary.size} tokens, but the model has only {model.config.vocab_size} logits")
         self.model, self.vocabulary, self.chat, self.bos = model, vocabulary, chat, read_items("bos", bos)
@@ -91,6 +92,7 @@ class Engine:
             lambda: self.compiler,
             lambda: self._prompts,
             drafts_by_model=draft is not None,
+            describes=describe,
         )
         self.driver = Driver(self.scheduler)
 
@@ -109,6 +111,7 @@ class Engine:
         compile: bool = False,
         revision: str | None = None,
         draft_model: str | os.PathLike[str] | None = None,
+        describe: bool = False,
     ) -> Engine:
         """Load a model by name ("smollm2-135m-instruct", "org/model": downloaded once, then offline) or by path.
 
@@ -127,6 +130,7 @@ class Engine:
                 for CUDA: on a CPU it is slower, and the split of a prompt into chunks affects the rounding of logits.
             revision: a branch, tag or commit of a Hugging Face model ("main").
             draft_model: a smaller model with the same tokens, which drafts for this one; see `Options.drafts`.
+            describe: the default of `Options.describe`.
 
         Raises:
             ModelFileError: the model or the adapter cannot be found or downloaded, or one of its files is corrupt.
@@ -141,7 +145,7 @@ class Engine:
         parts = loaded.parts
         return cls(
             parts.model, parts.vocabulary, chat=parts.chat, bos=parts.bos, kv_dtype=kv_dtype, ranks=loaded.ranks,
-            draft_model=loaded.draft,
+            draft_model=loaded.draft, describe=describe,
         )  # fmt: skip
 
     def close(self) -> None:

@@ -37,7 +37,8 @@ class Field:
         logprob: log of the model's probability of these tokens (temperature 1, without the mask), summed.
         removed: -log of the model's probability of the tokens that the mask allowed, summed over these choices. 0: the
             mask removed nothing that the model might have written.
-        confidence: the smallest probability of one of these tokens among the allowed tokens, 0 to 1; 1 without choices.
+        confidence: the probability of these tokens among the allowed tokens (temperature 1), multiplied: 0 to 1, and 1
+            without choices.
         position: the index in `Result.tokens` of the choice at which the mask removed most; None without choices.
         preferred: the text of the most likely token at `position` if the mask had removed it, otherwise "".
     """
@@ -145,7 +146,7 @@ class ChoiceRecord:
             len(choices),
             sum(one.logprob for one in choices),
             sum(one.removed for one in choices),
-            min((exp(min(0.0, one.logprob + one.removed)) for one in choices), default=1.0),
+            exp(sum(min(0.0, one.logprob + one.removed) for one in choices)),
             None if worst is None else worst.position,
             preferred.decode("utf-8", "replace"),
         )

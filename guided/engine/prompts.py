@@ -7,10 +7,11 @@ If the model has a chat template, a text is the user's message. Otherwise, or wi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 from guided.chat import ChatTemplate, Conversation, Message
+from guided.describe import Description
 from guided.engine.request import Prompt
 from guided.errors import ContextError, GuidedError, brief
 from guided.models.model import ModelConfig
@@ -63,6 +64,25 @@ class PromptReader:
         self.check(ids, reserve=1)
         return ids
 
+    def with_description(self, prompt: Prompt, description: Description) -> Prompt:
+        """The conversation with a description of its answer, in the system message.
+
+        If the chat template shows no system message, the description follows the user's last message. A conversation
+        that contains the description, or the specification itself, is returned unchanged.
+        """
+        if isinstance(prompt, str):
+            prompt = [{"role": "user", "content": prompt}]
+        chat = prompt if isinstance(prompt, Conversation) else Conversation(cast("Sequence[Message]", prompt))
+        messages, at = list(chat.messages), 0
+        if self.chat is None or any(description.is_in(text) for message in messages for text in _texts(message)):
+            return prompt
+        if not self.chat.shows_system:
+            at = max((at for at, one in enumerate(messages) if one.get("role") == "user"), default=len(messages) - 1)
+        elif not messages or messages[0].get("role") not in ("system", "developer"):
+            messages.insert(0, {"role": "system", "content": self.chat.default_system(chat)})
+        messages[at] = _with_text(messages[at], description.text)
+        return replace(chat, messages=messages)
+
     def is_templated(self, prompt: Prompt, *, raw: bool = False) -> bool:
         """Whether the chat template renders a prompt."""
         return self.chat is not None and not raw if isinstance(prompt, str) else not self._is_ids(prompt)
@@ -91,3 +111,17 @@ class PromptReader:
             raise GuidedError(f"the prompt contains the id {invalid_ids[0]}, which is not a token of this model")
         if len(ids) + reserve > (context := self.config.context):
             raise ContextError(len(ids), context)
+
+
+def _texts(message: Message) -> list[str]:
+    content = message.get("content")
+    parts = content if isinstance(content, list) else [{"text": content}]
+    texts = [part.get("text") for part in parts if isinstance(part, Mapping)]
+    return [text for text in texts if isinstance(text, str)]
+
+
+def _with_text(message: Message, text: str) -> Message:
+    content = message.get("content")
+    if isinstance(content, list):
+        return {**message, "content": [*content, {"type": "text", "text": text}]}
+    return {**message, "content": f"{content}\n\n{text}" if content else text}

@@ -62,6 +62,9 @@ class Options(ConstraintOptions, total=False):
         tools: the tools that the model may call, see `Tool`: anywhere in free text (which is then constrained to UTF-8
             without other control tokens), or where a composed constraint contains `tool.segment`. Their results count
             as output.
+        describe: add a description of the constraint to the conversation, in the system message: the form of a schema
+            or type, the choices, samples of a regular expression or grammar. False: do not. None: as the engine does
+            by default (`Engine(describe=...)`, False). Structural tags are not described.
     """
 
     raw: bool
@@ -93,6 +96,7 @@ class Options(ConstraintOptions, total=False):
     canonical: bool
     heal_prompt: bool
     tools: Sequence[Tool]
+    describe: bool | None
 
 
 _CONSTRAINT: Final = "the constraint is the second argument, as in generate(prompt, constraint)"

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from collections.abc import Sequence as Items
 from typing import Any, cast
 
+from guided.describe import describe as describe_specification
 from guided.engine.draft_model import DRAFTS
 from guided.engine.matchers import matcher_maker, prompt_ids
 from guided.engine.prompts import PromptReader
@@ -19,6 +20,7 @@ from guided.engine.stopping import Stops
 from guided.engine.tool_calls import ToolCalls, with_tools
 from guided.errors import OptionError
 from guided.keywords import read_items
+from guided.matching.compiled import CompiledGrammar
 from guided.matching.compiler import GrammarCompiler
 from guided.matching.constraint import CompiledBy, Constraint, ConstraintOptions, compile_constraint, value_parser
 from guided.sampling.logprobs import LogprobParams, LogprobsMode
@@ -38,6 +40,7 @@ class SequenceMaker:
         context: the maximum number of tokens that it reads.
         compiler, prompts: functions that return the compiler and the prompt reader.
         drafts_by_model: whether a second model drafts for it.
+        describes: whether specifications are described in the conversation by default.
     """
 
     def __init__(
@@ -48,10 +51,11 @@ class SequenceMaker:
         prompts: Callable[[], PromptReader],
         *,
         drafts_by_model: bool,
+        describes: bool = False,
     ) -> None:
         self._vocabulary, self._context = vocabulary, context
         self._compiler, self._prompts = compiler, prompts
-        self._drafts_by_model = drafts_by_model
+        self._drafts_by_model, self.describes = drafts_by_model, describes
 
     def make(
         self,
@@ -78,6 +82,7 @@ class SequenceMaker:
         canonical: bool = False,
         heal_prompt: bool = False,
         tools: Items[Tool] = (),
+        describe: bool | None = None,
         **numbers: Any,
     ) -> list[Sequence]:
         """Make the samples of a request, see `Engine.generate`. `compiler`: for the constraint; None: the engine's.
@@ -94,10 +99,10 @@ class SequenceMaker:
         ends = tuple(read_items("stop_token_ids", stop_token_ids or ()))
         stops = Stops(texts, ends, patterns, include_stop_str_in_output, ignore_eos)
         logprob_params = LogprobParams(logprobs, prompt_logprobs, logprobs_mode)
-        tools = read_items("tools", tools)
-        toolbox = Toolbox(tools, self._vocabulary)
+        toolbox = Toolbox(tools := read_items("tools", tools), self._vocabulary)
         answer = with_tools(constraint, tools, matched=reasoning_end is not None or canonical or heal_prompt)
         grammar = compile_constraint(compiler or self._compiler(), answer, cast(ConstraintOptions, constraint_options))
+        prompt = self._describe(prompt, grammar, raw, describe)
         ids, prefix = prompt_ids(self._prompts(), prompt, raw=raw, heal=heal_prompt)
         make = matcher_maker(self._vocabulary, grammar, prefix, canonical=canonical, reasoning_end=reasoning_end)
 
@@ -122,3 +127,19 @@ class SequenceMaker:
             )
 
         return list(map(output, range(n)))
+
+    def _describe(self, prompt: Prompt, grammar: CompiledGrammar | None, raw: bool, describe: bool | None) -> Prompt:
+        """The prompt with a description of the specification, if the request or the engine's default asks for it.
+
+        Raises:
+            OptionError: the request asks for it, but there is nothing to describe, or no conversation.
+        """
+        if not (self.describes if describe is None else describe):
+            return prompt
+        description = None if grammar is None else describe_specification(grammar)
+        if description is not None and self._prompts().is_templated(prompt, raw=raw):
+            return self._prompts().with_description(prompt, description)
+        if describe is None:
+            return prompt
+        reason = "the constraint cannot be described" if description is None else "no chat template renders the prompt"
+        raise OptionError(f"describe=True adds the specification to the conversation, but {reason}", option="describe")

@@ -1,0 +1,92 @@
+"""Describes a specification in a few lines, for the prompt of a model.
+
+In: a compiled grammar. Out: a `Description`, such as "Answer with JSON of this form: ...". Schemas and types are shown
+as their form (schema.py), choices as a list, regular expressions and grammars with two samples. Structural tags have no
+description, because chat templates describe tools.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from guided.describe.schema import schema_form
+from guided.errors import GuidedError
+from guided.frontends.composition import only_part
+from guided.frontends.python_types.type_schema import type_to_schema
+from guided.matching.compiled import CompiledGrammar
+from guided.testing.sampling import sample
+
+__all__ = ["Description", "describe"]
+
+_MOST_CHOICES: Final = 100
+_SAMPLES: Final = 2
+_LONGEST_SAMPLE: Final = 60  # bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """A description of a specification.
+
+    Attributes:
+        text: the instruction for the model.
+        equivalents: other texts that tell a model the same, such as the schema itself.
+        words: words that tell it together, such as all choices.
+    """
+
+    text: str
+    equivalents: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
+
+    def is_in(self, text: str) -> bool:
+        """Whether a text of the prompt already says this."""
+        if any(one in text for one in (self.text, *self.equivalents)):
+            return True
+        return bool(self.words) and all(re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text) for word in self.words)
+
+
+def describe(grammar: CompiledGrammar) -> Description | None:
+    """The description of a specification; None if it has none."""
+    kind, source = grammar.kind, grammar.source
+    if kind == "expr":
+        kind, source = only_part(source)
+    match kind:
+        case "json_schema":
+            return _describe_schema(source)
+        case "type":
+            return _describe_schema(type_to_schema(source))
+        case "choice":
+            return _describe_choices(source)
+        case "regex":
+            text = f"Answer with text that matches the regular expression {source}"
+            return Description(_with_samples(text, grammar), (str(source),))
+        case "structural_tag":
+            return None
+    return Description(_with_samples("Answer with nothing but text of the required form", grammar))
+
+
+def _describe_schema(schema: Any) -> Description:
+    given = (schema,) if isinstance(schema, str) else ()
+    schema = json.loads(schema) if isinstance(schema, str) else schema
+    if not isinstance(schema, Mapping):
+        return Description("Answer with JSON.")
+    written = [json.dumps(schema, indent=indent, ensure_ascii=False) for indent in (None, 2, 4)]
+    written.append(json.dumps(schema, separators=(",", ":"), ensure_ascii=False))
+    return Description(f"Answer with JSON of this form:\n{schema_form(schema)}", (*given, *written))
+
+
+def _describe_choices(choices: Any) -> Description:
+    shown = tuple(str(choice) for choice in choices[:_MOST_CHOICES])
+    more = ("...",) if len(choices) > _MOST_CHOICES else ()
+    return Description("Answer with exactly one of these: " + ", ".join(shown + more), words=() if more else shown)
+
+
+def _with_samples(instruction: str, grammar: CompiledGrammar) -> str:
+    try:
+        texts = sample(grammar, _SAMPLES, seed=0, max_length=_LONGEST_SAMPLE)
+    except GuidedError:  # all texts are longer
+        return f"{instruction}."
+    return f"{instruction}, such as {' or '.join(dict.fromkeys(texts))}"

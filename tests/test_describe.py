@@ -1,0 +1,220 @@
+"""Descriptions of specifications: what they say, that any schema has one, and where they go in a conversation."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import guided
+from guided.chat.template import CHATML, ChatTemplate
+from guided.describe import Description, describe
+from guided.describe.schema import MOST, schema_form
+from guided.engine.engine import Engine
+from guided.matching.constraint import compile_constraint
+from guided.matching.sentences import byte_vocabulary
+from guided.models.architectures.llama import Llama, LlamaConfig
+
+COMPILER = guided.GrammarCompiler(byte_vocabulary(), warn=False)
+ORDER = {
+    "type": "object",
+    "properties": {
+        "customer": {"type": "string", "maxLength": 40, "description": "who pays"},
+        "status": {"enum": ["open", "closed"]},
+        "due": {"anyOf": [{"type": "string", "format": "date"}, {"type": "null"}]},
+        "items": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {"name": {"type": "string"}, "price": {"type": "number", "minimum": 0}},
+                "required": ["name", "price"],
+            },
+            "minItems": 1,
+            "maxItems": 5,
+        },
+    },
+    "required": ["customer", "status", "items"],
+}
+
+
+class Color(Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+@dataclass
+class Node:
+    value: int
+    color: Color
+    next: Node | None = None
+
+
+def described(constraint: object) -> str | None:
+    grammar = compile_constraint(COMPILER, constraint)
+    assert grammar is not None
+    description = describe(grammar)
+    return None if description is None else description.text
+
+
+def test_a_schema_is_shown_as_its_form() -> None:
+    assert described(ORDER) == (
+        "Answer with JSON of this form:\n"
+        "{\n"
+        '  "customer": string,  // who pays; at most 40 characters\n'
+        '  "status": "open" | "closed",\n'
+        '  "due"?: string | null,  // date: YYYY-MM-DD\n'
+        '  "items": [{\n'
+        '    "name": string,\n'
+        '    "price": number  // at least 0\n'
+        "  }, ...]  // 1 to 5 items\n"
+        "}"
+    )
+    assert described(json.loads(json.dumps(ORDER))) == described(ORDER)
+    description = describe(COMPILER.compile_json_schema(json.dumps(ORDER)))
+    assert description is not None and description.text == described(ORDER)
+
+
+@pytest.mark.parametrize(
+    ("schema", "form"),
+    [
+        (True, "any value"),
+        ({"type": "integer", "minimum": 1, "maximum": 5}, "integer  // 1 to 5"),
+        ({"type": "number", "exclusiveMinimum": 0, "multipleOf": 0.5}, "number  // more than 0; a multiple of 0.5"),
+        ({"type": ["string", "null"], "minLength": 3}, "string | null  // at least 3 characters"),
+        ({"type": "string", "pattern": "^a+$"}, "string  // matches ^a+$"),
+        ({"const": {"a": 1}}, '{"a": 1}'),
+        (
+            {"type": "array", "prefixItems": [{"type": "string"}, {"type": "boolean"}], "items": False},
+            "[string, boolean]",
+        ),
+        ({"type": "array", "items": {"enum": [1, 2]}, "uniqueItems": True}, "[(1 | 2), ...]  // all different"),
+        ({"type": "object", "additionalProperties": {"type": "integer"}}, "{\n  [name: string]: integer\n}"),
+        ({"type": "object", "additionalProperties": False}, "{}"),
+        ({"$ref": "#/$defs/a", "$defs": {"a": {"type": "null"}}}, "null"),
+        ({"allOf": [{"type": "integer"}, {"minimum": 3}]}, "integer  // at least 3"),
+        ({"$ref": "https://example.org/a"}, "any value"),
+    ],
+)
+def test_forms(schema: object, form: str) -> None:
+    assert schema_form(schema) == form
+
+
+def test_recursive_definitions_are_named_once() -> None:
+    text = described(Node)
+    assert text is not None and text.count("Node =") == 1 and '"red" | "blue"' in text and "Node | null" in text
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from([
+        "type", "properties", "items", "anyOf", "allOf", "$ref", "enum", "required", "prefixItems", "minimum",
+        "maxLength", "pattern", "format", "description", "additionalProperties", "patternProperties", "const",
+    ]), inner, max_size=4),
+    max_leaves=25,
+)  # fmt: skip
+
+
+@given(json_values)
+def test_any_value_has_a_form(schema: object) -> None:
+    assert len(schema_form(schema)) <= MOST + 20
+
+
+def test_large_documents_have_short_forms() -> None:
+    wide = {"type": "object", "properties": {f"member_{n}": {"type": "string"} for n in range(50_000)}}
+    deep: dict[str, object] = {"type": "string"}
+    for _ in range(400):
+        deep = {"type": "array", "items": deep}
+    bomb = {
+        "$defs": {f"d{n}": {"anyOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 10} for n in range(30)},
+        "$ref": "#/$defs/d0",
+    }
+    for schema in (wide, deep, bomb):
+        assert len(schema_form(schema)) <= MOST + 20
+
+
+def test_other_specifications() -> None:
+    assert described(["yes", "no"]) == "Answer with exactly one of these: yes, no"
+    text = described("[A-Z]{2}-[0-9]{2}")
+    assert text is not None and text.startswith(
+        "Answer with text that matches the regular expression [A-Z]{2}-[0-9]{2}, "
+    )
+    tag = {"type": "structural_tag", "format": {"type": "const_string", "value": "a"}}
+    assert describe(COMPILER.compile_structural_tag(tag)) is None
+
+
+def test_what_the_prompt_says_already() -> None:
+    schema = describe(compile_constraint(COMPILER, ORDER))  # type: ignore[arg-type]
+    assert schema is not None and schema.is_in(f"Write:\n{schema.text}\nNow.")
+    for written in (json.dumps(ORDER), json.dumps(ORDER, indent=2), json.dumps(ORDER, separators=(",", ":"))):
+        assert schema.is_in(f"Follow this schema: {written}")
+    assert not schema.is_in("customer status due items")
+    choices = Description("One of: yes, no", words=("yes", "no"))
+    assert choices.is_in("Answer yes or no.") and not choices.is_in("Answer yes or nothing.")
+    assert not Description("As JSON.").is_in("")
+
+
+VOCABULARY = guided.Vocabulary(
+    [*(bytes([byte]) for byte in range(256)), None, None],
+    eos_token_ids=[257],
+    special_tokens={256: "<|im_start|>", 257: "<|im_end|>"},
+)
+CONFIG = LlamaConfig(layers=1, dim=16, heads=2, kv_heads=1, head_dim=8, hidden=24, vocab_size=258, context=2048)
+WITHOUT_SYSTEM = CHATML.replace(
+    "{% for", "{% if messages[0].role == 'system' %}{{ raise_exception('no') }}{% endif %}{% for", 1
+)
+WITH_DEFAULT = (
+    "{% if messages[0].role != 'system' %}{{ '<|im_start|>system\nYou help.<|im_end|>\n' }}{% endif %}" + CHATML
+)
+
+
+def shown(template: str, prompt: Any, constraint: object, **options: Any) -> str:
+    """The conversation that an engine shows its model."""
+    engine = Engine(Llama.random(CONFIG, seed=1), VOCABULARY, chat=ChatTemplate(VOCABULARY, template))
+    tasks = engine.tasks(guided.Request(prompt, constraint, options=options))
+    sequence = tasks[0].future.result()[0].sequence if tasks[0].future is not None else tasks[0].sequence
+    names = {256: "<|im_start|>", 257: "<|im_end|>"}
+    return "".join(names.get(id) or chr(id) for id in sequence.prompt)
+
+
+YES = "Answer with exactly one of these: yes, no"
+
+
+@pytest.mark.parametrize(
+    ("template", "prompt", "text"),
+    [
+        (CHATML, "Who?", f"<|im_start|>system\n{YES}<|im_end|>\n<|im_start|>user\nWho?<|im_end|>\n"),
+        (WITH_DEFAULT, "Who?", f"<|im_start|>system\nYou help.\n\n{YES}<|im_end|>\n<|im_start|>user\nWho?<|im_end|>\n"),
+        (WITHOUT_SYSTEM, "Who?", f"<|im_start|>user\nWho?\n\n{YES}<|im_end|>\n"),
+        (CHATML, "Yes: yes or no?", "<|im_start|>user\nYes: yes or no?<|im_end|>\n"),
+        (
+            CHATML,
+            [{"role": "system", "content": "Hi."}, {"role": "user", "content": "Who?"}],
+            f"<|im_start|>system\nHi.\n\n{YES}<|im_end|>\n<|im_start|>user\nWho?<|im_end|>\n",
+        ),
+    ],
+)
+def test_where_the_description_stands(template: str, prompt: Any, text: str) -> None:
+    assert shown(template, prompt, ["yes", "no"], describe=True) == f"{text}<|im_start|>assistant\n"
+    assert YES not in shown(template, prompt, ["yes", "no"])
+
+
+def test_the_engine_has_a_default() -> None:
+    engine = Engine(Llama.random(CONFIG, seed=1), VOCABULARY, chat=ChatTemplate(VOCABULARY), describe=True)
+    with_it = engine.generate("Who?", ["yes", "no"], max_tokens=5)
+    without = engine.generate("Who?", ["yes", "no"], max_tokens=5, describe=False)
+    assert with_it.prompt_tokens - without.prompt_tokens > len(YES)
+    assert engine.generate([1, 2], ["yes", "no"], max_tokens=5).prompt_tokens == 2
+    assert engine.generate("Who?", max_tokens=2).prompt_tokens == without.prompt_tokens
+
+
+def test_what_cannot_be_described_is_an_error() -> None:
+    engine = Engine(Llama.random(CONFIG, seed=1), VOCABULARY, chat=ChatTemplate(VOCABULARY))
+    for prompt, constraint, options in (("Who?", None, {}), ([1, 2], "a", {}), ("Who?", "a", {"raw": True})):
+        with pytest.raises(guided.OptionError, match="describe=True adds") as caught:
+            engine.generate(prompt, constraint, max_tokens=5, describe=True, **options)
+        assert caught.value.option == "describe"
