@@ -174,8 +174,10 @@ class _Candidates(ast.NodeVisitor):
         for part in (*node.body, *node.args.defaults, *(one for one in node.args.kw_defaults if one is not None)):
             self.visit(part)
 
+    visit_AsyncFunctionDef = visit_FunctionDef  # type: ignore[assignment]
+
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
-        if node.value is not None and ast.unparse(node.target) != "TypeAlias":
+        if node.value is not None and ast.unparse(node.annotation) != "TypeAlias":
             self.visit(node.value)
 
     def visit_Assert(self, node: ast.Assert) -> None: ...

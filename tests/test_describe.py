@@ -133,7 +133,8 @@ def test_large_documents_have_short_forms() -> None:
         "$defs": {f"d{n}": {"anyOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 10} for n in range(30)},
         "$ref": "#/$defs/d0",
     }
-    for schema in (wide, deep, bomb):
+    own_part = {"allOf": [{"$ref": "#"}]}
+    for schema in (wide, deep, bomb, own_part):
         assert len(schema_form(schema)) <= MOST + 20
 
 

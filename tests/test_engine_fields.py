@@ -141,6 +141,12 @@ def test_captures_are_numbered() -> None:
         assert result.text[field.start : field.end] == field.text and field.choices >= 1
 
 
+def test_a_temperature_is_no_capture() -> None:
+    warm = guided.lark("start: word\nword[temperature=0.5]: /[a-z]{3}/")
+    result = ENGINE.generate(PROMPT, warm, max_tokens=20, seed=1)
+    assert list(result.fields) == [""] and result.fields[""].text == result.text
+
+
 def test_reasoning_does_not_count() -> None:
     schema = {"type": "object", "properties": {"n": {"type": "integer", "maximum": 50}}, "required": ["n"]}
     options = {"max_tokens": 60, "temperature": 1.0, "seed": 4, "reasoning_end": "</think>"}

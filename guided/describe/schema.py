@@ -103,7 +103,7 @@ class _Writer:
                 return self._union([{**_without(schema, keyword), **one} if isinstance(one, Mapping) else one
                                     for one in branches], indent, inside)  # fmt: skip
         if isinstance(parts := schema.get("allOf"), list) and parts:
-            return self._form(_merged([_without(schema, "allOf"), *map(self._resolved, parts)]), indent, inside)
+            return self.form(_merged([_without(schema, "allOf"), *map(self._resolved, parts)]), indent, inside)
         kind = schema.get("type")
         if isinstance(kind, list):
             return self._union([{**schema, "type": one} for one in kind], indent, inside)

@@ -73,8 +73,8 @@ def _describe_schema(schema: Any) -> Description:
     schema = json.loads(schema) if isinstance(schema, str) else schema
     if not isinstance(schema, Mapping):
         return Description("Answer with JSON.")
-    written = [json.dumps(schema, indent=indent, ensure_ascii=False) for indent in (None, 2, 4)]
-    written.append(json.dumps(schema, separators=(",", ":"), ensure_ascii=False))
+    written = [json.dumps(schema, indent=indent, ensure_ascii=False, default=dict) for indent in (None, 2, 4)]
+    written.append(json.dumps(schema, separators=(",", ":"), ensure_ascii=False, default=dict))
     return Description(f"Answer with JSON of this form:\n{schema_form(schema)}", (*given, *written))
 
 

@@ -119,18 +119,15 @@ class ChoiceRecord:
         return fields
 
     def _spans(self, text: str) -> Iterable[_Span]:
-        if self.captures is None:
+        captures, data = self.captures or ((), b"")
+        if not captures:
             return [_Span("", 0, len(text), len(text))]
-        captures, data = self.captures
         before = len(data.decode("utf-8", "replace")) - len(text)
 
         def characters(offset: int) -> int:
             return len(data[:offset].decode("utf-8", "replace")) - before
 
-        return [
-            _Span(one.name, start := characters(one.start), end := characters(one.end), max(end, start))
-            for one in captures
-        ]
+        return [_Span(one.name, characters(one.start), end := characters(one.end), end) for one in captures]
 
     def _field(self, text: str, span: _Span, choices: Sequence[_Choice]) -> Field:
         worst = max(choices, key=lambda one: one.removed, default=None)

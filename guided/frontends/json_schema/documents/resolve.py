@@ -25,8 +25,8 @@ from guided.frontends.json_schema.documents.dynamic_scope import RECURSIVE, Scop
 from guided.frontends.json_schema.documents.keywords import ENFORCED, HOLDS, KNOWN, Holds
 from guided.frontends.json_schema.documents.links import Link, join_or_keep, resolve_uri, suggest_name
 from guided.frontends.json_schema.documents.malformed import NOT_A_SCHEMA, malformed
-from guided.frontends.json_schema.documents.schema import BEFORE_2019, Document, Schema, is_only_reference, pointer_of
-from guided.frontends.json_schema.documents.source_spans import escape
+from guided.frontends.json_schema.documents.schema import BEFORE_2019, Document, Schema, is_only_reference
+from guided.frontends.json_schema.documents.source_spans import escape, pointer_of
 from guided.frontends.json_schema.documents.values import Json, json_type, normalise, read_json
 from guided.frontends.json_schema.options import JsonSchemaOptions
 from guided.limits import Limits

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from guided.frontends.json_schema.documents.dynamic_scope import Scope
 from guided.frontends.json_schema.documents.keywords import KNOWN, QUIET
-from guided.frontends.json_schema.documents.source_spans import escape
+from guided.frontends.json_schema.documents.source_spans import pointer_of
 from guided.frontends.json_schema.documents.values import Json
 from guided.frontends.json_schema.options import DRAFTS
 from guided.ir.serial import Numbered
 
-__all__ = ["BEFORE_2019", "Document", "Schema", "is_only_reference", "pointer_of"]
+__all__ = ["BEFORE_2019", "Document", "Schema", "is_only_reference"]
 
 
 @dataclass(slots=True, eq=False)
@@ -85,8 +84,3 @@ BEFORE_2019 = frozenset(DRAFTS[: DRAFTS.index("2019-09")])
 def is_only_reference(value: dict[str, Json], draft: str) -> bool:
     """Whether the schema counts as a `$ref` only: before 2019-09, keywords beside `$ref` have no effect."""
     return draft in BEFORE_2019 and isinstance(value.get("$ref"), str)
-
-
-def pointer_of(tokens: Iterable[str | int]) -> str:
-    """The JSON Pointer of some tokens."""
-    return "".join(["/" + escape(str(token)) for token in tokens])

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from guided.errors import SpecError
 
-__all__ = ["NOT_FINITE", "escape", "json_error", "locate", "scalar_spans", "syntax_hint"]
+__all__ = ["NOT_FINITE", "escape", "json_error", "locate", "pointer_of", "scalar_spans", "syntax_hint"]
 
 NOT_FINITE = "JSON has no NaN and no infinities: leave the bound out, or write a finite number"
 _PYTHON = ("True", "False", "None")
@@ -23,6 +23,11 @@ _LAST_COMMA = re.compile(r",\s*[\]}]")  # Python 3.13 and later report this comm
 def escape(token: str) -> str:
     """A key as a reference token of a JSON Pointer."""
     return token.replace("~", "~0").replace("/", "~1")
+
+
+def pointer_of(tokens: Iterable[str | int]) -> str:
+    """The JSON Pointer of some tokens."""
+    return "".join(["/" + escape(str(token)) for token in tokens])
 
 
 _TOKEN = re.compile(r'[ \t\n\r]*("(?:[^"\\]|\\.)*"|[{}\[\],:]|[^ \t\n\r{}\[\],:"]+)', re.DOTALL)
@@ -116,7 +121,7 @@ def syntax_hint(text: str, at: int) -> str:
 def json_error(text: str) -> SpecError:
     """The error for a text with a duplicate key, or with a number that is not valid JSON."""
     for event in _scan(text):
-        pointer = "".join("/" + escape(str(level.token)) for level in event.path)
+        pointer = pointer_of(str(level.token) for level in event.path)
         if event.kind == "duplicate":
             message = f"the key {event.detail!r} is written twice in one object"
             return SpecError(message, text=text, span=event.span, pointer=pointer, hint="remove one of the two")
@@ -150,7 +155,7 @@ def scalar_spans(text: str) -> Iterator[tuple[str, int, int]]:
         elif lexeme in ("}", "]"):
             path.pop()
             if opened >= 0:
-                yield _pointer(path), opened, at
+                yield pointer_of(path), opened, at
             expects_key, opened = False, -1
         elif lexeme == ",":
             last = path[-1]
@@ -159,9 +164,5 @@ def scalar_spans(text: str) -> Iterator[tuple[str, int, int]]:
         elif expects_key:
             path[-1], expects_key, opened = json.loads(lexeme), False, -1
         elif lexeme != ":":
-            yield _pointer(path), start, at
+            yield pointer_of(path), start, at
             opened = -1
-
-
-def _pointer(path: list[str | int]) -> str:
-    return "".join("/" + escape(str(token)) for token in path)
