@@ -366,7 +366,8 @@ def test_a_model_is_loaded_as_asked(engine, monkeypatch):
     how += ("--tensor-parallel", "2", "--pipeline-parallel", "3", "--draft-model", "small.gguf")
     assert run("generate", "x", "--regex", "ab", *how)[:2] == (0, "ab\n")
     wanted = {"name": "m.gguf", "adapter": "lora", "device": "cpu", "dtype": "float32", "kv_dtype": "int8"}
-    assert asked == [wanted | {"tensor_parallel": 2, "pipeline_parallel": 3, "draft_model": "small.gguf"}]
+    wanted |= {"tensor_parallel": 2, "pipeline_parallel": 3, "draft_model": "small.gguf"}
+    assert asked == [wanted | {"describe": False}]  # the request itself asks for a description
     assert run("generate", "x", "--kv-dtype", "int4")[0] == 2
 
 

@@ -431,7 +431,7 @@ def ends_at_once(engine, monkeypatch):  # noqa: F811
     async def nothing(*_) -> None:
         pass
 
-    monkeypatch.setattr(serve, "engine_of", lambda arguments: nullcontext(engine))
+    monkeypatch.setattr(serve, "engine_of", lambda arguments, *, describe: nullcontext(engine))
     monkeypatch.setattr(serve, "_listener", lambda arguments: socket.create_server(("127.0.0.1", 0)))
     monkeypatch.setattr(serve, "_serve", nothing)
 

@@ -86,6 +86,38 @@ def test_calls_are_read_back_while_they_are_written(style: str) -> None:
             assert [[call.name, json.loads(call.arguments)] for call in reader.calls] == row["calls"], row
             assert all(call.complete for call in reader.calls)
             assert ended == list(range(len(reader.calls)))  # each is told once
+            written = {pointer: row["text"][start:end].strip() for pointer, start, end in reader.spans}
+            assert {name: text for name, text in written.items() if not text.startswith("{")} == {
+                name: WrittenAs(value) for name, value in leaves(row["calls"]).items()
+            }
+
+
+class WrittenAs:
+    """Equal to the texts of a value: JSON, or the plain text of a string."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, text: object) -> bool:
+        return text == self.value or (isinstance(text, str) and json.loads(text) == self.value)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def leaves(calls: list[list[Any]]) -> dict[str, Any]:
+    """The names of calls, and the values in their arguments that are not containers, by their JSON Pointers."""
+    found = dict[str, Any]()
+
+    def add(pointer: str, value: Any) -> None:
+        if isinstance(value, dict | list):
+            for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+                add(f"{pointer}/{key}", inner)
+        else:
+            found[pointer] = value
+
+    for number, (name, arguments) in enumerate(calls):
+        add(f"/{number}", {"name": name, "arguments": arguments})
+    return found
 
 
 def begins(before: Any, now: Any) -> bool:

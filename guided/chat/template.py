@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property, lru_cache
 from typing import Any, Final
 
@@ -49,6 +50,7 @@ CHATML: Final = (
 """For a model that has ChatML's control tokens but no template."""
 _LONGEST: Final = 1 << 16  # characters of a template; templates in use have at most about 20,000
 _CONTINUATION_MARK: Final = "\ue000goes on\ue001 "
+_ANSWER_MARK: Final = "\ue000answer\ue001"
 _PROBE_TOOL: Final = {"type": "function", "function": {"name": "f", "description": "f", "parameters": {
     "type": "object", "properties": {"probing": {"type": "string", "description": "d"}}, "required": []}}}  # fmt: skip
 _RESERVED_VARIABLES: Final = frozenset(("messages", "tools", "documents", "add_generation_prompt"))
@@ -104,6 +106,19 @@ class ChatTemplate:
         chat = given if isinstance(given, Conversation) else Conversation(given)
         text = self.text(chat)
         return ids_of(self.vocabulary, text, self._markers(self._source(chat)))
+
+    def next_turn(self, chat: Conversation, request: str) -> list[int]:
+        """The ids between the model's answer to a conversation and its next answer, if the user writes `request`.
+
+        Raises:
+            GuidedError: the template does not show the answer; or as `render`.
+        """
+        turns = [{"role": "assistant", "content": _ANSWER_MARK}, {"role": "user", "content": request}]
+        text = self.text(replace(chat, messages=[*chat.messages, *turns]))
+        at = text.rfind(_ANSWER_MARK)
+        if at < 0:
+            raise GuidedError("the model's chat template does not show the model's earlier answers")
+        return ids_of(self.vocabulary, text[at + len(_ANSWER_MARK) :], self._markers(self._source(chat)))
 
     def text(self, given: Sequence[Message] | Conversation) -> str:
         """The text that `render` tokenizes. It is a `TaggedText`, which records the parts that the template wrote."""

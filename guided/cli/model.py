@@ -53,21 +53,21 @@ def add_model_options(group: argparse._ArgumentGroup) -> None:
     )
 
 
-def engine_of(arguments: argparse.Namespace) -> Engine:
-    """Load the engine of `arguments.model`.
+def engine_of(arguments: argparse.Namespace, *, describe: bool = False) -> Engine:
+    """Load the engine of `arguments.model`. `describe`: the default of `Options.describe`.
 
     Imported modules and the model live until the process ends, so the garbage collector need not scan them. This saves
     a fifth of the time to import PyTorch.
     """
     gc.disable()
     try:
-        return _load(arguments)
+        return _load(arguments, describe)
     finally:
         gc.freeze()
         gc.enable()
 
 
-def _load(arguments: argparse.Namespace) -> Engine:
+def _load(arguments: argparse.Namespace, describe: bool) -> Engine:
     try:
         with Progress("loading PyTorch"):
             from guided.engine.engine import Engine  # before torch: it sets how torch's threads wait
@@ -93,6 +93,7 @@ def _load(arguments: argparse.Namespace) -> Engine:
             tensor_parallel=arguments.tensor_parallel,
             pipeline_parallel=arguments.pipeline_parallel,
             draft_model=arguments.draft_model,
+            describe=describe,
         )
     if arguments.threads is not None:
         torch.set_num_threads(arguments.threads)

@@ -48,6 +48,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         default=None,
         help="tell the model in the system message what the answer must look like",
     )
+    add(
+        "--think-first",
+        type=_thoughts,
+        metavar="N",
+        help="write at most N tokens of free text before the answer; answer: a free answer, which is then rewritten",
+    )
     add("--heal-prompt", action="store_true", default=None, help="remove the last tokens of a raw prompt, and "
         "generate their text again, if a longer token could cross its end")  # fmt: skip
     group = parser.add_argument_group("log probabilities (--json)")
@@ -79,6 +85,9 @@ def _add_choice(group: argparse._ArgumentGroup) -> None:
     add("--min-p", type=real(0, 1), metavar="P", help="only tokens at least P times as likely as the most likely one")
     add("--top-k", type=at_least(1), metavar="K", help="only the K most likely tokens")
     add("--top-p", type=real(1e-9, 1), metavar="P", help="only the most likely tokens, with this total probability")
+    add("--sampling", choices=("masked", "exact"), help="exact: sample from the model's distribution under the "
+        "specification; needs a temperature and more forward passes (masked)")  # fmt: skip
+    add("--max-passes", type=at_least(1), metavar="N", help="forward passes of an exact sample (1000)")
     add("--seed", type=at_least(0, 2**64 - 1), metavar="N", help="the same seed gives the same answer (a random seed)")
     add("--n", type=at_least(1), metavar="N", help="number of answers, with seeds SEED, SEED + 1, ... (1)")
 
@@ -168,6 +177,11 @@ def _grammars(value: object) -> bool:
     return isinstance(value, dict) and all(isinstance(each, str | dict) for each in value.values())
 
 
+def _thoughts(text: str) -> int | str:
+    """The argument of --think-first."""
+    return text if text == "answer" else at_least(1)(text)
+
+
 _INTEGER, _NUMBER, _BOOLEAN = ("an integer", _integer), ("a number", _number), ("true or false", _boolean)
 _IDS = ("a list of token ids", _list_of(_integer))
 _TEXT = ("a string", _text)
@@ -193,7 +207,9 @@ LINE_OPTIONS: Final[dict[str, tuple[str, Callable[[Any], bool]]]] = {
     "stop_token_ids": _IDS,
     **dict.fromkeys(("include_stop_str_in_output", "ignore_eos", "score_forced"), _BOOLEAN),
     **dict.fromkeys(("raw", "canonical", "heal_prompt", "describe"), _BOOLEAN),
-    "reasoning_end": _TEXT,
+    **dict.fromkeys(("reasoning_end", "sampling"), _TEXT),
+    "max_passes": _INTEGER,
+    "think_first": ('an integer or "answer"', lambda value: _integer(value) or value == "answer"),
     "tools": (f"a list of tool names ({', '.join(_TOOLS)})", _list_of(lambda value: value in _TOOLS)),
     **dict.fromkeys(("drafts", "logprobs", "prompt_logprobs"), _INTEGER),
     "logprobs_mode": _TEXT,

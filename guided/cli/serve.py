@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise InputError("serve does not support --json")
     settings = settings_of(arguments)
     listener = _listener(arguments)
-    with contextlib.closing(listener), engine_of(arguments) as engine:
+    with contextlib.closing(listener), engine_of(arguments, describe=arguments.describe) as engine:
         from guided.server.app import create_app
         from guided.server.http.connections import Connection
 

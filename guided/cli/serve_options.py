@@ -73,6 +73,8 @@ def _add_tools_and_reasoning(group: argparse._ArgumentGroup) -> None:
     add("--reasoning-end", metavar="TEXT", help="the end marker of the reasoning that comes before an answer, "
         "such as '</think>' (none)")  # fmt: skip
     add("--reasoning-begin", metavar="TEXT", help="the begin marker of the reasoning, which ends the prompt (<think>)")
+    add("--describe", action="store_true", help="tell the model in the system message what its answer must look like, "
+        "for requests that do not choose with the field describe")  # fmt: skip
     add_tools(group)
 
 

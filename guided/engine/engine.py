@@ -27,11 +27,11 @@ from guided.engine.request import OTHERS_KEYWORDS, Options, Prompt, Request
 from guided.engine.result import Result, StreamEvent, ValueT_co
 from guided.engine.runner import Chunk, KVDtype, ModelRunner
 from guided.engine.scheduler import Scheduler
-from guided.engine.sequence import Sequence as Output
 from guided.engine.sequence_maker import SequenceMaker
 from guided.engine.stepper import begin_steppers
 from guided.engine.task import Task
 from guided.engine.tensor_parallel.leader import Ranks
+from guided.engine.think_first import Output
 from guided.errors import GuidedError
 from guided.keywords import keywords_checked, read_items
 from guided.kv.cache import KVCache
@@ -337,6 +337,13 @@ class Engine:
             GuidedError: the prompt is empty or too long, or the model has no template for messages.
         """
         return self._prompts.encode(prompt, raw=raw)
+
+    def rewrites_prompt(self, request: Request) -> bool:
+        """Whether a request adds instructions to its conversation (`describe`, `think_first`)."""
+        describe = request.options.get("describe")
+        return request.options.get("think_first") is not None or (
+            self._maker.describes if describe is None else describe
+        )
 
     @property
     def _prompts(self) -> PromptReader:

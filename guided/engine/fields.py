@@ -13,13 +13,15 @@ numbers that it has computed anyway.
 
 from __future__ import annotations
 
+import codecs
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp
 from typing import NamedTuple
 
 from guided.frontends.json_schema.documents.source_spans import scalar_spans
+from guided.frontends.structural_tag.calls import CallReader
 from guided.matching.regions.parse_paths import Capture
 from guided.vocabulary.vocabulary import Vocabulary
 
@@ -92,6 +94,16 @@ class ChoiceRecord:
     preferred: Sequence[int | None]
     captures: tuple[Sequence[Capture], bytes] | None = None
 
+    def after(self, token_masks: Sequence[int]) -> ChoiceRecord:
+        """The record of an output with these tokens in front, which are not part of the text."""
+        chosen = sum(token_masks)
+        return replace(
+            self,
+            starts=[*([0] * len(token_masks)), *self.starts],
+            logprobs=[*([0.0] * chosen), *self.logprobs],
+            preferred=[*([None] * chosen), *self.preferred],
+        )
+
     def fields(
         self, text: str, token_masks: Sequence[int], removed: Sequence[float], *, is_json: bool
     ) -> dict[str, Field]:
@@ -101,15 +113,49 @@ class ChoiceRecord:
             text, token_masks, removed: see `Result`.
             is_json: whether the text is JSON.
         """
-        ends = [*self.starts[1:], len(text)]
+        spans = _json_spans(text) if is_json else self._spans(text)
+        return self._fields(text, self._choices(text, self.starts, token_masks, removed), spans)
+
+    def call_fields(
+        self,
+        tokens: Sequence[int],
+        token_masks: Sequence[int],
+        removed: Sequence[float],
+        reader: CallReader,
+        *,
+        reasoning_tokens: int,
+    ) -> dict[str, Field]:
+        """The names and arguments of the calls that `reader` finds. `Field.start` and `end` count in the text with the
+        names of control tokens.
+
+        Args:
+            tokens, token_masks, removed, reasoning_tokens: see `Result`.
+            reader: a new reader.
+        """
+        text, starts = _text_with_names(self.vocabulary, tokens[reasoning_tokens:])
+        reader.parts(text)
+        spans = list[_Span]()
+        for pointer, start, end in reader.spans:
+            value = text[start:end].strip()
+            start += text[start:end].find(value)
+            spans.append(_Span(pointer, start, start + len(value), start + len(value)))
+        starts = [*([0] * reasoning_tokens), *starts]
+        return self._fields(text, self._choices(text, starts, token_masks, removed), spans)
+
+    def _choices(
+        self, text: str, starts: Sequence[int], token_masks: Sequence[int], removed: Sequence[float]
+    ) -> list[_Choice]:
+        ends = [*starts[1:], len(text)]
         places = [position for position, sampled in enumerate(token_masks) if sampled]
-        choices = [
-            _Choice(at, self.starts[at], ends[at], logprob, lost, preferred)
+        return [
+            _Choice(at, starts[at], ends[at], logprob, lost, preferred)
             for at, logprob, lost, preferred in zip(places, self.logprobs, removed, self.preferred, strict=False)
         ]
+
+    def _fields(self, text: str, choices: Sequence[_Choice], spans: Iterable[_Span]) -> dict[str, Field]:
         starts, ends = [one.start for one in choices], [one.end for one in choices]
         fields = dict[str, Field]()
-        for span in _json_spans(text) if is_json else self._spans(text):
+        for span in spans:
             first, last = bisect_right(ends, span.start), bisect_left(starts, span.until)
             name, number = span.name, 0
             while name in fields:
@@ -152,3 +198,17 @@ class ChoiceRecord:
 def _json_spans(text: str) -> Iterable[_Span]:
     for pointer, start, end in scalar_spans(text):
         yield _Span(pointer, start, end, end if text[start] in '"[{' else end + 1)
+
+
+def _text_with_names(vocabulary: Vocabulary, tokens: Sequence[int]) -> tuple[str, list[int]]:
+    """The text of tokens in which control tokens have their names, and where each token begins."""
+    utf8, text, starts = codecs.getincrementaldecoder("utf-8")("replace"), list[str](), list[int]()
+    size = 0
+    for token in tokens:
+        starts.append(size)
+        name = vocabulary.special_tokens.get(token)
+        data = vocabulary.token_bytes(token) or b""
+        text.append(utf8.decode(data) if name is None else utf8.decode(b"", True) + name)
+        size += len(text[-1])
+    text.append(utf8.decode(b"", True))
+    return "".join(text), starts

@@ -53,6 +53,7 @@ def matcher_maker(
     *,
     canonical: bool = False,
     reasoning_end: str | None = None,
+    reasoning_limit: int | None = None,
 ) -> Callable[[], ForkingMatcher | None]:
     """A function that makes the matcher of an output, or None if there is no grammar.
 
@@ -72,7 +73,7 @@ def matcher_maker(
         matcher = cast(ForkingMatcher, HealingMatcher(inner, prefix, vocabulary) if prefix else inner)
         if spelling is not None:
             matcher = CanonicalMatcher(matcher, spelling)
-        return ReasoningGate(matcher, end, vocabulary) if end else matcher
+        return ReasoningGate(matcher, end, vocabulary, limit=reasoning_limit) if end else matcher
 
     return make
 

@@ -17,7 +17,7 @@ from guided.errors import ContextError, GuidedError, brief
 from guided.models.model import ModelConfig
 from guided.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["PromptReader"]
+__all__ = ["PromptReader", "says"]
 
 
 def check_prompt_type(prompt: object) -> None:
@@ -64,24 +64,31 @@ class PromptReader:
         self.check(ids, reserve=1)
         return ids
 
-    def with_description(self, prompt: Prompt, description: Description) -> Prompt:
-        """The conversation with a description of its answer, in the system message.
-
-        If the chat template shows no system message, the description follows the user's last message. A conversation
-        that contains the description, or the specification itself, is returned unchanged.
-        """
-        if isinstance(prompt, str):
-            prompt = [{"role": "user", "content": prompt}]
-        chat = prompt if isinstance(prompt, Conversation) else Conversation(cast("Sequence[Message]", prompt))
-        messages, at = list(chat.messages), 0
-        if self.chat is None or any(description.is_in(text) for message in messages for text in _texts(message)):
+    def conversation(self, prompt: Prompt) -> Conversation:
+        """The conversation of a prompt that the chat template renders (`is_templated`)."""
+        if isinstance(prompt, Conversation):
             return prompt
+        return Conversation([{"role": "user", "content": prompt}] if isinstance(prompt, str) else _messages(prompt))
+
+    def with_instruction(self, chat: Conversation, instruction: str) -> Conversation:
+        """The conversation with an instruction in the system message.
+
+        If the chat template shows no system message, the instruction follows the user's last message.
+        """
+        messages, at = list(chat.messages), 0
+        if self.chat is None:
+            return chat
         if not self.chat.shows_system:
             at = max((at for at, one in enumerate(messages) if one.get("role") == "user"), default=len(messages) - 1)
         elif not messages or messages[0].get("role") not in ("system", "developer"):
             messages.insert(0, {"role": "system", "content": self.chat.default_system(chat)})
-        messages[at] = _with_text(messages[at], description.text)
+        messages[at] = _with_text(messages[at], instruction)
         return replace(chat, messages=messages)
+
+    def next_turn(self, chat: Conversation, request: str) -> list[int]:
+        """The ids between the model's answer and its next answer, if the user writes `request`."""
+        assert self.chat is not None
+        return self.chat.next_turn(chat, request)
 
     def is_templated(self, prompt: Prompt, *, raw: bool = False) -> bool:
         """Whether the chat template renders a prompt."""
@@ -111,6 +118,15 @@ class PromptReader:
             raise GuidedError(f"the prompt contains the id {invalid_ids[0]}, which is not a token of this model")
         if len(ids) + reserve > (context := self.config.context):
             raise ContextError(len(ids), context)
+
+
+def says(chat: Conversation, description: Description) -> bool:
+    """Whether a message already contains the description, or the specification itself."""
+    return any(description.is_in(text) for message in chat.messages for text in _texts(message))
+
+
+def _messages(prompt: object) -> Sequence[Message]:
+    return cast("Sequence[Message]", prompt)
 
 
 def _texts(message: Message) -> list[str]:

@@ -48,8 +48,11 @@ def find_reasoning_end(vocabulary: Vocabulary, end: str) -> list[int]:
 class ReasoningGate:
     """A matcher of reasoning, end marker and answer. For its methods see `GrammarMatcher`."""
 
-    def __init__(self, answer: ForkingMatcher, end: Sequence[int], vocabulary: Vocabulary) -> None:
-        self._answer, self._end, self._vocabulary = answer, tuple(end), vocabulary
+    def __init__(
+        self, answer: ForkingMatcher, end: Sequence[int], vocabulary: Vocabulary, *, limit: int | None = None
+    ) -> None:
+        """`limit`: the maximum number of tokens before the end marker."""
+        self._answer, self._end, self._vocabulary, self._limit = answer, tuple(end), vocabulary, limit
         self._matched = [0]  # after each token of the reasoning: how many tokens of the marker are matched
         self._answer_length = 0  # number of tokens in the answer
         self._budget_bound = False  # whether the budget removed tokens from the last mask of the reasoning
@@ -85,6 +88,9 @@ class ReasoningGate:
         if self.has_ended:
             return self._answer.fill_next_token_bitmask(bitmask, row, max_tokens=max_tokens)
         left = None if max_tokens is None else max_tokens - 1 - self._answer.min_tokens_to_finish()
+        if self._limit is not None:
+            limit = self._limit + len(self._end) - len(self._matched)
+            left = limit if left is None else min(left, limit)
         words = bitmask[row]
         self._budget_bound = left is not None and left < len(self._end)
         words[:] = 0 if self._budget_bound else _text_row(self._vocabulary)
@@ -119,7 +125,7 @@ class ReasoningGate:
 
     def fork(self) -> ReasoningGate:
         """An independent copy in the same state."""
-        copy = ReasoningGate(self._answer.fork(), self._end, self._vocabulary)
+        copy = ReasoningGate(self._answer.fork(), self._end, self._vocabulary, limit=self._limit)
         copy._matched, copy._answer_length = list(self._matched), self._answer_length
         return copy
 

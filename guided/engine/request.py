@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from guided.chat import Conversation, Message
 from guided.errors import OptionError, brief
@@ -59,12 +59,23 @@ class Options(ConstraintOptions, total=False):
             output with their text (False); see `Result.healed`. For prompts that the model continues (`raw`). The new
             tokens count as output. With `canonical` or `heal_prompt`, an answer without a constraint is restricted as
             with `reasoning_end`, but `stop` and `stop_regex` are allowed.
+        sampling: "masked": choose each token among those that the mask allows ("masked"). "exact": sample the output
+            from the model's distribution, conditioned on the constraint and on an end within max_tokens; see
+            guided/engine/exact_sampling.py. This needs a temperature above 0, and a forward pass for each prefix that
+            is tried. The output is streamed when it is complete.
+        max_passes: the maximum number of forward passes of an exact sample (1000); beyond it, LimitExceeded.
         tools: the tools that the model may call, see `Tool`: anywhere in free text (which is then constrained to UTF-8
             without other control tokens), or where a composed constraint contains `tool.segment`. Their results count
             as output.
+        think_first: let the model write free text before the constrained answer, because a mask can spoil an answer
+            without thought. An integer: thoughts of at most so many tokens. "answer": a free answer in at most half of
+            max_tokens, which the model then writes again in the required form. The prompt must be a conversation.
+            max_tokens covers both parts, and the free text always leaves enough for the shortest answer. It becomes
+            `Result.reasoning`. With `reasoning_end`, the integer limits the model's own reasoning instead. (None)
         describe: add a description of the constraint to the conversation, in the system message: the form of a schema
             or type, the choices, samples of a regular expression or grammar. False: do not. None: as the engine does
-            by default (`Engine(describe=...)`, False). Structural tags are not described.
+            by default (`Engine(describe=...)`, False). Structural tags are not described. With `think_first`, None adds
+            the description to the request for the answer, after the free text.
     """
 
     raw: bool
@@ -96,6 +107,9 @@ class Options(ConstraintOptions, total=False):
     canonical: bool
     heal_prompt: bool
     tools: Sequence[Tool]
+    sampling: Literal["masked", "exact"]
+    max_passes: int
+    think_first: int | Literal["answer"] | None
     describe: bool | None
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Generic, Literal
 
 from guided.engine.fields import ChoiceRecord, Field
 from guided.errors import short
+from guided.frontends.structural_tag.calls import CallReader
 from guided.sampling.logprobs import TokenLogprobs
 
 __all__ = ["BudgetBound", "FinishReason", "Result", "StreamEvent", "Timings", "ToolCall"]
@@ -54,6 +55,14 @@ class Timings:
             self.prefill += seconds
         else:
             self.forward.append(seconds)
+
+    def include(self, earlier: Timings) -> None:
+        """Add the times of an earlier part of the same output."""
+        self.prefill += earlier.prefill
+        self.forward, self.sample = earlier.forward + self.forward, earlier.sample + self.sample
+        self.mask[:0] = earlier.mask  # in place: the masks append to this list
+        self.drafted, self.held = self.drafted + earlier.drafted, self.held + earlier.held
+        self.total += earlier.total
 
     @property
     def mask_us(self) -> list[float]:
@@ -107,7 +116,8 @@ class Result(Generic[ValueT_co]):
 
     Attributes:
         text: the decoded output, without the end token. It contains a stop only if the request asked for that.
-        reasoning: the model's reasoning before the text, if `reasoning_end` was given.
+        reasoning: the model's reasoning before the text, if `reasoning_end` or `think_first` was given.
+        reasoning_tokens: how many of `tokens` belong to the reasoning, with its end marker.
         tokens: the ids of reasoning and text, in order. A stop may end the text within the last token.
         token_masks: for each of `tokens`, 1 if it was sampled, 0 if the grammar or a tool forced it.
         finish_reason: "stop": the model, the grammar or a stop ended the text. "length": the budget ended it; only
@@ -151,6 +161,7 @@ class Result(Generic[ValueT_co]):
     logprobs: list[TokenLogprobs | None] | None = None
     prompt_logprobs: list[TokenLogprobs | None] | None = None
     reasoning: str | None = None
+    reasoning_tokens: int = 0
     tool_calls: list[ToolCall] = field(default_factory=list)
     budget_bound: BudgetBound = _UNBOUND
     captures: dict[str, list[str]] = field(default_factory=dict)
@@ -191,6 +202,25 @@ class Result(Generic[ValueT_co]):
             return {}
         is_json = self.parse is not None and self.parse is not str
         return self.record.fields(self.text, self.token_masks, self.removed_log_masses, is_json=is_json)
+
+    def call_fields(self, reader: CallReader) -> dict[str, Field]:
+        """The names and arguments of the tool calls in the text, as `fields`, if a structural tag is the constraint.
+
+        The keys are JSON Pointers in the list of calls, such as `/0/name` and `/0/arguments/city`. `Field.start` and
+        `end` count in the text with the names of control tokens, which `text` does not have.
+
+        Args:
+            reader: a new reader for the tag's style and tools: `guided.tool_style(name).reader(tools)`.
+        """
+        if self.record is None:
+            return {}
+        return self.record.call_fields(
+            self.tokens,
+            self.token_masks,
+            self.removed_log_masses,
+            reader,
+            reasoning_tokens=self.reasoning_tokens,
+        )
 
     def doubtful(self, threshold: float = 0.5) -> dict[str, Field]:
         """The fields with a `confidence` below the threshold, the least confident first."""

@@ -22,7 +22,7 @@ Tools (tool_calls.py) are called when the forced tokens are collected. Their res
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 from typing import Any, Final
 
@@ -198,6 +198,10 @@ class Sequence:
             if reasoning_ended and self.gate is not None:
                 self.transcript.begin_answer(self.gate.end_text)
             unread = [] if accepted == len(drafts) and not choosing else self.transcript.tokens[-1:]
+        yield from self.end()
+
+    def end(self) -> Iterator[StreamEvent]:
+        """The last events of a finished output. The very last contains the result."""
         self.transcript.close()
         if (event := self.event()).tokens:  # tokens that were held back
             yield event
@@ -401,6 +405,7 @@ class Sequence:
             prompt_tokens=len(self.prompt),
             parse=self.parse,
             reasoning=None if self.gate is None else self.transcript.reasoning,
+            reasoning_tokens=self.transcript.reasoning_tokens,
             tool_calls=[] if self.calls is None else self.calls.done,
             budget_bound=self.budget_bound,
             healed=self.healed.decode("utf-8", "replace"),

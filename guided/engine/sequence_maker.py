@@ -6,17 +6,21 @@ In: the arguments of `Engine.generate`. Out: a `Sequence` for each sample, not s
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from collections.abc import Sequence as Items
-from typing import Any, cast
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from typing import Any, Final, cast
 
-from guided.describe import describe as describe_specification
 from guided.engine.draft_model import DRAFTS
+from guided.engine.exact_sampling import ExactSequence, Sampling, check_sampling
+from guided.engine.instructions import Instructions
 from guided.engine.matchers import matcher_maker, prompt_ids
 from guided.engine.prompts import PromptReader
 from guided.engine.request import Prompt, check_numbers, texts_of
 from guided.engine.sequence import Sequence
 from guided.engine.stopping import Stops
+from guided.engine.think_first import Output, ThinkFirst, Thoughts, check_thoughts, token_limit
 from guided.engine.tool_calls import ToolCalls, with_tools
 from guided.errors import OptionError
 from guided.keywords import read_items
@@ -30,6 +34,52 @@ from guided.tools.toolbox import Toolbox
 from guided.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["SequenceMaker"]
+
+_STOP_OPTIONS: Final = ("stop", "stop_token_ids", "stop_regex", "include_stop_str_in_output", "ignore_eos")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Given:
+    """The options of a request for which no other class has the defaults; see `Options`."""
+
+    raw: bool = False
+    max_tokens: int = 256
+    seed: int | None = None
+    score_forced: bool = False
+    logprobs: int | None = None
+    prompt_logprobs: int | None = None
+    logprobs_mode: LogprobsMode = "raw"
+    drafts: int | None = None
+    budget_ramp: float = 1.0
+    reasoning_end: str | None = None
+    canonical: bool = False
+    heal_prompt: bool = False
+    tools: Items[Tool] = ()
+    think_first: Thoughts | None = None
+    describe: bool | None = None
+    sampling: Sampling = "masked"
+    max_passes: int = 1000
+
+    def check(self, n: int, constraint: Constraint, params: SamplingParams) -> None:
+        """Raise OptionError for values that no other class checks, and for options that exclude each other."""
+        flags = {"raw": self.raw, "canonical": self.canonical, "heal_prompt": self.heal_prompt}
+        check_numbers(n, self.max_tokens, self.drafts, self.budget_ramp, **flags)
+        check_thoughts(self.think_first, has_reasoning_end=self.reasoning_end is not None)
+        if params.min_tokens > self.max_tokens:
+            message = f"min_tokens is {params.min_tokens}, but max_tokens is {self.max_tokens}"
+            raise OptionError(message, option="min_tokens")
+        refused = {
+            "free text": constraint is None,
+            "tools": bool(self.tools),
+            "reasoning_end": self.reasoning_end is not None,
+            "drafts": bool(self.drafts),
+            "score_forced": self.score_forced,
+            "logprobs": (self.logprobs, self.prompt_logprobs) != (None, None),
+        }
+        check_sampling(self.sampling, params, self.max_passes, refused)
+
+
+_OWN_OPTIONS: Final = frozenset(field.name for field in fields(_Given))
 
 
 class SequenceMaker:
@@ -64,82 +114,88 @@ class SequenceMaker:
         n: int,
         *,
         compiler: GrammarCompiler | None = None,
-        raw: bool = False,
-        max_tokens: int = 256,
-        seed: int | None = None,
-        score_forced: bool = False,
-        stop: str | Items[str] | None = None,
-        stop_token_ids: Items[int] | None = None,
-        stop_regex: str | Items[str] | None = None,
-        include_stop_str_in_output: bool = False,
-        ignore_eos: bool = False,
-        logprobs: int | None = None,
-        prompt_logprobs: int | None = None,
-        logprobs_mode: LogprobsMode = "raw",
-        drafts: int | None = None,
-        budget_ramp: float = 1.0,
-        reasoning_end: str | None = None,
-        canonical: bool = False,
-        heal_prompt: bool = False,
-        tools: Items[Tool] = (),
-        describe: bool | None = None,
-        **numbers: Any,
-    ) -> list[Sequence]:
+        **options: Any,
+    ) -> list[Output]:
         """Make the samples of a request, see `Engine.generate`. `compiler`: for the constraint; None: the engine's.
 
         Raises:
             SpecError, UnsupportedError, BudgetError, GuidedError, OptionError: as `Engine.generate`.
         """
-        check_numbers(n, max_tokens, drafts, budget_ramp, raw=raw, canonical=canonical, heal_prompt=heal_prompt)
-        constraint_options = {name: numbers.pop(name) for name in ConstraintOptions.__annotations__ if name in numbers}
-        params = SamplingParams(**numbers, seed=secrets.randbits(64) if seed is None else seed)
-        if params.min_tokens > max_tokens:
-            raise OptionError(f"min_tokens is {params.min_tokens}, but max_tokens is {max_tokens}", option="min_tokens")
-        texts, patterns = texts_of("stop", stop), texts_of("stop_regex", stop_regex)
-        ends = tuple(read_items("stop_token_ids", stop_token_ids or ()))
-        stops = Stops(texts, ends, patterns, include_stop_str_in_output, ignore_eos)
-        logprob_params = LogprobParams(logprobs, prompt_logprobs, logprobs_mode)
-        toolbox = Toolbox(tools := read_items("tools", tools), self._vocabulary)
-        answer = with_tools(constraint, tools, matched=reasoning_end is not None or canonical or heal_prompt)
-        grammar = compile_constraint(compiler or self._compiler(), answer, cast(ConstraintOptions, constraint_options))
-        prompt = self._describe(prompt, grammar, raw, describe)
-        ids, prefix = prompt_ids(self._prompts(), prompt, raw=raw, heal=heal_prompt)
-        make = matcher_maker(self._vocabulary, grammar, prefix, canonical=canonical, reasoning_end=reasoning_end)
+        given = _Given(**_take(options, _OWN_OPTIONS))
+        constraint_options = cast(ConstraintOptions, _take(options, ConstraintOptions.__annotations__))
+        stops = _stops(**_take(options, _STOP_OPTIONS))
+        params = SamplingParams(**options, seed=secrets.randbits(64) if given.seed is None else given.seed)
+        given.check(n, constraint, params)
+        logprobs = LogprobParams(given.logprobs, given.prompt_logprobs, given.logprobs_mode)
+        tools = read_items("tools", given.tools)
+        toolbox = Toolbox(tools, self._vocabulary) if tools else None
+        is_matched = given.reasoning_end is not None or given.canonical or given.heal_prompt
+        answer = with_tools(constraint, tools, matched=is_matched)
+        grammar = compile_constraint(compiler or self._compiler(), answer, constraint_options)
+        prompt, bridge = self._instruct(prompt, grammar, given)
+        ids, prefix = prompt_ids(self._prompts(), prompt, raw=given.raw, heal=given.heal_prompt)
+        make = matcher_maker(
+            self._vocabulary,
+            grammar,
+            prefix,
+            canonical=given.canonical,
+            reasoning_end=given.reasoning_end,
+            reasoning_limit=given.think_first if isinstance(given.think_first, int) else None,
+        )
+        is_exact, default_drafts = given.sampling == "exact", DRAFTS if self._drafts_by_model else 0
+        kind = partial(ExactSequence, max_passes=given.max_passes) if is_exact else Sequence
+        context_left = self._context - len(ids)
 
-        def output(index: int) -> Sequence:
+        def sequence(index: int, before: Items[int] = (), counted: int = 0) -> Sequence:
+            """`before`: ids between the prompt and the answer; `counted`: how many of them the budget covers."""
             matcher = make()
-            return Sequence(
+            return kind(
                 self._vocabulary,
-                ids,
+                [*ids, *before],
                 matcher,
                 params.sample(index),
-                max_tokens=max_tokens,
-                context_left=self._context - len(ids),
-                score_forced=score_forced,
+                max_tokens=given.max_tokens - counted,
+                context_left=context_left - len(before),
+                score_forced=given.score_forced,
                 stops=stops,
-                logprobs=logprob_params,
-                calls=ToolCalls(toolbox, matcher) if matcher is not None and tools else None,
-                drafts=(DRAFTS if self._drafts_by_model else 0) if drafts is None else drafts,
+                logprobs=replace(logprobs, prompt=None) if before else logprobs,
+                calls=None if matcher is None or toolbox is None else ToolCalls(toolbox, matcher),
+                drafts=0 if is_exact else default_drafts if given.drafts is None else given.drafts,
                 drafted_by_model=self._drafts_by_model,
-                budget_ramp=float(budget_ramp),
+                budget_ramp=0.0 if is_exact else float(given.budget_ramp),
                 parse=None if constraint is None else value_parser(grammar),
                 free=constraint is None or (isinstance(constraint, CompiledBy) and constraint.free),
             )
 
-        return list(map(output, range(n)))
+        if given.think_first is None or not bridge:
+            return list(map(sequence, range(n)))
+        limit = token_limit(given.think_first, given.max_tokens)
+        return [ThinkFirst(partial(sequence, index), limit, bridge, context_left) for index in range(n)]
 
-    def _describe(self, prompt: Prompt, grammar: CompiledGrammar | None, raw: bool, describe: bool | None) -> Prompt:
-        """The prompt with a description of the specification, if the request or the engine's default asks for it.
+    def _instruct(self, prompt: Prompt, grammar: CompiledGrammar | None, given: _Given) -> tuple[Prompt, list[int]]:
+        """The prompt with the instructions that the request asks for, and the ids between free text and answer."""
+        instructions = Instructions(self._prompts(), grammar, raw=given.raw)
+        describe, thoughts = given.describe, given.think_first
+        if self.describes if describe is None else describe:
+            prompt = instructions.describe(prompt, is_required=describe is not None)
+        if thoughts is None or given.reasoning_end is not None:
+            return prompt, []
+        return instructions.think_first(prompt, thoughts, may_describe=describe is not False)
 
-        Raises:
-            OptionError: the request asks for it, but there is nothing to describe, or no conversation.
-        """
-        if not (self.describes if describe is None else describe):
-            return prompt
-        description = None if grammar is None else describe_specification(grammar)
-        if description is not None and self._prompts().is_templated(prompt, raw=raw):
-            return self._prompts().with_description(prompt, description)
-        if describe is None:
-            return prompt
-        reason = "the constraint cannot be described" if description is None else "no chat template renders the prompt"
-        raise OptionError(f"describe=True adds the specification to the conversation, but {reason}", option="describe")
+
+def _take(options: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """Remove the options with these names, and return them."""
+    return {name: options.pop(name) for name in names if name in options}
+
+
+def _stops(
+    stop: str | Items[str] | None = None,
+    stop_token_ids: Items[int] | None = None,
+    stop_regex: str | Items[str] | None = None,
+    *,
+    include_stop_str_in_output: bool = False,
+    ignore_eos: bool = False,
+) -> Stops:
+    texts, patterns = texts_of("stop", stop), texts_of("stop_regex", stop_regex)
+    ends = tuple(read_items("stop_token_ids", stop_token_ids or ()))
+    return Stops(texts, ends, patterns, include_stop_str_in_output, ignore_eos)

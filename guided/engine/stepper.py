@@ -21,8 +21,8 @@ from typing import Final, Generic, NamedTuple, TypeVar
 from guided.automaton import _core
 from guided.engine.polite_pool import PolitePool
 from guided.engine.result import StreamEvent
-from guided.engine.sequence import Sequence
 from guided.engine.step_requests import NO_DRAFTS, Draft, Forward, LogitRows
+from guided.engine.think_first import Output
 from guided.kernels.choose import answer
 from guided.sampling.choice import Answer, Choose
 
@@ -52,7 +52,7 @@ class StepOutcome(NamedTuple):
 class Stepper:
     """A running sequence, with a record of how slow its steps are."""
 
-    def __init__(self, sequence: Sequence) -> None:
+    def __init__(self, sequence: Output) -> None:
         self.sequence, self.is_slow = sequence, False
         self._steps, self._quick_steps = sequence.steps(), 0
         self._first_outcome: StepOutcome | None = None
@@ -145,7 +145,7 @@ class _Clock(threading.local):
 _clock = _Clock()
 
 
-def begin_steppers(sequences: Iterable[Sequence]) -> list[Stepper]:
+def begin_steppers(sequences: Iterable[Output]) -> list[Stepper]:
     """Make steppers, and run the first steps of the sequences on this thread."""
     steppers = list(map(Stepper, sequences))
     for stepper in steppers:

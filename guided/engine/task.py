@@ -8,9 +8,9 @@ from typing import TypeAlias, cast
 
 from guided.engine.result import StreamEvent
 from guided.engine.runner import Chunk
-from guided.engine.sequence import Sequence
 from guided.engine.step_requests import LogitRows
 from guided.engine.stepper import Stepper
+from guided.engine.think_first import Output
 from guided.kv.cache import Lease
 
 __all__ = ["Outcome", "Task"]
@@ -32,7 +32,7 @@ class Task:
         admitted: when the task first got a lease of the cache, by perf_counter; 0.0 before that.
     """
 
-    sequence: Sequence
+    sequence: Output
     priority: int = 0
     salt: str = ""
     done: bool = False
@@ -50,7 +50,7 @@ class Task:
     @classmethod
     def from_future(cls, future: Future[list[Stepper]], number: int) -> Task:
         """A task whose sequence a future will return."""
-        return cls(cast("Sequence", None), future=future, number=number)  # set by `_take_compiled` before any use
+        return cls(cast("Output", None), future=future, number=number)  # set by `_take_compiled` before any use
 
     def __lt__(self, other: Task) -> bool:
         return (self.priority, self.arrival) < (other.priority, other.arrival)

@@ -28,6 +28,7 @@ class Transcript:
         stop_match: the stop at which the text was cut, if any.
         thinking: whether the output is still reasoning and has not begun its answer.
         reasoning: the text of the reasoning, once the answer has begun.
+        reasoning_tokens: the number of its tokens, with those of the end marker.
         starts: for each token, how many characters of the text come before it.
     """
 
@@ -42,6 +43,7 @@ class Transcript:
         self._vocabulary, self._included = vocabulary, stops.included
         self._watch = Watch(stops) if stops.texts or stops.patterns else None
         self.starts: list[int] = []
+        self.reasoning_tokens = 0
         self._streamed_tokens = self._streamed_text = 0
         self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
 
@@ -70,7 +72,8 @@ class Transcript:
     def begin_answer(self, end: str) -> None:
         """Begin the answer: all text so far, which must have been streamed, is reasoning that ended with `end`."""
         self.reasoning, self.text, self.thinking = self.text.removesuffix(end), "", False
-        self.starts = [0] * len(self.tokens)
+        self.reasoning_tokens = len(self.tokens)
+        self.starts = [0] * self.reasoning_tokens
         self._streamed_text = 0
 
     def event(self, budget_bound: BudgetBound) -> StreamEvent:

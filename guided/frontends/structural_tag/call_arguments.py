@@ -20,6 +20,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from guided.frontends.json_schema.documents.source_spans import pointer_of, scalar_spans
 from guided.frontends.structural_tag.argument_places import Place, Places, is_json
 from guided.frontends.structural_tag.element_forms import ElementForm
 from guided.frontends.structural_tag.partial_json import PartialJson
@@ -60,6 +61,10 @@ class JsonArguments:
         """The arguments so far."""
         return self._json.completed() or "{}"
 
+    def spans(self) -> list[tuple[str, int, int]]:
+        """For each value of complete arguments, except nonempty containers: its JSON Pointer and its span in them."""
+        return list(scalar_spans(self._json.text[: self._json.end]))
+
 
 @dataclass
 class _Container:
@@ -70,6 +75,7 @@ class _Container:
         name: the JSON text before it: its name, if it is a member.
         end: the text that ends its element.
         parts: the JSON of its members or items so far.
+        path: the keys and indices that lead to it.
     """
 
     kind: str
@@ -77,6 +83,7 @@ class _Container:
     name: str = ""
     end: str = ""
     parts: list[str] = field(default_factory=list)
+    path: tuple[str | int, ...] = ()
 
 
 @dataclass
@@ -89,12 +96,16 @@ class _Value:
         searched: the offset in the buffer from which the end of the element is searched.
         is_emitted: whether `new_text` has returned its name.
         is_framed: whether it is a string with a line end before and after it.
+        path: the keys and indices that lead to it.
+        start: where it begins in the text of the arguments.
     """
 
     place: Place
     kinds: set[str]
     name: str
     end: str
+    path: tuple[str | int, ...]
+    start: int
     certain: str = ""
     searched: int = 0
     is_emitted: bool = False
@@ -109,7 +120,8 @@ class XmlArguments:
         self._places = None if form.is_typed else Places.of_schema(parameters, form)
         self._open = [_Container("object", frozenset() if self._places is None else self._places.root)]
         self._value: _Value | None = None
-        self._buffer = ""
+        self._buffer, self._size = "", 0  # the text that is not interpreted yet; the size of all text so far
+        self._spans: list[tuple[str, int, int]] = []
         self._new_parts = ["{"]
         self._headers = {kind: _header(form, kind) for kind in (("object", "array") if form.nests else ("object",))}
 
@@ -121,9 +133,11 @@ class XmlArguments:
     def read(self, piece: str) -> str:
         """Read a piece, and return the text after the last complete element, if the arguments may end there."""
         self._buffer += piece
+        self._size += len(piece)
         while self._step():
             pass
         rest, self._buffer = (self._buffer, "") if self.may_end else ("", self._buffer)
+        self._size -= len(rest)
         return rest
 
     def text(self) -> str:
@@ -139,6 +153,10 @@ class XmlArguments:
         """The new JSON text that can no longer change; `ended`: the arguments are complete."""
         new_text, self._new_parts = "".join([*self._new_parts, "}" * ended]), []
         return new_text
+
+    def spans(self) -> list[tuple[str, int, int]]:
+        """As for `JsonArguments`. The span of a string includes the whitespace around it."""
+        return self._spans
 
     def _emit_begin(self, name: str, begin: str) -> None:
         """Emit the begin of a member or an item."""
@@ -165,7 +183,8 @@ class XmlArguments:
 
     def _begin(self, container: _Container, match: re.Match[str]) -> None:
         """Begin an element."""
-        name, end, place, key = "", self._form.item_end, container.place, ""
+        name, end, place = "", self._form.item_end, container.place
+        key: str | int = len(container.parts)
         if container.kind == "object":
             key = self._form.decode_name(match["name"])
             name, end = f"{json_string(key)}: ", self._form.end.replace("{name}", match["name"])
@@ -173,9 +192,10 @@ class XmlArguments:
         if self._form.is_typed:
             kinds = _STRING if match["string"] else _KINDS.get(match.groupdict().get("type", ""), _OTHERS)
         elif (places := self._places) is not None:
-            place, known = places.read(place, len(container.parts) if container.kind == "array" else key)
+            place, known = places.read(place, key)
             kinds = known or kinds  # `known` is empty for a name that only the compiler's options allow
-        self._value = _Value(place, set(kinds), name, end)
+        start = self._size - len(self._buffer)
+        self._value = _Value(place, set(kinds), name, end, (*container.path, key), start)
 
     def _read_value(self, value: _Value) -> bool:
         """Read the value of an element as far as it is in the buffer. Returns False if more text is needed."""
@@ -186,7 +206,7 @@ class XmlArguments:
             if has_elements:
                 (kind,) = inner
                 self._emit_begin(value.name, "{" if kind == "object" else "[")
-                self._open.append(_Container(kind, value.place, value.name, value.end))
+                self._open.append(_Container(kind, value.place, value.name, value.end, path=value.path))
                 self._value = None
                 return True
             value.kinds -= inner
@@ -198,6 +218,7 @@ class XmlArguments:
             value.searched = max(0, len(self._buffer) - len(value.end) + 1)
             return False
         written = self._buffer[:stop]
+        spans = [("", value.start, self._size - len(self._buffer) + stop)]
         self._buffer = self._buffer[stop + len(value.end) :]
         if value.kinds == {"string"}:
             out = f'"{value.certain}"'
@@ -207,6 +228,8 @@ class XmlArguments:
             out = json_string(written[1:].removesuffix("\n") if is_framed else written)
         else:
             out = written.strip(_SPACE)
+            spans = [(inner, value.start + start, value.start + end) for inner, start, end in scalar_spans(written)]
+        self._spans += [(pointer_of(value.path) + inner, start, end) for inner, start, end in spans]
         if not value.is_emitted:
             self._emit_begin(value.name, out)
         self._open[-1].parts.append(value.name + out)

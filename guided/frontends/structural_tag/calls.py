@@ -77,6 +77,8 @@ Arguments: TypeAlias = JsonArguments | XmlArguments
 class _Begin(NamedTuple):
     tail: str  # the text after {index}; "" if there is no {index}
     function: Function
+    name_at: int  # the offset of the name, without the digits of an index before it
+    is_name_last: bool  # whether the index is before the name
 
 
 class CallReader:
@@ -86,6 +88,8 @@ class CallReader:
         text: the free text so far, except a part at the end that may begin a call.
         reasoning: the reasoning so far.
         calls: the calls so far. The last one may be incomplete.
+        spans: for each name and each argument of the complete calls: its JSON Pointer in the list of calls, such as
+            `/0/arguments/city`, and its span in the answer, in characters. Nonempty containers have none.
     """
 
     def __init__(self, style: Mapping[str, Any], functions: Sequence[Function], reasoning: str = "disabled") -> None:
@@ -97,7 +101,9 @@ class CallReader:
         for function in functions:
             for begin in begins:
                 head, _, tail = begin.replace("{name}", function.name).partition("{index}")
-                self._begins.setdefault(head, []).append(_Begin(tail, function))
+                before = begin.partition("{name}")[0]
+                is_last, name_at = "{index}" in before, len(before.replace("{index}", ""))
+                self._begins.setdefault(head, []).append(_Begin(tail, function, name_at, is_last))
         self._end: str = call["end"]
         self._style: str = call["arguments"]
         self._marks = _marks(style)
@@ -105,6 +111,8 @@ class CallReader:
         self._mode = _first_mode(style, reasoning)
         self._current: Arguments | None = None  # of the current call
         self._parts: list[TextPart | CallPart] = []  # of the current piece
+        self.spans: list[tuple[str, int, int]] = []
+        self._arguments_at = 0  # where the arguments of the current call begin
 
     @property
     def text(self) -> str:
@@ -178,9 +186,14 @@ class CallReader:
         for begin in self._begins[mark]:
             number = re.compile("[0-9]+" + re.escape(begin.tail)).match(self._buffer, len(mark)) if begin.tail else None
             if number is not None or not begin.tail:
+                name, index, name_at = begin.function.name, len(self.calls), self.interpreted_length + begin.name_at
+                if number is not None and begin.is_name_last:
+                    name_at += number.end() - len(mark) - len(begin.tail)  # the digits
+                self.spans.append((f"/{index}/name", name_at, name_at + len(name)))
                 self._buffer = self._buffer[number.end() if number else len(mark) :]
+                self._arguments_at = self.interpreted_length
                 self._current = _arguments_reader(self._style, begin.function)
-                self.calls.append(Call(len(self.calls), begin.function.name, "{}", False))
+                self.calls.append(Call(index, name, "{}", False))
                 self._call_part("", begins=True)
                 return True
         return False
@@ -202,7 +215,11 @@ class CallReader:
         end = self._buffer.find(self._end) if self._current.may_end else -1
         if end < 0:
             return False
-        self.calls[-1] = replace(self.calls[-1], arguments=self._current.text(), complete=True)
+        call, at = self.calls[-1], self._arguments_at
+        self.calls[-1] = replace(call, arguments=self._current.text(), complete=True)
+        self.spans += [
+            (f"/{call.index}/arguments{pointer}", at + start, at + end) for pointer, start, end in self._current.spans()
+        ]
         self._call_part(self._current.new_text(ended=True), ends=True)
         self._buffer, self._current = self._buffer[end + len(self._end) :], None
         return True

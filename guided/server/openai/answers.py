@@ -6,7 +6,8 @@ end of the prompt that its first tokens repeat), and in chunks `partial`, if req
 and a delta have `reasoning` (and `reasoning_content`, the name that older clients use) and `tool_results`, the results
 of the server's own tools. With `return_token_ids`, a choice has `token_ids`, as in vLLM, and `tokens`: for each token
 its text, its bytes, and whether it was forced. Both cover the tokens of the text, and of the reasoning if the answer
-shows it. Log probabilities cover the text only.
+shows it. Log probabilities cover the text only. With `return_fields`, a choice has `fields`, which report how sure the
+model was of each value (`guided.engine.fields.Field`).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import chain
 from typing import Any, Literal
 
@@ -37,6 +38,7 @@ class Answer:
         vocabulary: decodes tokens.
         top: how many log probabilities each token has besides its own; None if not requested.
         token_ids: whether the answer includes the tokens.
+        fields: whether it includes the fields of the text or of the calls (`Result.fields`, `Result.call_fields`).
     """
 
     chat: bool
@@ -44,6 +46,7 @@ class Answer:
     vocabulary: Vocabulary
     top: int | None = None
     token_ids: bool = False
+    fields: bool = False
     id: str = field(default_factory=lambda: secrets.token_hex(12))
     created: int = field(default_factory=lambda: int(time.time()))
 
@@ -74,7 +77,7 @@ class Answer:
             if is_last:
                 choice["logprobs"] = self._logprobs(tokens, reading)
                 choice |= self._tokens(tokens)
-                choice |= _end(reading)
+                choice |= self._end(reading)
                 if reading.partial is not None:
                     choice["partial"] = reading.partial
             yield self._whole("chunk") | {"choices": [choice]}
@@ -91,7 +94,7 @@ class Answer:
     def _choice(self, number: int, reading: Reading) -> dict[str, Any]:
         result = reading.result
         assert result is not None
-        choice = {"index": number, "logprobs": self._logprobs(reading.tokens, reading), **_end(reading)}
+        choice = {"index": number, "logprobs": self._logprobs(reading.tokens, reading), **self._end(reading)}
         choice |= self._tokens(reading.tokens)
         if not self.chat:
             return choice | {"text": reading.text}
@@ -121,6 +124,17 @@ class Answer:
         if self.chat:
             return chat_logprobs(text, self.vocabulary)
         return text_logprobs(text, reading.offsets, self.vocabulary)
+
+    def _end(self, reading: Reading) -> dict[str, Any]:
+        result: Result | None = reading.result
+        end: dict[str, Any] = {"finish_reason": reading.finish_reason}
+        if result is None:
+            return end
+        if self.fields:
+            new_reader = reading.options.calls if reading.calls else None
+            fields = result.fields if new_reader is None else result.call_fields(new_reader())
+            end["fields"] = {name: asdict(field) for name, field in fields.items()}
+        return end | extension_fields(result)
 
 
 def usage_of(groups: Sequence[Sequence[Reading]]) -> dict[str, Any]:
@@ -162,12 +176,6 @@ def _result(call: ToolResult) -> dict[str, Any]:
 
 def _text(delta: Delta) -> str:
     return delta.text if isinstance(delta, Text) else ""
-
-
-def _end(reading: Reading) -> dict[str, Any]:
-    result: Result | None = reading.result
-    end: dict[str, Any] = {"finish_reason": reading.finish_reason}
-    return end if result is None else end | extension_fields(result)
 
 
 def extension_fields(result: Result) -> dict[str, Any]:

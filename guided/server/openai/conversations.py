@@ -60,6 +60,8 @@ def build_chat_request(
         options["tools"] = server_tools
     if thinks:
         options["reasoning_end"] = settings.reasoning_end
+    options |= {name: value for name in ("describe", "think_first") if (value := getattr(chat, name)) is not None}
+    reasons = thinks or chat.think_first is not None
     partial = chat.stream_options is not None and chat.stream_options.include_partial_json
     if partial and not text.is_json:
         message = "include_partial_json requires a text that is JSON, such as response_format json_schema"
@@ -74,7 +76,7 @@ def build_chat_request(
         call_markers=functions.call_markers if functions is not None else (),
         new_decoder=new_decoder if functions is not None or server_tools else None,
         reasoning_end=_reasoning_end_text(engine, settings) if thinks else "",
-        thinks=thinks,
+        thinks=reasons,
         shows_reasoning=chat.include_reasoning,
         trims=thinks and text.constraint is None,
         named=functions is not None and functions.named,

@@ -119,6 +119,7 @@ class TextRequest(Specified, IgnoredFields):
     priority: int = 0
     rid: str | None = None
     return_token_ids: bool = False
+    return_fields: bool = False
 
     user: str | None = None
     metadata: dict[str, Any] | None = None
@@ -318,6 +319,8 @@ class ChatRequest(TextRequest, IgnoredInConversations):
     continue_final_message: bool = False
     reasoning_effort: str | None = None
     include_reasoning: bool = True
+    describe: bool | None = None
+    think_first: Annotated[int, Field(ge=1, strict=True)] | Literal["answer"] | None = None
     separate_reasoning: Literal[True] = True
 
     @model_validator(mode="after")

@@ -334,6 +334,7 @@ class ResponsesRequest(InputTokensRequest, TextRequest):
     max_tool_calls: None = None
     n: Literal[1] = 1
     return_token_ids: Literal[False] = False
+    return_fields: Literal[False] = False
     max_tokens: None = None
     response_format: None = None
 

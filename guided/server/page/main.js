@@ -7,7 +7,7 @@ import { Editor } from "./editor.js";
 import { KINDS } from "./examples.js";
 import { parsePartial } from "./json.js";
 import { followTheme, fromHash, toHash } from "./state.js";
-import { mostChanged, StepView } from "./step.js";
+import { StepView } from "./step.js";
 import { TokenReader } from "./tokens.js";
 import { Tree } from "./tree.js";
 
@@ -86,7 +86,7 @@ async function generate() {
   }
   run = { prompt: promptFields(), specification: editor.fields(), max_tokens: fields.max_tokens ?? null };
   run.other = Object.keys(fields).find((name) => !SAMPLING.has(name)) ?? null;
-  const body = { ...run.prompt, ...run.specification, ...fields, return_token_ids: true };
+  const body = { ...run.prompt, ...run.specification, ...fields, return_token_ids: true, return_fields: true };
   running = new AbortController();
   setRunning(true);
   const begin = performance.now();
@@ -106,6 +106,7 @@ async function generate() {
     hideError();
     showStatistics({ first, begin, seed: fields.seed, end });
     if (!reader.tokens.length) answer.fail("The answer is empty: the model ended it immediately.");
+    if (answer.selected < 0 && run.other === null && reader.doubtful >= 0) answer.open(reader.doubtful, false);
   } catch (error) {
     if (error.name === "AbortError") showStatistics({ first, begin, seed: fields.seed, end: "stopped" });
     else {
@@ -224,18 +225,9 @@ async function connect() {
   return true;
 }
 
-/** For a first visit: generate an example, and open the step at which the specification removed most. */
+/** For a first visit: generate an example. */
 async function demonstrate() {
-  if (!(await connect())) return;
-  await generate();
-  const shown = reader;
-  const isOver = () => reader !== shown || answer.selected >= 0;
-  try {
-    const at = await mostChanged(run, shown.tokens, isOver);
-    if (at >= 0) answer.open(at, false);
-  } catch {
-    // the server is busy: the answer is shown, and any step can be opened
-  }
+  if (await connect()) await generate();
 }
 
 // ---- links, keys, buttons

@@ -6,7 +6,6 @@ import { shown, visible } from "./tokens.js";
 
 const TOP = 12;
 const MOST = 60; // allowed tokens
-const MOST_COMPARED = 24; // steps
 const NOT_YET = "Steps of answers with reasoning or tool calls are not supported yet.";
 
 export class StepView {
@@ -125,19 +124,6 @@ function askStep(run, before, numbers, signal) {
   const body = { ...run.prompt, ...run.specification, tokens: before, ...numbers };
   if (run.max_tokens) body.max_tokens = run.max_tokens;
   return ask("v1/grammars/step", body, signal);
-}
-
-/** The number of the token, chosen by the model, at whose step the specification removed most. -1: there is none, or
- * `isOver()`. */
-export async function mostChanged(run, tokens, isOver) {
-  let [best, most] = [-1, -1];
-  const chosen = [...tokens.keys()].filter((at) => tokens[at].kind === "sampled").slice(0, MOST_COMPARED);
-  for (const at of chosen) {
-    const { removed } = await askStep(run, tokens.slice(0, at).map(({ id }) => id), { top: 1, most: 0 });
-    if (isOver()) return -1;
-    if (removed.mass > most) [best, most] = [at, removed.mass];
-  }
-  return best;
 }
 
 function facts({ mask, budget, removed, state }) {

@@ -11,6 +11,7 @@ export class TokenReader {
     this.tokens = [];
     this.content = "";
     this.calls = []; // the arguments of each call, as text
+    this.fields = {}; // at the end: how sure the model was of each value
   }
 
   /** The tokens that a choice of a chunk adds. */
@@ -20,6 +21,7 @@ export class TokenReader {
     for (const call of delta.tool_calls ?? []) {
       this.calls[call.index] = (this.calls[call.index] ?? "") + (call.function?.arguments ?? "");
     }
+    this.fields = choice.fields ?? this.fields;
     const ids = choice.token_ids ?? [];
     const added = (choice.tokens ?? []).map((token, at) => ({
       id: ids[at],
@@ -29,6 +31,16 @@ export class TokenReader {
     }));
     this.tokens.push(...added);
     return added;
+  }
+
+  /** The number of the token at which the specification removed most, in the least confident field. -1: there is none. */
+  get doubtful() {
+    if (this.tokens.some(({ kind }) => kind === "tool" || kind === "reasoning")) return -1; // see StepView
+    const fields = Object.values(this.fields).filter(({ position }) => this.tokens[position]?.kind === "sampled");
+    return fields.reduce((least, each) => (each.confidence < least.confidence ? each : least), {
+      confidence: Infinity,
+      position: -1,
+    }).position;
   }
 
   /** The text that may be JSON: the answer's text, or else the arguments of the last call. */

@@ -121,7 +121,14 @@ async def _answer(server: Server, request: Request, kind: type[ChatRequest] | ty
     request.state.param, request_context_of(request).constraint_field = prepared.param, prepared.text.param
     streams = server.submit(request, prepared.parts, body.priority, rid=body.rid, streams=body.stream)
     is_chat = isinstance(body, ChatRequest)
-    answer = Answer(is_chat, server.settings.model_name, server.engine.vocabulary, body.top, body.return_token_ids)
+    answer = Answer(
+        is_chat,
+        server.settings.model_name,
+        server.engine.vocabulary,
+        body.top,
+        token_ids=body.return_token_ids,
+        fields=body.return_fields,
+    )
     if not body.stream:
         readings = await run_while_connected(request, collect_readings(streams, prepared.new_reading))
         warnings = prepared.warnings(streams)

@@ -1,0 +1,245 @@
+"""Samples outputs from the model's distribution, conditioned on the specification.
+
+Problem. A masked step chooses among the allowed tokens without regard to what follows. So an output that begins as the
+model likes, but goes on as it does not, comes too often, and the distribution of outputs may have almost nothing in
+common with the model's own (Park et al., 2024, arXiv 2405.21047).
+
+In: a matcher, a budget, and the requests of a `Sequence`. Out: an output whose probability is the model's probability
+of it, with its end token, divided by that of all outputs that the masks allow: those of the specification within the
+budget.
+
+How: rejection sampling on a tree of prefixes. For each prefix, the tree has an upper bound of the probability that the
+model completes it to an allowed output: 1 before the model has read it, then the sum over the allowed tokens t of
+p(t) times the bound after t. A trial walks down from the root, and takes t with probability p(t) * bound(t) / bound.
+Where the model reads a new prefix, its bound falls from 1 to b. The trial goes on with probability b; otherwise it is
+rejected, and the next one begins at the root with the new bounds. So no trial is rejected twice for the same reason.
+
+Why it is exact: along an accepted output, the choices and the survivals multiply to p(output) / bound(root). The bound
+of the root does not depend on the output.
+
+Source: constrained adaptive rejection sampling (CARS, arXiv 2510.01902).
+Cost: one forward pass for each new prefix; a run of forced tokens costs one pass. The tree keeps the allowed tokens of
+each prefix with a probability of at least `_NEGLIGIBLE`.
+Not supported: parameters that change the model's distribution (except the temperature), tools, drafts, scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, field
+from itertools import count
+from math import inf, log
+from typing import Any, Final, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from guided.engine.masks import Masks
+from guided.engine.sequence import Sequence
+from guided.engine.step_requests import Forward, LogitRows, Steps
+from guided.errors import GuidedError, LimitExceeded, OptionError, brief
+from guided.matching.bitmask import bits_of
+from guided.sampling.choice import Chosen
+from guided.sampling.params import SamplingParams
+from guided.sampling.sampler import refusal, uniform
+
+__all__ = ["ExactSequence", "Sampling", "check_sampling"]
+
+Sampling: TypeAlias = Literal["masked", "exact"]
+_NEGLIGIBLE: Final = 1e-13  # far below the rounding errors of a model's probabilities
+Floats: TypeAlias = npt.NDArray[np.float64]
+
+
+@dataclass(slots=True)
+class _Prefix:
+    """A prefix that the model has read.
+
+    Attributes:
+        tokens: int64 (n,): the allowed tokens.
+        probabilities: (n,): of these tokens, at the request's temperature.
+        masses: (n,): probabilities times the bounds after these tokens.
+        logprobs: (n,): of these tokens, at temperature 1.
+        removed: -log of the probability of all allowed tokens, at temperature 1.
+        preferred: the most likely token if it is not allowed.
+        next: by index, the prefixes after these tokens that the model has read.
+    """
+
+    tokens: npt.NDArray[np.int64]
+    probabilities: Floats
+    masses: Floats
+    logprobs: Floats
+    removed: float
+    preferred: int | None
+    next: dict[int, _Prefix] = field(default_factory=dict)
+
+    @property
+    def bound(self) -> float:
+        """An upper bound of the probability that the model completes the prefix to an allowed output."""
+        return min(1.0, float(self.masses.sum()))
+
+    @property
+    def is_choice(self) -> bool:
+        """Whether several tokens are allowed."""
+        return len(self.tokens) > 1
+
+    def choose(self, number: float) -> int:
+        """The index of a token. `number`: uniform in [0, 1)."""
+        sums = self.masses.cumsum()
+        return int(np.searchsorted(sums, number * sums[-1], side="right").clip(max=len(sums) - 1))
+
+    def lower(self, index: int, bound: float) -> None:
+        """Set the bound after a token."""
+        self.masses[index] = self.probabilities[index] * bound
+
+
+class ExactSequence(Sequence):
+    """One output, sampled exactly. `max_passes`: the maximum number of forward passes. For the rest see `Sequence`."""
+
+    def __init__(self, *given: Any, max_passes: int, **options: Any) -> None:
+        super().__init__(*given, **options)
+        self.can_run_ahead = False
+        self._most_passes, self._passes = max_passes, 0
+        self._root: _Prefix | None = None
+        self._read: list[int] = []  # what the model has read
+        self._draws = count()
+
+    def steps(self) -> Steps:
+        """Run trials until one is accepted.
+
+        Raises:
+            LimitExceeded: there were too many forward passes. GuidedError: the model gives no allowed output any
+                probability, or the logits are not numbers.
+        """
+        assert self.masks is not None
+        while (path := (yield from self._try(self.masks))) is None:
+            pass
+        for prefix, index in path:
+            token = int(prefix.tokens[index])
+            if prefix.is_choice:
+                logprob = float(prefix.logprobs[index])
+                self.scores.add(Chosen(token, prefix.removed, None, None, logprob, prefix.preferred), 0.0)
+            if token not in self.ends:
+                self.transcript.append([token], sampled=prefix.is_choice)
+                yield self.event()
+        self.finish_reason = "stop"
+        yield from self.end()
+
+    def _try(self, masks: Masks) -> Generator[Any, Any, list[tuple[_Prefix, int]] | None]:
+        """Run a trial. Return the prefixes of an accepted output with the indices of their next tokens, or None."""
+        path, tokens, prefix = list[tuple[_Prefix, int]](), list[int](), self._root
+        try:
+            while True:
+                if prefix is None:
+                    prefix = yield from self._read_prefix(masks, tokens)
+                    survives = self._draw() < prefix.bound
+                    self._attach(path, prefix)
+                    if not survives:
+                        return None
+                index = prefix.choose(self._draw())
+                path.append((prefix, index))
+                token = int(prefix.tokens[index])
+                if token in self.ends:
+                    return path
+                if not masks.matcher.accept_token(token):
+                    raise GuidedError(f"the matcher refuses token {token}, although the mask allowed it")
+                tokens.append(token)
+                prefix = prefix.next.get(index)
+        finally:
+            masks.matcher.rollback(len(tokens))
+            masks.invalidate()
+
+    def _attach(self, path: list[tuple[_Prefix, int]], prefix: _Prefix) -> None:
+        """Add a new prefix to the tree, and lower the bounds of those before it."""
+        if path:
+            path[-1][0].next[path[-1][1]] = prefix
+        else:
+            self._root = prefix
+        for before, index in reversed(path):
+            before.lower(index, prefix.bound)
+            prefix = before
+        if prefix.bound <= 0:
+            raise GuidedError("the model gives no output of the specification any probability")
+
+    def _read_prefix(self, masks: Masks, tokens: list[int]) -> Generator[Any, Any, _Prefix]:
+        """Let the model read tokens and the forced tokens after them. Return the prefix, with those that follow it."""
+        if self._passes >= self._most_passes:
+            hint = "raise max_passes, or sample with the masks alone: sampling='masked'"
+            raise LimitExceeded("max_passes", self._passes + 1, self._most_passes, hint=hint)
+        self._passes += 1
+        forced = [token for token in masks.matcher.forced_tokens() if token not in self.ends]
+        ids, keep = [*self.prompt, *tokens, *forced], len(forced) + 1
+        most = min(len(self._read), len(ids) - keep)
+        shared = next((at for at in range(most) if self._read[at] != ids[at]), most)
+        logits = yield Forward(ids[shared:], keep, len(self._read) - shared)
+        assert isinstance(logits, LogitRows)
+        self._read, self.prompt_is_read = ids, True
+        prefixes, accepted = list[_Prefix](), 0
+        for row, token in zip(logits.tensor, [*forced, None], strict=True):
+            if token is None:
+                masks.invalidate()
+                masks.fill(self.budget(len(tokens) + len(forced)))
+                bits = masks.row().allowed
+                assert bits is not None
+                allowed = bits_of(bits)[: self.vocabulary.size].nonzero()[0]
+            else:
+                allowed = np.array([token])
+            prefixes.append(_prefix_of(row[: self.vocabulary.size], allowed, self.current_params().temperature))
+            accepted += token is not None and masks.matcher.accept_token(token)
+        masks.matcher.rollback(accepted)
+        for before, after in zip(prefixes[-2::-1], prefixes[:0:-1], strict=True):
+            before.next[0] = after
+            before.lower(0, after.bound)
+        return prefixes[0]
+
+    def _draw(self) -> float:
+        return uniform(self.params.seed, next(self._draws))
+
+
+@torch.inference_mode()
+def _prefix_of(logits: Tensor, allowed: npt.NDArray[np.int64], temperature: float) -> _Prefix:
+    """The prefix with these logits (size,), and the ids of its allowed tokens."""
+    logits = logits.double().cpu()
+    best = int(logits.argmax())
+    if not abs(float(logits[best])) < inf:
+        raise refusal(float(logits[best]))
+    logprobs = torch.log_softmax(logits, 0).numpy()[allowed]
+    if temperature == 0:
+        probabilities = (allowed == best).astype(np.float64)
+    else:
+        probabilities = torch.softmax(logits / temperature, 0).numpy()[allowed]
+    mass = float(np.exp(logprobs).sum())
+    kept = probabilities >= _NEGLIGIBLE if len(allowed) > 1 else np.ones(1, bool)
+    return _Prefix(
+        allowed[kept],
+        probabilities[kept],
+        probabilities[kept].copy(),
+        logprobs[kept],
+        max(0.0, -log(mass)) if mass > 0 else inf,
+        None if best in allowed else best,
+    )
+
+
+def check_sampling(sampling: object, params: SamplingParams, max_passes: object, refused: Mapping[str, bool]) -> None:
+    """Check the options of a request for `sampling`.
+
+    Args:
+        sampling, params, max_passes: see `Options`.
+        refused: what an exact sample cannot be combined with -> whether the request has it.
+
+    Raises:
+        OptionError: an option is invalid, or cannot be combined with `sampling="exact"`.
+    """
+    if sampling not in ("masked", "exact"):
+        raise OptionError(f'sampling is {brief(sampling)}, but must be "masked" or "exact"', option="sampling")
+    if not isinstance(max_passes, int) or isinstance(max_passes, bool) or max_passes < 1:
+        raise OptionError(f"max_passes is {brief(max_passes)}, but must be a positive integer", option="max_passes")
+    if sampling == "masked":
+        return
+    if params.temperature == 0:
+        raise OptionError('sampling="exact" needs a temperature above 0', option="temperature")
+    changes = not params.keeps_logits or any(value is not None for value in (params.top_k, params.top_p, params.min_p))
+    for name, is_given in {**refused, "parameters that change the model's distribution": changes}.items():
+        if is_given:
+            raise OptionError(f'sampling="exact" cannot be combined with {name}', option="sampling")

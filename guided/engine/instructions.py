@@ -1,0 +1,70 @@
+"""Adds to a conversation what the model should be told: what its answer must look like, and to think first.
+
+In: a prompt, the grammar of the answer, and the options of the request. Out: the prompt, and for `think_first` the ids
+between the model's free text and its answer (think_first.py).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from guided.describe import Description, describe
+from guided.engine.prompts import PromptReader, says
+from guided.engine.request import Prompt
+from guided.engine.think_first import THINK, Thoughts, request_for_answer
+from guided.errors import OptionError
+from guided.matching.compiled import CompiledGrammar
+
+__all__ = ["Instructions"]
+
+_NO_TEMPLATE: Final = "no chat template renders the prompt"
+
+
+class Instructions:
+    """The instructions of one request.
+
+    Args:
+        reader: encodes its prompt.
+        grammar: the specification of its answer, if it has one.
+        raw: whether the model continues the text of the prompt.
+    """
+
+    def __init__(self, reader: PromptReader, grammar: CompiledGrammar | None, *, raw: bool) -> None:
+        self._reader, self._grammar, self._raw = reader, grammar, raw
+
+    def describe(self, prompt: Prompt, *, is_required: bool) -> Prompt:
+        """The prompt with a description of the specification.
+
+        Raises:
+            OptionError: it is required, but there is nothing to describe, or no conversation.
+        """
+        description = self._description()
+        if description is not None and self._reader.is_templated(prompt, raw=self._raw):
+            chat = self._reader.conversation(prompt)
+            return prompt if says(chat, description) else self._reader.with_instruction(chat, description.text)
+        if not is_required:
+            return prompt
+        reason = _NO_TEMPLATE if description is not None else "the constraint cannot be described"
+        raise OptionError(f"describe=True adds the specification to the conversation, but {reason}", option="describe")
+
+    def think_first(self, prompt: Prompt, thoughts: Thoughts, *, may_describe: bool) -> tuple[Prompt, list[int]]:
+        """The prompt for the free text, and the ids between the free text and the answer.
+
+        Raises:
+            OptionError: there is no constraint, or no conversation in which the model begins the next message.
+        """
+        chat, reason = None, "there is no constraint"
+        if self._grammar is not None:
+            reason = _NO_TEMPLATE
+            if self._reader.is_templated(prompt, raw=self._raw):
+                chat, reason = self._reader.conversation(prompt), "the model continues the last message"
+        if chat is None or chat.continue_final_message or not chat.add_generation_prompt:
+            raise OptionError(f"think_first lets the model write before its answer, but {reason}", option="think_first")
+        if thoughts != "answer":
+            chat = self._reader.with_instruction(chat, THINK)
+        description = self._description() if may_describe else None
+        text = "" if description is None or says(chat, description) else description.text
+        return chat, self._reader.next_turn(chat, request_for_answer(thoughts, text))
+
+    def _description(self) -> Description | None:
+        return None if self._grammar is None else describe(self._grammar)
