@@ -7,6 +7,7 @@
 | described | the mask, with `describe=True` |
 | thoughts | the mask, after `think_first=128` |
 | answer | the mask, after `think_first="answer"` |
+| retries | the mask, with `retries=4` |
 
 Decoding is greedy. Intervals are of 95 %: cases are drawn again 1,000 times, with replacement.
 """
@@ -30,6 +31,7 @@ MODES: Final[Mapping[str, Mapping[str, Any] | None]] = {
     "described": {"describe": True},
     "thoughts": {"think_first": 128},
     "answer": {"think_first": "answer"},
+    "retries": {"retries": 4},
 }
 """Mode -> the options of its requests; None: free text."""
 _DRAWS: Final = 1000

@@ -87,7 +87,10 @@ def _add_choice(group: argparse._ArgumentGroup) -> None:
     add("--top-p", type=real(1e-9, 1), metavar="P", help="only the most likely tokens, with this total probability")
     add("--sampling", choices=("masked", "exact"), help="exact: sample from the model's distribution under the "
         "specification; needs a temperature and more forward passes (masked)")  # fmt: skip
-    add("--max-passes", type=at_least(1), metavar="N", help="forward passes of an exact sample (1000)")
+    add("--max-passes", type=at_least(1), metavar="N", help="forward passes of an exact sample, or of retries (1000)")
+    add("--retries", type=at_least(0, 64), metavar="N", help="write a doubtful value again N times, and keep the "
+        "version that the model prefers without the mask (0)")  # fmt: skip
+    add("--retry-below", type=real(0, 1), metavar="C", help="a value is doubtful below this confidence (0.5)")
     add("--seed", type=at_least(0, 2**64 - 1), metavar="N", help="the same seed gives the same answer (a random seed)")
     add("--n", type=at_least(1), metavar="N", help="number of answers, with seeds SEED, SEED + 1, ... (1)")
 
@@ -208,7 +211,8 @@ LINE_OPTIONS: Final[dict[str, tuple[str, Callable[[Any], bool]]]] = {
     **dict.fromkeys(("include_stop_str_in_output", "ignore_eos", "score_forced"), _BOOLEAN),
     **dict.fromkeys(("raw", "canonical", "heal_prompt", "describe"), _BOOLEAN),
     **dict.fromkeys(("reasoning_end", "sampling"), _TEXT),
-    "max_passes": _INTEGER,
+    **dict.fromkeys(("max_passes", "retries"), _INTEGER),
+    "retry_below": _NUMBER,
     "think_first": ('an integer or "answer"', lambda value: _integer(value) or value == "answer"),
     "tools": (f"a list of tool names ({', '.join(_TOOLS)})", _list_of(lambda value: value in _TOOLS)),
     **dict.fromkeys(("drafts", "logprobs", "prompt_logprobs"), _INTEGER),

@@ -28,10 +28,10 @@ from guided.engine.result import Result, StreamEvent, ValueT_co
 from guided.engine.runner import Chunk, KVDtype, ModelRunner
 from guided.engine.scheduler import Scheduler
 from guided.engine.sequence_maker import SequenceMaker
+from guided.engine.staged_output import Output
 from guided.engine.stepper import begin_steppers
 from guided.engine.task import Task
 from guided.engine.tensor_parallel.leader import Ranks
-from guided.engine.think_first import Output
 from guided.errors import GuidedError
 from guided.keywords import keywords_checked, read_items
 from guided.kv.cache import KVCache

@@ -38,7 +38,8 @@ from torch import Tensor
 
 from guided.engine.masks import Masks
 from guided.engine.sequence import Sequence
-from guided.engine.step_requests import Forward, LogitRows, Steps
+from guided.engine.staged_output import continued
+from guided.engine.step_requests import LogitRows, Steps
 from guided.errors import GuidedError, LimitExceeded, OptionError, brief
 from guided.matching.bitmask import bits_of
 from guided.sampling.choice import Chosen
@@ -169,10 +170,8 @@ class ExactSequence(Sequence):
             raise LimitExceeded("max_passes", self._passes + 1, self._most_passes, hint=hint)
         self._passes += 1
         forced = [token for token in masks.matcher.forced_tokens() if token not in self.ends]
-        ids, keep = [*self.prompt, *tokens, *forced], len(forced) + 1
-        most = min(len(self._read), len(ids) - keep)
-        shared = next((at for at in range(most) if self._read[at] != ids[at]), most)
-        logits = yield Forward(ids[shared:], keep, len(self._read) - shared)
+        ids = [*self.prompt, *tokens, *forced]
+        logits = yield continued(self._read, ids, len(forced) + 1)
         assert isinstance(logits, LogitRows)
         self._read, self.prompt_is_read = ids, True
         prefixes, accepted = list[_Prefix](), 0

@@ -63,7 +63,12 @@ class Options(ConstraintOptions, total=False):
             from the model's distribution, conditioned on the constraint and on an end within max_tokens; see
             guided/engine/exact_sampling.py. This needs a temperature above 0, and a forward pass for each prefix that
             is tried. The output is streamed when it is complete.
-        max_passes: the maximum number of forward passes of an exact sample (1000); beyond it, LimitExceeded.
+        retries: if the model is not sure of a value (`Field.confidence`), write it again so many times, and keep the
+            version that the model prefers without the mask (0). Values are those of `Result.fields`; a text that is not
+            JSON is one value. The values of a stream arrive when they are decided.
+        retry_below: the confidence below which a value is written again (0.5).
+        max_passes: the maximum number of forward passes of an exact sample, beyond which it fails with LimitExceeded;
+            or of `retries`, beyond which no more values are written again (1000).
         tools: the tools that the model may call, see `Tool`: anywhere in free text (which is then constrained to UTF-8
             without other control tokens), or where a composed constraint contains `tool.segment`. Their results count
             as output.
@@ -109,6 +114,8 @@ class Options(ConstraintOptions, total=False):
     tools: Sequence[Tool]
     sampling: Literal["masked", "exact"]
     max_passes: int
+    retries: int
+    retry_below: float
     think_first: int | Literal["answer"] | None
     describe: bool | None
 

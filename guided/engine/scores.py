@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from guided.engine.fields import ChoiceRecord
+from guided.engine.result import BudgetBound
 from guided.matching.matcher import GrammarMatcher
 from guided.sampling.choice import Chosen
 from guided.sampling.logprobs import LogprobParams, TokenLogprobs, token_logprobs
@@ -26,7 +27,8 @@ class Scores:
 
     Attributes:
         removed: for each chosen token, -log of the probability of all tokens that its mask allowed.
-        logprobs, preferred: for each chosen token, see `Chosen`.
+        logprobs, preferred, by_budget: for each chosen token, see `Chosen`.
+        budget_bound: the effect of the budget alone.
         forced_log_mass: -log of the model's probability of all forced tokens together, if they are scored.
     """
 
@@ -36,10 +38,26 @@ class Scores:
         self.removed: list[float] = []
         self.logprobs: list[float] = []
         self.preferred: list[int | None] = []
+        self.by_budget: list[float | None] = []
+        self.budget_bound = BudgetBound()
         self.forced_log_mass = 0.0
+
+    def repeat(self, earlier: Scores, choices: int) -> None:
+        """Record the first choices of another sequence again."""
+        self.removed += earlier.removed[:choices]
+        self.logprobs += earlier.logprobs[:choices]
+        self.preferred += earlier.preferred[:choices]
+        for mass in earlier.by_budget[:choices]:
+            self._count(mass)
+
+    def _count(self, by_budget: float | None) -> None:
+        self.by_budget.append(by_budget)
+        if by_budget is not None:
+            self.budget_bound = self.budget_bound.with_step(by_budget)
 
     def add(self, chosen: Chosen, penalty: float) -> None:
         """Record a choice. `penalty`: what the budget ramp subtracted from the token's logit."""
+        self._count(chosen.by_budget)
         self.removed.append(chosen.removed - penalty)
         self.logprobs.append(chosen.logprob)
         self.preferred.append(chosen.preferred)

@@ -30,7 +30,7 @@ from guided.engine.drafting import Ngrams
 from guided.engine.masks import MaskRow, Masks
 from guided.engine.matchers import layers
 from guided.engine.reasoning import ReasoningGate
-from guided.engine.result import BudgetBound, FinishReason, Result, StreamEvent, Timings
+from guided.engine.result import FinishReason, Result, StreamEvent, Timings
 from guided.engine.scores import Scores
 from guided.engine.step_requests import Draft, Forward, LogitRows, Steps
 from guided.engine.stopping import Stops
@@ -122,7 +122,6 @@ class Sequence:
         self.results: set[int] = set()  # positions of tokens of tool results in the output
         self.scores = Scores(vocabulary, logprobs)
         self.timings = Timings()
-        self.budget_bound = BudgetBound()
         self.free, self.cut = free, False  # cut: only the budget forced the end
         self.masks: Masks | None = None
         if matcher is not None:
@@ -357,8 +356,6 @@ class Sequence:
                     f"token {chosen.token} was chosen, but the matcher refuses it, although the mask allowed it"
                 )
         self.scores.add(chosen, penalty)
-        if chosen.by_budget is not None:
-            self.budget_bound = self.budget_bound.with_step(chosen.by_budget)
 
     def current_params(self) -> SamplingParams:
         """The sampling parameters of the next token, at the grammar's temperature if it sets one."""
@@ -382,7 +379,7 @@ class Sequence:
 
     def event(self) -> StreamEvent:
         """The event for everything since the last event."""
-        event = self.transcript.event(self.budget_bound)
+        event = self.transcript.event(self.scores.budget_bound)
         if self.regions is not None:
             event = replace(event, captures=_texts(self.regions.captures(partial=True)))
         return event
@@ -407,7 +404,7 @@ class Sequence:
             reasoning=None if self.gate is None else self.transcript.reasoning,
             reasoning_tokens=self.transcript.reasoning_tokens,
             tool_calls=[] if self.calls is None else self.calls.done,
-            budget_bound=self.budget_bound,
+            budget_bound=self.scores.budget_bound,
             healed=self.healed.decode("utf-8", "replace"),
             non_canonical=0 if self.canonical is None else self.canonical.non_canonical,
             captures={} if self.regions is None else _texts(self.regions.captures()),

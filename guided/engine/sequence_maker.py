@@ -18,9 +18,11 @@ from guided.engine.instructions import Instructions
 from guided.engine.matchers import matcher_maker, prompt_ids
 from guided.engine.prompts import PromptReader
 from guided.engine.request import Prompt, check_numbers, texts_of
+from guided.engine.retries import THRESHOLD, Retries, check_retries
 from guided.engine.sequence import Sequence
+from guided.engine.staged_output import Output
 from guided.engine.stopping import Stops
-from guided.engine.think_first import Output, ThinkFirst, Thoughts, check_thoughts, token_limit
+from guided.engine.think_first import ThinkFirst, Thoughts, check_thoughts, token_limit
 from guided.engine.tool_calls import ToolCalls, with_tools
 from guided.errors import OptionError
 from guided.keywords import read_items
@@ -59,6 +61,8 @@ class _Given:
     describe: bool | None = None
     sampling: Sampling = "masked"
     max_passes: int = 1000
+    retries: int = 0
+    retry_below: float = THRESHOLD
 
     def check(self, n: int, constraint: Constraint, params: SamplingParams) -> None:
         """Raise OptionError for values that no other class checks, and for options that exclude each other."""
@@ -77,6 +81,7 @@ class _Given:
             "logprobs": (self.logprobs, self.prompt_logprobs) != (None, None),
         }
         check_sampling(self.sampling, params, self.max_passes, refused)
+        check_retries(self.retries, self.retry_below, {**refused, 'sampling="exact"': self.sampling == "exact"})
 
 
 _OWN_OPTIONS: Final = frozenset(field.name for field in fields(_Given))
@@ -130,8 +135,8 @@ class SequenceMaker:
         tools = read_items("tools", given.tools)
         toolbox = Toolbox(tools, self._vocabulary) if tools else None
         is_matched = given.reasoning_end is not None or given.canonical or given.heal_prompt
-        answer = with_tools(constraint, tools, matched=is_matched)
-        grammar = compile_constraint(compiler or self._compiler(), answer, constraint_options)
+        whole = with_tools(constraint, tools, matched=is_matched)
+        grammar = compile_constraint(compiler or self._compiler(), whole, constraint_options)
         prompt, bridge = self._instruct(prompt, grammar, given)
         ids, prefix = prompt_ids(self._prompts(), prompt, raw=given.raw, heal=given.heal_prompt)
         make = matcher_maker(
@@ -144,16 +149,16 @@ class SequenceMaker:
         )
         is_exact, default_drafts = given.sampling == "exact", DRAFTS if self._drafts_by_model else 0
         kind = partial(ExactSequence, max_passes=given.max_passes) if is_exact else Sequence
-        context_left = self._context - len(ids)
+        context_left, parse = self._context - len(ids), None if constraint is None else value_parser(grammar)
 
-        def sequence(index: int, before: Items[int] = (), counted: int = 0) -> Sequence:
+        def sequence(index: int, before: Items[int], counted: int, retry: int = 0) -> Sequence:
             """`before`: ids between the prompt and the answer; `counted`: how many of them the budget covers."""
             matcher = make()
             return kind(
                 self._vocabulary,
                 [*ids, *before],
                 matcher,
-                params.sample(index),
+                params.sample(index).retry(retry),
                 max_tokens=given.max_tokens - counted,
                 context_left=context_left - len(before),
                 score_forced=given.score_forced,
@@ -163,14 +168,20 @@ class SequenceMaker:
                 drafts=0 if is_exact else default_drafts if given.drafts is None else given.drafts,
                 drafted_by_model=self._drafts_by_model,
                 budget_ramp=0.0 if is_exact else float(given.budget_ramp),
-                parse=None if constraint is None else value_parser(grammar),
+                parse=parse,
                 free=constraint is None or (isinstance(constraint, CompiledBy) and constraint.free),
             )
 
+        def answer(index: int, before: Items[int] = (), counted: int = 0) -> Output:
+            if not given.retries:
+                return sequence(index, before, counted)
+            make, is_json = partial(sequence, index, before, counted), parse not in (None, str)
+            return Retries(make, given.retries, given.retry_below, given.max_passes, is_json=is_json)
+
         if given.think_first is None or not bridge:
-            return list(map(sequence, range(n)))
+            return list(map(answer, range(n)))
         limit = token_limit(given.think_first, given.max_tokens)
-        return [ThinkFirst(partial(sequence, index), limit, bridge, context_left) for index in range(n)]
+        return [ThinkFirst(partial(answer, index), limit, bridge, context_left) for index in range(n)]
 
     def _instruct(self, prompt: Prompt, grammar: CompiledGrammar | None, given: _Given) -> tuple[Prompt, list[int]]:
         """The prompt with the instructions that the request asks for, and the ids between free text and answer."""

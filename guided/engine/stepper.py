@@ -21,8 +21,8 @@ from typing import Final, Generic, NamedTuple, TypeVar
 from guided.automaton import _core
 from guided.engine.polite_pool import PolitePool
 from guided.engine.result import StreamEvent
+from guided.engine.staged_output import Output
 from guided.engine.step_requests import NO_DRAFTS, Draft, Forward, LogitRows
-from guided.engine.think_first import Output
 from guided.kernels.choose import answer
 from guided.sampling.choice import Answer, Choose
 

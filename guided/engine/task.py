@@ -8,9 +8,9 @@ from typing import TypeAlias, cast
 
 from guided.engine.result import StreamEvent
 from guided.engine.runner import Chunk
+from guided.engine.staged_output import Output
 from guided.engine.step_requests import LogitRows
 from guided.engine.stepper import Stepper
-from guided.engine.think_first import Output
 from guided.kv.cache import Lease
 
 __all__ = ["Outcome", "Task"]

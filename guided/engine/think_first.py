@@ -19,21 +19,18 @@ from contextlib import closing
 from dataclasses import replace
 from typing import Final, Literal, TypeAlias, cast
 
-from guided.engine.masks import Masks
-from guided.engine.result import Result, StreamEvent, Timings
+from guided.engine.result import Result, StreamEvent
 from guided.engine.sequence import Sequence
-from guided.engine.step_requests import Draft, Forward, LogitRows, Steps
+from guided.engine.staged_output import Output, Reply, Request, StagedOutput, continued
+from guided.engine.step_requests import Forward, Steps
 from guided.engine.stopping import Stops
 from guided.errors import OptionError, brief
 from guided.matching.protocol import Matcher
-from guided.sampling.choice import Answer, Choose
 from guided.sampling.params import SamplingParams
 from guided.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["THINK", "Output", "ThinkFirst", "Thoughts", "check_thoughts", "request_for_answer", "token_limit"]
+__all__ = ["THINK", "ThinkFirst", "Thoughts", "check_thoughts", "request_for_answer", "token_limit"]
 
-Request: TypeAlias = Forward | Choose | Draft | StreamEvent
-Reply: TypeAlias = LogitRows | Answer | None
 Thoughts: TypeAlias = int | Literal["answer"]
 """The free text that comes first: at most a number of tokens, or a complete answer."""
 THINK: Final = (
@@ -45,7 +42,7 @@ _ANSWER: Final = "Now write only the answer."
 _REWRITE: Final = "Write this answer again, in the required form and with nothing else. Do not change its content."
 
 
-class ThinkFirst:
+class ThinkFirst(StagedOutput):
     """An output that begins with free text.
 
     Args:
@@ -60,61 +57,30 @@ class ThinkFirst:
     """
 
     def __init__(
-        self, make_answer: Callable[[list[int], int], Sequence], limit: int, bridge: list[int], context_left: int
+        self, make_answer: Callable[[list[int], int], Output], limit: int, bridge: list[int], context_left: int
     ) -> None:
         self._make_answer, self._bridge = make_answer, bridge
-        self._answer_alone = answer = make_answer([], 0)  # raises the errors of the request before anything is written
-        self.matcher: Matcher = cast(Matcher, answer.matcher)
-        shortest = self.matcher.min_tokens_to_finish() - 1
+        answer = self._answer_alone = make_answer([], 0)  # raises the errors of the request before anything is written
+        while isinstance(answer, StagedOutput):
+            answer = answer.current
+        self._matcher = cast(Matcher, answer.matcher)
+        shortest = self._matcher.min_tokens_to_finish() - 1
         room = min(answer.max_tokens, context_left - len(bridge)) - shortest
-        vocabulary = answer.vocabulary
-        self.current = Sequence(
-            vocabulary,
+        thoughts = Sequence(
+            answer.vocabulary,
             answer.prompt,
             None,
             _thinking_params(answer.params),
             max_tokens=max(0, min(limit, room)),
-            stops=_control_tokens(vocabulary),
+            stops=_control_tokens(answer.vocabulary),
             logprobs=answer.logprob_params,
         )
+        super().__init__(thoughts)
 
     @property
-    def timings(self) -> Timings:
-        """The times of the output. This and the properties below are those of the sequence that runs now."""
-        return self.current.timings
-
-    @property
-    def prompt_is_read(self) -> bool:
-        """See `timings`."""
-        return self.current.prompt_is_read
-
-    @property
-    def left(self) -> int:
-        """See `timings`."""
-        return self.current.left
-
-    @property
-    def can_run_ahead(self) -> bool:
-        """See `timings`."""
-        return self.current.can_run_ahead
-
-    @property
-    def is_choosing(self) -> bool:
-        """See `timings`."""
-        return self.current.is_choosing
-
-    @property
-    def masks(self) -> Masks | None:
-        """See `timings`."""
-        return self.current.masks
-
-    def budget(self, ahead: int) -> int:
-        """See `Sequence.budget`."""
-        return self.current.budget(ahead)
-
-    def fill_mask(self) -> None:
-        """See `Sequence.fill_mask`."""
-        self.current.fill_mask()
+    def matcher(self) -> Matcher:
+        """The matcher of the answer."""
+        return self._matcher
 
     def steps(self) -> Steps:
         """Run the free sequence, then that of the answer. Raises as `Sequence.steps`."""
@@ -145,7 +111,7 @@ class ThinkFirst:
                 if request.result is not None:
                     return request.result
 
-    def _write(self, answer: Sequence, thoughts: Result, read: list[int]) -> Steps:
+    def _write(self, answer: Output, thoughts: Result, read: list[int]) -> Steps:
         """Run the sequence of the answer. Its first pass continues after what the model has read."""
         reply: Reply = None
         is_first = True
@@ -155,20 +121,13 @@ class ThinkFirst:
                 reply = None
                 if not isinstance(request, StreamEvent):
                     if isinstance(request, Forward) and is_first:
-                        request, is_first = _continued(request, read), False
+                        request, is_first = continued(read, request.tokens, request.keep), False
                     reply = yield request
                 elif request.result is None:
                     yield request
                 else:
                     yield replace(request, result=_joined(thoughts, request.result))
                     return
-
-
-def _continued(forward: Forward, read: list[int]) -> Forward:
-    """A pass over tokens of which the model has read the beginning, without this beginning."""
-    most = min(len(read), len(forward.tokens) - forward.keep)
-    shared = next((at for at in range(most) if read[at] != forward.tokens[at]), most)
-    return Forward(forward.tokens[shared:], forward.keep, len(read) - shared)
 
 
 def _joined(thoughts: Result, answer: Result) -> Result:
@@ -225,7 +184,3 @@ def request_for_answer(thoughts: Thoughts, description: str) -> str:
     """The message of the user between the free text and the answer."""
     request = _REWRITE if thoughts == "answer" else _ANSWER
     return f"{request}\n\n{description}" if description else request
-
-
-Output: TypeAlias = Sequence | ThinkFirst
-"""What the scheduler runs."""

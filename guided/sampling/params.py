@@ -13,6 +13,7 @@ from guided.keywords import check_integer, is_number, read_items
 __all__ = ["SamplingParams"]
 
 _SEEDS = 1 << 64
+_RETRY_STEP = 0xD1B54A32D192ED03  # far apart from the seeds of other samples of the request, which are adjacent
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,11 @@ class SamplingParams:
     def sample(self, index: int) -> SamplingParams:
         """The parameters of the sample `index` of the same request: seeds are seed, seed + 1, ... modulo 2**64."""
         return self._changed("seed", (self.seed + index) % _SEEDS)
+
+    def retry(self, number: int) -> SamplingParams:
+        """The parameters of another version of a value: with another seed, and at a temperature of at least 1."""
+        seed = (self.seed + number * _RETRY_STEP) % _SEEDS if number else self.seed
+        return self._changed("seed", seed).at(max(1.0, self.temperature)) if number else self
 
     def at(self, temperature: float) -> Self:
         """The same parameters at another temperature, a finite number of at least 0."""

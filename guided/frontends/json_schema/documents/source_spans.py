@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from guided.errors import SpecError
 
-__all__ = ["NOT_FINITE", "escape", "json_error", "locate", "pointer_of", "scalar_spans", "syntax_hint"]
+__all__ = ["NOT_FINITE", "escape", "json_error", "locate", "open_scalar", "pointer_of", "scalar_spans", "syntax_hint"]
 
 NOT_FINITE = "JSON has no NaN and no infinities: leave the bound out, or write a finite number"
 _PYTHON = ("True", "False", "None")
@@ -141,6 +141,32 @@ def locate(text: str, pointer: str) -> tuple[int, int]:
         if event.kind == "value" and len(path) == len(tokens) and tokens == [str(level.token) for level in path]:
             return event.span
     return (0, len(text))
+
+
+def open_scalar(text: str) -> int:
+    """The offset of the string, number or literal with which the beginning of a JSON text ends, or -1. Keys have none.
+
+    A number or a literal at the end of the text counts, because it may continue.
+    """
+    containers, at, expects_key, last = list[str](), 0, False, -1
+    while (match := _TOKEN.match(text, at)) is not None:
+        lexeme, at, last = match[1], match.end(), -1
+        if lexeme in ("{", "["):
+            containers.append(lexeme)
+            expects_key = lexeme == "{"
+        elif lexeme in ("}", "]"):
+            containers.pop()
+            expects_key = False
+        elif lexeme == ",":
+            expects_key = containers[-1] == "{"
+        elif expects_key:
+            expects_key = False
+        elif lexeme != ":" and not lexeme.startswith('"'):
+            last = match.start(1)
+    rest = text[at:].lstrip(" \t\n\r")
+    if rest:
+        return len(text) - len(rest) if rest.startswith('"') and not expects_key else -1
+    return last if at == len(text) else -1
 
 
 def scalar_spans(text: str) -> Iterator[tuple[str, int, int]]:
