@@ -22,11 +22,14 @@ from pathlib import Path
 from typing import Any, Final
 
 import guided
-from benchmarks.quality.bfcl_rules import Allowed, are_right_calls, standardize
+from benchmarks.quality.bfcl_rules import Allowed, are_right_calls, right_arguments, standardize
 from benchmarks.quality.package_data import data_path
 from guided.testing.language import BYTES
 
-__all__ = ["CATEGORIES", "Call", "ToolTask", "is_right", "load", "load_all", "right_calls", "violates_own_schema"]
+__all__ = [
+    *("CATEGORIES", "Call", "ToolTask", "is_right", "judge_arguments", "load", "load_all", "right_calls"),
+    "violates_own_schema",
+]
 
 Call = tuple[str, dict[str, Any]]
 """The name of a tool and its arguments."""
@@ -96,6 +99,14 @@ def load_all(category: str) -> list[ToolTask]:
 def is_right(task: ToolTask, calls: list[Call]) -> bool:
     """Return whether `calls` are right by the rules of BFCL's checker; see `bfcl_rules`."""
     return are_right_calls(calls, task.answers, _parameters(task))
+
+
+def judge_arguments(task: ToolTask, calls: list[Call]) -> dict[str, bool]:
+    """Return for each argument of the only call whether it is right, if one call of this tool is wanted; else {}."""
+    if len(calls) != 1 or [name for name, _ in task.answers] != [calls[0][0]]:
+        return {}
+    (name, arguments), (_, allowed) = calls[0], task.answers[0]
+    return right_arguments(arguments, allowed, _parameters(task)[name])
 
 
 def right_calls(task: ToolTask) -> list[Call]:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-__all__ = ["Allowed", "are_right_calls", "standardize"]
+__all__ = ["Allowed", "are_right_calls", "right_arguments", "standardize"]
 
 Allowed = dict[str, list[Any]]
 """The allowed values of each parameter of a call."""
@@ -63,16 +63,21 @@ def are_right_calls(
     return True
 
 
-def _are_right_arguments(arguments: dict[str, Any], allowed: Allowed, schema: dict[str, Any]) -> bool:
+def right_arguments(arguments: dict[str, Any], allowed: Allowed, schema: dict[str, Any]) -> dict[str, bool]:
+    """Return for each argument of a call to the right tool whether it is right."""
     properties = schema["properties"]
+    return {
+        name: name in properties and name in allowed and _is_right_value(value, allowed[name], properties[name])
+        for name, value in arguments.items()
+    }
+
+
+def _are_right_arguments(arguments: dict[str, Any], allowed: Allowed, schema: dict[str, Any]) -> bool:
     if not all(name in arguments for name in schema["required"]):
         return False
     if not all(name in arguments or "" in values for name, values in allowed.items()):
         return False
-    return all(
-        name in properties and name in allowed and _is_right_value(value, allowed[name], properties[name])
-        for name, value in arguments.items()
-    )
+    return all(right_arguments(arguments, allowed, schema).values())
 
 
 def _is_right_value(value: Any, allowed: list[Any], schema: dict[str, Any]) -> bool:

@@ -64,10 +64,12 @@ class Verdict(NamedTuple):
     Attributes:
         units: for each unit of the case whether it is right. Its name is that of the field in `Result.fields`, if any.
         valid: whether the answer satisfies the specification.
+        parts: for each argument of a call whether it is right, if this is known.
     """
 
     units: Mapping[str, bool]
     valid: bool
+    parts: Mapping[str, bool] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +193,7 @@ def _judge_calls(task: bfcl.ToolTask, text: str) -> Verdict:
     calls = _lenient_calls(text, {tool["function"]["name"] for tool in task.tools})
     if task.category == "irrelevance":
         return Verdict({"": not calls}, True)
-    return Verdict({"": calls is not None and bfcl.is_right(task, calls)}, bool(calls))
+    return Verdict({"": bfcl.is_right(task, calls)}, bool(calls), bfcl.judge_arguments(task, calls))
 
 
 def _lenient_calls(text: str, names: set[str]) -> list[bfcl.Call]:

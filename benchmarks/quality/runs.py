@@ -79,9 +79,10 @@ def measure(engine: guided.Engine, cases: Sequence[Case], options: Mapping[str, 
         removed += result.removed_log_mass
         verdict = case.judge(_text(engine.vocabulary, case, result))
         verdicts.append(verdict)
+        parts = verdict.units if case.reader is None else verdict.parts
         for name, confidence in _confidences(case, result).items():
-            if name in verdict.units:
-                confidences[verdict.units[name]].append(confidence)
+            if name in parts:
+                confidences[parts[name]].append(confidence)
     seconds = time.perf_counter() - begin
     counts = [(sum(one.units.values()), len(one.units)) for one in verdicts]
     low, high = _interval(counts)
@@ -129,11 +130,16 @@ def _text(vocabulary: guided.Vocabulary, case: Case, result: guided.Result) -> s
 
 
 def _confidences(case: Case, result: guided.Result) -> dict[str, float]:
-    """The confidence of each unit. A unit that is a whole call has that of its least certain part."""
+    """The confidence of each field; for calls, of each argument of the first call: that of its least certain part."""
     if case.reader is None:
         return {name: field.confidence for name, field in result.fields.items()}
-    fields = result.call_fields(case.reader())
-    return {"": min(field.confidence for field in fields.values())} if fields else {}
+    confidences = dict[str, float]()
+    for pointer, field in result.call_fields(case.reader()).items():
+        _, call, kind, *path = pointer.split("/")
+        if (call, kind) == ("0", "arguments") and path:
+            name = path[0].replace("~1", "/").replace("~0", "~")
+            confidences[name] = min(field.confidence, confidences.get(name, 1.0))
+    return confidences
 
 
 def auroc(right: Sequence[float], wrong: Sequence[float]) -> float:
