@@ -101,6 +101,24 @@ def test_the_scores_of_an_exact_sample() -> None:
             at += 1
 
 
+def test_unlikely_tokens_are_kept_at_low_temperatures() -> None:
+    """All allowed tokens are far less likely than the others: their ratios decide."""
+    expected = outputs("a|b|c", 4, 0.05)
+    results = samples("a|b|c", 400, 4, temperature=0.05, sampling="exact")
+    assert distance(results, expected) < 0.1
+    for temperature in (0.01, 0.002):
+        assert samples("a|b|c", 1, 4, temperature=temperature, sampling="exact")[0].text in "abc"
+
+
+def test_captures_of_an_exact_sample() -> None:
+    pair = (
+        guided.capture("first", guided.regex("[ab]")) + guided.regex(",") + guided.capture("last", guided.regex("c|d"))
+    )
+    result = ENGINE.generate(PROMPT, pair, sampling="exact", temperature=1.0, seed=1, max_tokens=9)
+    assert [*result.captures.values()] == [[result.text[0]], [result.text[-1]]] and "," in result.text
+    assert [field.text for field in result.fields.values()] == [result.text[0], result.text[-1]]
+
+
 def test_seeds_batches_and_caches_change_nothing() -> None:
     options = {"sampling": "exact", "seed": 3, "temperature": 1.0, "max_tokens": 4}
     alone = [ENGINE.generate(PROMPT, LANGUAGES[0], **{**options, "seed": seed}) for seed in range(3, 9)]

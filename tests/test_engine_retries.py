@@ -11,29 +11,34 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import guided
+from guided.engine.engine import Engine
 from guided.engine.fields import Field
 from guided.engine.retries import Retries
 from guided.engine.runner import ModelRunner, cache_shape
 from guided.engine.scheduler import Scheduler
 from guided.engine.task import Task
-from guided.frontends.json_schema.documents.source_spans import open_scalar, scalar_spans
+from guided.frontends.json_schema.documents.source_spans import ScalarScanner, scalar_spans
 from guided.kv.paged import PagedCache
 from tests.effort import examples
 from tests.engine_support import drive
-from tests.test_engine_fields import ENGINE, MODEL, PROMPT, SCHEMA, check, values
+from tests.test_engine_fields import ENGINE, MODEL, PROMPT, SCHEMA, TOKENS, VOCABULARY, check, values
 
 torch.set_num_threads(1)
 OPTIONS: dict[str, Any] = {"max_tokens": 200, "seed": 5, "budget_ramp": 0.0}
 
 
-@given(values, st.sampled_from([None, 2]), st.integers(0, 200))
-def test_where_a_beginning_of_json_ends(value: Any, indent: int | None, size: int) -> None:
+@given(values, st.sampled_from([None, 2]), st.lists(st.integers(1, 9), max_size=40))
+def test_values_are_found_while_a_text_grows(value: Any, indent: int | None, sizes: list[int]) -> None:
     text = json.dumps(value, indent=indent)
-    begun = text[:size]
-    begin = open_scalar(begun)
-    inside = [start for _, start, end in scalar_spans(text) if start < len(begun) and (len(begun) < end or (
-        len(begun) == end and text[start] not in '"[{'))]  # fmt: skip
-    assert begin == (inside[0] if inside and text[inside[0]] not in "[{" else -1)
+    spans, scanner, found, size = list(scalar_spans(text)), ScalarScanner(), list[tuple[str, int, int]](), 0
+    for more in sizes:
+        size = min(len(text), size + more)
+        found += scanner.read(text[:size])
+        unsure = [start for _, start, end in spans if start < size <= end and text[start] not in '"[{']
+        inside = [start for _, start, end in spans if start < size < end and text[start] == '"']
+        assert found == [span for span in spans if span[2] <= size and span[1] not in unsure]
+        assert [scanner.open_at] == (unsure or inside or [-1])
+    assert found + scanner.read(text, ended=True) == spans
 
 
 class Watched:
@@ -41,19 +46,28 @@ class Watched:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.chosen = list[tuple[float, list[float]]]()
+        self.passes = 0  # of other versions, negative
         original = Retries._best
 
-        def best(retries, first, forward, before, at):
-            old = list(retries._dropped)
-            name, field = first.fields(is_json=retries._is_json)[at]
-            run, forward = yield from original(retries, first, forward, before, at)
-            others = [one for one in retries._dropped if one not in old or one is first]
-            found = [one.fields(is_json=retries._is_json) for one in [run, *others]]
-            logprobs = [fields[at][1].logprob for fields in found if len(fields) > at and fields[at][0] == name]
-            self.chosen.append((run.fields(is_json=retries._is_json)[at][1].logprob, [field.logprob, *logprobs]))
+        original_write = Retries._write_value
+
+        def best(retries, first, forward, number):
+            name, start, _ = first.values[number]
+            before, self.versions = first.first_choice(start), [first]
+            run, forward = yield from original(retries, first, forward, number)
+            versions = [one for one in self.versions if len(one.values) > number and one.values[number][0] == name]
+            self.chosen.append((run.logprob(before), [one.logprob(before) for one in versions]))
             return run, forward
 
+        def write(retries, run, number):
+            self.versions.append(run)
+            self.passes -= retries._left
+            forward = yield from original_write(retries, run, number)
+            self.passes += retries._left
+            return forward
+
         monkeypatch.setattr(Retries, "_best", best)
+        monkeypatch.setattr(Retries, "_write_value", write)
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
@@ -81,9 +95,10 @@ def test_events_schedulers_and_caches() -> None:
     options = {**OPTIONS, "temperature": 1.0, "retries": 3, "n": 3}
     expected = [one.tokens for one in ENGINE.generate(PROMPT, SCHEMA, **options)]
     request = guided.Request(PROMPT, SCHEMA, n=3, options={name: one for name, one in options.items() if name != "n"})
-    for blocks, run_ahead in ((200, False), (30, False), (200, True)):
+    for blocks, run_ahead in ((200, False), (12, False), (200, True)):
         batch = Scheduler(ModelRunner(MODEL, PagedCache(cache_shape(MODEL), blocks, 8)), run_ahead=run_ahead)
         events = drive(batch, [Task(one) for one in ENGINE.outputs(request, PROMPT, ENGINE.compiler)])
+        assert bool(batch.preemptions) == (blocks == 12)
         assert [each[-1].result.tokens for each in events] == expected
         for each in events:
             result = each[-1].result
@@ -92,14 +107,80 @@ def test_events_schedulers_and_caches() -> None:
             assert all(event.result is None for event in each[:-1])
 
 
-def test_passes_are_bounded() -> None:
-    options = {**OPTIONS, "temperature": 1.0, "retry_below": 1.0}
-    plain = ENGINE.generate(PROMPT, SCHEMA, **options)
-    counts = {}
-    for most in (1, 10, 1000):
-        result = ENGINE.generate(PROMPT, SCHEMA, **options, retries=8, max_passes=most)
-        counts[most] = len(result.timings.forward)
-    assert counts[1] <= len(plain.timings.forward) + 40 and counts[1] < counts[10] + 30 < counts[1000]
+def test_versions_that_differ_in_their_last_token_while_the_next_pass_runs_ahead() -> None:
+    digits = {"type": "array", "items": {"enum": [1, 2]}, "maxItems": 12}
+    for seed in range(40):
+        options = {
+            **OPTIONS,
+            "seed": seed,
+            "temperature": 2.0,
+            "retries": 4,
+            "retry_below": 1.0,
+            "separators": (",", ":"),
+        }
+        request = guided.Request(PROMPT, digits, options=options)
+        results = []
+        for run_ahead in (False, True):
+            batch = Scheduler(ModelRunner(MODEL, PagedCache(cache_shape(MODEL), 200, 8)), run_ahead=run_ahead)
+            (events,) = drive(batch, [Task(one) for one in ENGINE.outputs(request, PROMPT, ENGINE.compiler)])
+            results.append(events[-1].result)
+        assert results[0].tokens == results[1].tokens
+        assert results[0].removed_log_masses == pytest.approx(results[1].removed_log_masses, abs=1e-5)
+
+
+def test_passes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    watched = Watched(monkeypatch)
+    for most in (1, 10, 100):
+        watched.passes = 0
+        ENGINE.generate(PROMPT, SCHEMA, **OPTIONS, temperature=1.0, retry_below=1.0, retries=8, max_passes=most)
+        assert watched.passes == -most
+
+
+def test_the_rest_is_written_as_the_request_says() -> None:
+    """After a retry, which samples, a greedy request takes the most likely allowed tokens again, and keeps its seed."""
+    result = ENGINE.generate(PROMPT, SCHEMA, **OPTIONS, retries=4)
+    plain = ENGINE.generate(PROMPT, SCHEMA, **OPTIONS)
+    assert result.text != plain.text and result.seed == OPTIONS["seed"]
+    sure = [pointer for pointer, field in result.fields.items() if field.confidence >= 0.5 and field.choices]
+    assert sure
+    for pointer in sure:  # written once, greedily
+        field, at = result.fields[pointer], 0
+        grammar = ENGINE.compiler.compile_json_schema(SCHEMA, **guided.JsonSchemaOptions.for_generation().given())
+        matcher, written = guided.GrammarMatcher(grammar), 0
+        for position, token in enumerate(result.tokens):
+            bitmask = guided.allocate_token_bitmask(1, VOCABULARY.size)
+            matcher.fill_next_token_bitmask(bitmask, max_tokens=201 - position)
+            begin, written = written, written + len(VOCABULARY.token_bytes(token) or b"")
+            if result.token_masks[position] and field.start < written and begin < field.end:
+                logits = ENGINE.logits([*PROMPT, *result.tokens[:position]])[0, : VOCABULARY.size]
+                guided.apply_token_bitmask_inplace(logits[None], bitmask)
+                assert int(logits.argmax()) == token
+                at += 1
+            assert matcher.accept_token(token)
+
+
+def test_a_token_may_end_one_value_and_begin_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    watched = Watched(monkeypatch)
+    strings = {"type": "array", "items": {"type": "string", "pattern": "^[a-c]{1,3}$"}, "minItems": 3, "maxItems": 5}
+    options = {**OPTIONS, "temperature": 1.0, "separators": (",", ":"), "retry_below": 1.0, "retries": 2}
+    found = 0
+    for seed in range(12):
+        events = list(ENGINE.stream(PROMPT, strings, **{**options, "seed": seed}))
+        result = events[-1].result
+        assert isinstance(result.value, list) and 3 <= len(result.value) <= 5
+        assert "".join(event.text for event in events) == result.text
+        for pointer, start, end in scalar_spans(result.text):
+            check(result, pointer, start, end, end)
+        found += TOKENS.index(b'","') in result.tokens
+    assert found and all(chosen == max(versions) for chosen, versions in watched.chosen)
+
+
+def test_a_draft_model_does_not_draft(monkeypatch: pytest.MonkeyPatch) -> None:
+    drafting = Engine(MODEL, VOCABULARY, draft_model=MODEL)
+    options = {**OPTIONS, "temperature": 1.0, "retries": 2}
+    with_model = drafting.generate(PROMPT, SCHEMA, **options)
+    assert with_model.tokens == ENGINE.generate(PROMPT, SCHEMA, **options).tokens
+    assert with_model.timings.drafted == 0
 
 
 def test_other_texts_are_one_value() -> None:
@@ -109,7 +190,7 @@ def test_other_texts_are_one_value() -> None:
         plain = ENGINE.generate(PROMPT, "[a-z ]{3,10}", **options).fields[""]
         result = ENGINE.generate(PROMPT, "[a-z ]{3,10}", **options, retries=6)
         field: Field = result.fields[""]
-        assert field.text == result.text and field.logprob >= plain.logprob
+        assert field.text == result.text
         better += field.logprob > plain.logprob
         sure = ENGINE.generate(PROMPT, "[a-z ]{3,10}", **options, retries=6, retry_below=0)
         assert sure.text == plain.text

@@ -15,6 +15,7 @@ pytest.importorskip("httpx", reason="httpx is not installed")
 
 import guided  # noqa: E402
 from guided.engine.engine import Engine  # noqa: E402
+from guided.server.inspector.stepping import Step, StepRequest  # noqa: E402
 from tests.server_support import small_engine  # noqa: E402
 from tests.test_server_reasoning import streamed  # noqa: E402
 from tests.test_server_tools import SAY, TOOLS, run  # noqa: E402
@@ -105,6 +106,8 @@ def test_descriptions():
 
     async def body_of_default(ask):
         described = await prompt_tokens(ask)
+        step = Step.of(default, StepRequest(messages=SAY, json_schema=SCHEMA), allow_special_tokens=False, seconds=5.0)
+        assert len(step.ids) == described
         assert described == await prompt_tokens(ask, describe=True) > await prompt_tokens(ask, describe=False)
 
     run(body, engine)

@@ -99,7 +99,10 @@ class WrittenAs:
         self.value = value
 
     def __eq__(self, text: object) -> bool:
-        return text == self.value or (isinstance(text, str) and json.loads(text) == self.value)
+        try:
+            return text == self.value or (isinstance(text, str) and json.loads(text) == self.value)
+        except ValueError:
+            return False
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -118,6 +121,21 @@ def leaves(calls: list[list[Any]]) -> dict[str, Any]:
     for number, (name, arguments) in enumerate(calls):
         add(f"/{number}", {"name": name, "arguments": arguments})
     return found
+
+
+@pytest.mark.parametrize("style", guided.TOOL_STYLES)
+def test_a_text_that_is_not_allowed_does_no_harm(style: str) -> None:
+    """A reader of free text sees anything: what is no JSON, what ends too early, what opens nothing."""
+    source = random.Random(style)
+    for row in table(style)["accepted"] + table(style)["refused"]:
+        for _ in range(30):
+            text, reader = row["text"], guided.tool_style(style).reader(TOOLS)
+            for _ in range(source.randint(1, 4)):
+                at = source.randrange(len(text) + 1)
+                text = text[:at] + source.choice(['"', "]", "}", "{", ",", "1,000", "a", ":", ""]) + text[at + 1 :]
+            reader.read(text)
+            reader.finish()
+            assert all(0 <= start <= end <= len(text) for _, start, end in reader.spans)
 
 
 def begins(before: Any, now: Any) -> bool:

@@ -209,8 +209,9 @@ def _lenient_calls(text: str, names: set[str]) -> list[bfcl.Call]:
             if isinstance(one, dict) and isinstance(one.get("function"), dict):
                 one = one["function"]
             arguments = one.get("arguments", one.get("parameters")) if isinstance(one, dict) else None
-            if isinstance(arguments, dict) and one.get("name") in names:
-                calls.append((one["name"], arguments))
+            name = one.get("name") if isinstance(one, dict) else None
+            if isinstance(arguments, dict) and isinstance(name, str) and name in names:
+                calls.append((name, arguments))
     return calls
 
 

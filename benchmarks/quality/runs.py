@@ -9,7 +9,8 @@
 | answer | the mask, after `think_first="answer"` |
 | retries | the mask, with `retries=4` |
 
-Decoding is greedy. Intervals are of 95 %: cases are drawn again 1,000 times, with replacement.
+Free text before an answer does not count towards the answer's budget. Decoding is greedy. Intervals are of 95 %: cases
+are drawn again 1,000 times, with replacement.
 """
 
 from __future__ import annotations
@@ -107,7 +108,9 @@ def _results(
     def requests() -> Iterator[guided.Request]:
         for case in cases:
             grammar = case.constraint(engine.compiler)
-            given = guided.Options(max_tokens=case.max_tokens, **cast("guided.Options", options or {}))
+            thoughts = (options or {}).get("think_first", 0)  # besides the budget of the answer
+            most = case.max_tokens * 2 if thoughts == "answer" else case.max_tokens + thoughts
+            given = guided.Options(max_tokens=most, **cast("guided.Options", options or {}))
             if options is None:
                 yield guided.Request(case.free_conversation(grammar), options=given)
             else:

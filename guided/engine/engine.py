@@ -19,6 +19,7 @@ from guided.chat import ChatTemplate
 from guided.engine.batch import Answer, answer_each
 from guided.engine.draft_model import check_same_tokens
 from guided.engine.driver import Driver
+from guided.engine.instructions import Instructions
 from guided.engine.loading import load, make_runner
 from guided.engine.polite_pool import PolitePool
 from guided.engine.progress import Meter, ShowProgress
@@ -35,6 +36,7 @@ from guided.engine.tensor_parallel.leader import Ranks
 from guided.errors import GuidedError
 from guided.keywords import keywords_checked, read_items
 from guided.kv.cache import KVCache
+from guided.matching.compiled import CompiledGrammar
 from guided.matching.compiler import GrammarCompiler
 from guided.matching.constraint import Constraint
 from guided.models.model import Model
@@ -344,6 +346,12 @@ class Engine:
         return request.options.get("think_first") is not None or (
             self._maker.describes if describe is None else describe
         )
+
+    def described(self, prompt: Prompt, grammar: CompiledGrammar | None, *, raw: bool = False) -> Prompt:
+        """The prompt with a description of the specification, if the engine describes them by default."""
+        if not self._maker.describes:
+            return prompt
+        return Instructions(self._prompts, grammar, raw=raw).describe(prompt, is_required=False)
 
     @property
     def _prompts(self) -> PromptReader:

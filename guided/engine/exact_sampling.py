@@ -13,13 +13,14 @@ model completes it to an allowed output: 1 before the model has read it, then th
 p(t) times the bound after t. A trial walks down from the root, and takes t with probability p(t) * bound(t) / bound.
 Where the model reads a new prefix, its bound falls from 1 to b. The trial goes on with probability b; otherwise it is
 rejected, and the next one begins at the root with the new bounds. So no trial is rejected twice for the same reason.
+Forced tokens are those of `forced_tokens`, as in other outputs: other spellings of forced text have no probability.
 
 Why it is exact: along an accepted output, the choices and the survivals multiply to p(output) / bound(root). The bound
 of the root does not depend on the output.
 
 Source: constrained adaptive rejection sampling (CARS, arXiv 2510.01902).
-Cost: one forward pass for each new prefix; a run of forced tokens costs one pass. The tree keeps the allowed tokens of
-each prefix with a probability of at least `_NEGLIGIBLE`.
+Cost: one forward pass for each new prefix, with the forced tokens after it; 12 bytes or more for each of its allowed
+tokens, without those that are less than 1e-11 times as likely as the most likely one.
 Not supported: parameters that change the model's distribution (except the temperature), tools, drafts, scores.
 """
 
@@ -28,7 +29,7 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
-from math import inf, log
+from math import exp, inf, log
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
@@ -49,36 +50,33 @@ from guided.sampling.sampler import refusal, uniform
 __all__ = ["ExactSequence", "Sampling", "check_sampling"]
 
 Sampling: TypeAlias = Literal["masked", "exact"]
-_NEGLIGIBLE: Final = 1e-13  # far below the rounding errors of a model's probabilities
-Floats: TypeAlias = npt.NDArray[np.float64]
+_NEGLIGIBLE: Final = log(1e-11)  # to the most likely allowed token; far below the rounding errors of a model
+Floats: TypeAlias = npt.NDArray[np.float32]
 
 
 @dataclass(slots=True)
 class _Prefix:
-    """A prefix that the model has read.
+    """A prefix that the model has read. All arrays are about its n allowed tokens.
 
     Attributes:
-        tokens: int64 (n,): the allowed tokens.
-        probabilities: (n,): of these tokens, at the request's temperature.
-        masses: (n,): probabilities times the bounds after these tokens.
-        logprobs: (n,): of these tokens, at temperature 1.
+        tokens: int32 (n,).
+        logprobs: float32 (n,): log of their probabilities, at temperature 1.
+        scaled: float32 (n,): the same at the request's temperature.
+        masses: float32 (n,): `scaled` plus the logs of the bounds after these tokens.
+        log_bound: log of an upper bound of the probability that the model completes the prefix to an allowed output.
         removed: -log of the probability of all allowed tokens, at temperature 1.
         preferred: the most likely token if it is not allowed.
         next: by index, the prefixes after these tokens that the model has read.
     """
 
-    tokens: npt.NDArray[np.int64]
-    probabilities: Floats
-    masses: Floats
+    tokens: npt.NDArray[np.int32]
     logprobs: Floats
+    scaled: Floats
+    masses: Floats
+    log_bound: float
     removed: float
     preferred: int | None
     next: dict[int, _Prefix] = field(default_factory=dict)
-
-    @property
-    def bound(self) -> float:
-        """An upper bound of the probability that the model completes the prefix to an allowed output."""
-        return min(1.0, float(self.masses.sum()))
 
     @property
     def is_choice(self) -> bool:
@@ -87,12 +85,21 @@ class _Prefix:
 
     def choose(self, number: float) -> int:
         """The index of a token. `number`: uniform in [0, 1)."""
-        sums = self.masses.cumsum()
+        sums = np.exp(self.masses.astype(np.float64) - self.masses.max()).cumsum()
         return int(np.searchsorted(sums, number * sums[-1], side="right").clip(max=len(sums) - 1))
 
-    def lower(self, index: int, bound: float) -> None:
+    def lower(self, index: int, log_bound: float) -> None:
         """Set the bound after a token."""
-        self.masses[index] = self.probabilities[index] * bound
+        if self.masses is self.scaled:
+            self.masses = self.scaled.copy()
+        self.masses[index] = self.scaled[index] + log_bound
+        self.log_bound = _log_sum(self.masses)
+
+
+def _log_sum(logs: Floats) -> float:
+    """The log of a sum of at most 1, from the logs of its terms."""
+    most = float(logs.max())
+    return -inf if most == -inf else min(0.0, most + log(float(np.exp(logs.astype(np.float64) - most).sum())))
 
 
 class ExactSequence(Sequence):
@@ -128,28 +135,28 @@ class ExactSequence(Sequence):
         yield from self.end()
 
     def _try(self, masks: Masks) -> Generator[Any, Any, list[tuple[_Prefix, int]] | None]:
-        """Run a trial. Return the prefixes of an accepted output with the indices of their next tokens, or None."""
+        """Run a trial. Return the prefixes of an accepted output with the indices of their next tokens, or None.
+
+        The matcher is at the end of an accepted output afterwards, and otherwise where it was.
+        """
         path, tokens, prefix = list[tuple[_Prefix, int]](), list[int](), self._root
-        try:
-            while True:
-                if prefix is None:
-                    prefix = yield from self._read_prefix(masks, tokens)
-                    survives = self._draw() < prefix.bound
-                    self._attach(path, prefix)
-                    if not survives:
-                        return None
-                index = prefix.choose(self._draw())
-                path.append((prefix, index))
-                token = int(prefix.tokens[index])
-                if token in self.ends:
-                    return path
-                if not masks.matcher.accept_token(token):
-                    raise GuidedError(f"the matcher refuses token {token}, although the mask allowed it")
-                tokens.append(token)
-                prefix = prefix.next.get(index)
-        finally:
-            masks.matcher.rollback(len(tokens))
-            masks.invalidate()
+        while True:
+            if prefix is None:
+                prefix = yield from self._read_prefix(masks, tokens)
+                survives = self._draw() < exp(prefix.log_bound)
+                self._attach(path, prefix)
+                if not survives:
+                    masks.matcher.rollback(len(tokens))
+                    return None
+            index = prefix.choose(self._draw())
+            path.append((prefix, index))
+            token = int(prefix.tokens[index])
+            if token in self.ends:
+                return path
+            if not masks.matcher.accept_token(token):
+                raise GuidedError(f"the matcher refuses token {token}, although the mask allowed it")
+            tokens.append(token)
+            prefix = prefix.next.get(index)
 
     def _attach(self, path: list[tuple[_Prefix, int]], prefix: _Prefix) -> None:
         """Add a new prefix to the tree, and lower the bounds of those before it."""
@@ -158,9 +165,9 @@ class ExactSequence(Sequence):
         else:
             self._root = prefix
         for before, index in reversed(path):
-            before.lower(index, prefix.bound)
+            before.lower(index, prefix.log_bound)
             prefix = before
-        if prefix.bound <= 0:
+        if prefix.log_bound == -inf:
             raise GuidedError("the model gives no output of the specification any probability")
 
     def _read_prefix(self, masks: Masks, tokens: list[int]) -> Generator[Any, Any, _Prefix]:
@@ -169,27 +176,30 @@ class ExactSequence(Sequence):
             hint = "raise max_passes, or sample with the masks alone: sampling='masked'"
             raise LimitExceeded("max_passes", self._passes + 1, self._most_passes, hint=hint)
         self._passes += 1
-        forced = [token for token in masks.matcher.forced_tokens() if token not in self.ends]
+        forced, temperatures = list[int](), [self.current_params().temperature]
+        for token in masks.matcher.forced_tokens():
+            masks.invalidate()
+            masks.fill(self.budget(len(tokens) + len(forced)), timed=False)
+            if token in self.ends or not masks.allows(token) or not masks.matcher.accept_token(token):
+                break
+            forced.append(token)
+            temperatures.append(self.current_params().temperature)
+        masks.invalidate()
+        masks.fill(self.budget(len(tokens) + len(forced)))
+        bits = masks.row().allowed
+        assert bits is not None
+        allowed = [np.array([token]) for token in forced]
+        allowed.append(bits_of(bits)[: self.vocabulary.size].nonzero()[0])
+        masks.matcher.rollback(len(forced))
         ids = [*self.prompt, *tokens, *forced]
         logits = yield continued(self._read, ids, len(forced) + 1)
         assert isinstance(logits, LogitRows)
         self._read, self.prompt_is_read = ids, True
-        prefixes, accepted = list[_Prefix](), 0
-        for row, token in zip(logits.tensor, [*forced, None], strict=True):
-            if token is None:
-                masks.invalidate()
-                masks.fill(self.budget(len(tokens) + len(forced)))
-                bits = masks.row().allowed
-                assert bits is not None
-                allowed = bits_of(bits)[: self.vocabulary.size].nonzero()[0]
-            else:
-                allowed = np.array([token])
-            prefixes.append(_prefix_of(row[: self.vocabulary.size], allowed, self.current_params().temperature))
-            accepted += token is not None and masks.matcher.accept_token(token)
-        masks.matcher.rollback(accepted)
+        rows = logits.tensor[:, : self.vocabulary.size]
+        prefixes = [_prefix_of(*row) for row in zip(rows, allowed, temperatures, strict=True)]
         for before, after in zip(prefixes[-2::-1], prefixes[:0:-1], strict=True):
             before.next[0] = after
-            before.lower(0, after.bound)
+            before.lower(0, after.log_bound)
         return prefixes[0]
 
     def _draw(self) -> float:
@@ -205,19 +215,14 @@ def _prefix_of(logits: Tensor, allowed: npt.NDArray[np.int64], temperature: floa
         raise refusal(float(logits[best]))
     logprobs = torch.log_softmax(logits, 0).numpy()[allowed]
     if temperature == 0:
-        probabilities = (allowed == best).astype(np.float64)
+        scaled = np.where(allowed == best, 0.0, -inf)
     else:
-        probabilities = torch.softmax(logits / temperature, 0).numpy()[allowed]
-    mass = float(np.exp(logprobs).sum())
-    kept = probabilities >= _NEGLIGIBLE if len(allowed) > 1 else np.ones(1, bool)
-    return _Prefix(
-        allowed[kept],
-        probabilities[kept],
-        probabilities[kept].copy(),
-        logprobs[kept],
-        max(0.0, -log(mass)) if mass > 0 else inf,
-        None if best in allowed else best,
-    )
+        scaled = logprobs if temperature == 1 else torch.log_softmax(logits / temperature, 0).numpy()[allowed]
+    kept = scaled >= scaled.max() + _NEGLIGIBLE
+    tokens, logprobs, scaled = allowed[kept].astype(np.int32), logprobs[kept], scaled[kept].astype(np.float32)
+    removed = max(0.0, -_log_sum(logprobs.astype(np.float32)))
+    preferred = None if best in allowed else best
+    return _Prefix(tokens, logprobs.astype(np.float32), scaled, scaled, _log_sum(scaled), removed, preferred)
 
 
 def check_sampling(sampling: object, params: SamplingParams, max_passes: object, refused: Mapping[str, bool]) -> None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import codecs
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import exp
@@ -154,13 +155,13 @@ class ChoiceRecord:
 
     def _fields(self, text: str, choices: Sequence[_Choice], spans: Iterable[_Span]) -> dict[str, Field]:
         starts, ends = [one.start for one in choices], [one.end for one in choices]
-        fields = dict[str, Field]()
+        fields, numbers = dict[str, Field](), Counter[str]()
         for span in spans:
             first, last = bisect_right(ends, span.start), bisect_left(starts, span.until)
-            name, number = span.name, 0
+            name = span.name
             while name in fields:
-                number += 1
-                name = f"{span.name}/{number}"
+                numbers[span.name] += 1
+                name = f"{span.name}/{numbers[span.name]}"
             fields[name] = self._field(text, span, choices[first:last])
         return fields
 

@@ -1,16 +1,16 @@
 """Writes a doubtful value again, and keeps the version that the model itself prefers.
 
-Problem. A choice under a mask does not look ahead: the model may begin a value as it would begin another one, which the
-mask then does not let it finish.
+Problem. A choice under a mask does not look ahead: the model may start to write one value, and then find that the mask
+does not let it finish.
 
 In: a function that makes sequences of one request, the number of versions, a threshold. Out: one output, which the
 scheduler runs like any other.
 
 How: when a value (a string, number or literal of JSON, otherwise the whole text) is complete and its confidence
-(`Field.confidence`) is below the threshold, other sequences repeat the tokens before the value, and sample the value
-anew, each with its own seed. Of all versions, the one with the highest probability without the mask (`Field.logprob`)
-stays, and the output goes on after it. The versions share the cache: each reads only the tokens after the last common
-prefix. Events are delivered when their value is decided.
+(`Field.confidence`) is below the threshold, other sequences repeat the tokens before its first choice, and sample the
+value anew, each with its own seed. Of all versions, the one whose choices the model finds most likely without the mask
+stays, and the output goes on after it as the request says. The versions share the cache: each reads only the tokens
+after the last common prefix. Events are delivered when their value is decided.
 
 Cost: the passes of the other versions, at most `max_passes` for one output; then no more values are written again.
 Not supported: reasoning, tools, drafts, and scores of prompts and forced tokens.
@@ -18,16 +18,17 @@ Not supported: reasoning, tools, drafts, and scores of prompts and forced tokens
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from bisect import bisect_right
+from collections.abc import Callable, Generator, Iterator, Mapping
+from math import exp
 from typing import Final
 
-from guided.engine.fields import Field
-from guided.engine.result import Result, StreamEvent
+from guided.engine.result import Result, StreamEvent, Timings
 from guided.engine.sequence import Sequence
 from guided.engine.staged_output import Reply, Request, StagedOutput, continued
 from guided.engine.step_requests import Forward, Steps
 from guided.errors import GuidedError, OptionError, brief
-from guided.frontends.json_schema.documents.source_spans import open_scalar
+from guided.frontends.json_schema.documents.source_spans import ScalarScanner
 from guided.keywords import is_number
 
 __all__ = ["MOST_RETRIES", "THRESHOLD", "Retries", "check_retries"]
@@ -37,23 +38,71 @@ MOST_RETRIES: Final = 64
 
 
 class _Run:
-    """A version of the output: its sequence, the events that are not delivered yet, and the answer to send next."""
+    """A version of the output.
 
-    def __init__(self, sequence: Sequence) -> None:
+    Attributes:
+        sequence, steps: what writes it, and its running steps.
+        reply: the answer to its last request.
+        result: its result, once it has ended.
+        values: the name and the span of each complete value.
+    """
+
+    def __init__(self, sequence: Sequence, *, is_json: bool) -> None:
         self.sequence, self.steps = sequence, sequence.steps()
-        self.events: list[StreamEvent] = []
         self.reply: Reply = None
         self.result: Result | None = None
+        self.values: list[tuple[str, int, int]] = []
+        self._scanner = ScalarScanner() if is_json else None
+        self._events: list[tuple[int, StreamEvent]] = []  # with the number of tokens after each
 
-    def fields(self, *, is_json: bool) -> list[tuple[str, Field]]:
-        """The complete values so far, with their names."""
-        if not is_json and self.result is None:
-            return []
+    def add_event(self, event: StreamEvent) -> None:
+        """Keep an event until it is released."""
+        self._events.append((len(self.sequence.transcript.tokens), event))
+        self.result = event.result
+
+    def find_values(self) -> None:
+        """Add the new complete values to `values`."""
+        text, ended = self.sequence.transcript.text, self.result is not None
+        if self._scanner is not None:
+            self.values += self._scanner.read(text, ended=ended)
+        elif ended:
+            self.values = [("", 0, len(text))]
+
+    def first_choice(self, offset: int) -> int:
+        """The index of the first chosen token with text after an offset, or the number of tokens."""
+        starts, chosen = self.sequence.transcript.starts, self.sequence.transcript.token_masks
+        at = max(0, bisect_right(starts, offset) - 1)
+        if at + 1 < len(starts) and starts[at + 1] <= offset:
+            at += 1
+        return next((token for token in range(at, len(starts)) if chosen[token]), len(starts))
+
+    def confidence(self, number: int) -> float:
+        """The confidence of a value, as in its `Field`."""
+        _, start, end = self.values[number]
         transcript, scores = self.sequence.transcript, self.sequence.scores
-        record = scores.record(transcript.starts, None)
-        found = list(record.fields(transcript.text, transcript.token_masks, scores.removed, is_json=is_json).items())
-        open_at = open_scalar(transcript.text) if is_json and self.result is None else -1
-        return [(name, field) for name, field in found if field.start != open_at]
+        until = end if transcript.text[start : start + 1] in ('"', "[", "{", "") or self._scanner is None else end + 1
+        first = self.first_choice(start)
+        choice, total = sum(transcript.token_masks[:first]), 0.0
+        for token in range(first, len(transcript.tokens)):
+            if transcript.token_masks[token]:
+                if transcript.starts[token] >= until:
+                    break
+                total += min(0.0, scores.logprobs[choice] + scores.removed[choice])
+                choice += 1
+        return exp(total)
+
+    def logprob(self, before: int) -> float:
+        """log of the model's probability of all choices after the first `before` tokens, without the mask."""
+        return sum(self.sequence.scores.logprobs[sum(self.sequence.transcript.token_masks[:before]) :])
+
+    def release(self) -> Iterator[StreamEvent]:
+        """The events before the value that is being written; all if the output has ended."""
+        tokens = len(self.sequence.transcript.tokens)
+        if self.result is None:
+            at = 0 if self._scanner is None else self._scanner.open_at
+            tokens = tokens if at < 0 else self.first_choice(at)
+        while self._events and self._events[0][0] <= tokens:
+            yield self._events.pop(0)[1]
 
 
 class Retries(StagedOutput):
@@ -77,102 +126,84 @@ class Retries(StagedOutput):
         self._is_json = is_json
         self._read: list[int] = []  # what the model has read
         self._tried = 0  # the number of other versions so far
-        self._dropped: list[_Run] = []
+        self._spent = Timings()  # of versions that were dropped
 
     def steps(self) -> Steps:
         """Write the output. Raises as `Sequence.steps`."""
-        run, decided, before = _Run(self._first), 0, 0
+        run, decided = _Run(self._first, is_json=self._is_json), 0
         while True:
             forward = yield from self._advance(run)
-            fields = run.fields(is_json=self._is_json)
-            for at in range(decided, len(fields)):
-                if fields[at][1].confidence < self._threshold:
-                    run, forward = yield from self._best(run, forward, before, at)
-                    break
-            decided = len(run.fields(is_json=self._is_json))
+            while decided < len(run.values):
+                if run.confidence(decided) < self._threshold:
+                    run, forward = yield from self._best(run, forward, decided)
+                decided += 1
             if forward is None:
                 break
-            if self._is_json and self._is_between_values(run):
-                before = len(run.sequence.transcript.tokens)
-                yield from run.events
-                run.events = []
+            yield from run.release()
             run.reply = yield self._forward(run, forward)
         self.current = run.sequence
-        for other in self._dropped:
-            other.steps.close()
-            run.sequence.timings.include(other.sequence.timings)
-        yield from run.events
+        run.sequence.timings.include(self._spent)
+        yield from run.release()
 
     def _advance(self, run: _Run) -> Generator[Request, Reply, Forward | None]:
         """Run a version up to its next forward pass, and return this request; None: the version has ended."""
-        self.current = run.sequence
-        while True:
+        self.current, forward = run.sequence, None
+        while forward is None and run.result is None:
             request = run.steps.send(run.reply)
             run.reply = None
             if isinstance(request, Forward):
-                return request
-            if isinstance(request, StreamEvent):
-                run.events.append(request)
-                if request.result is not None:
-                    run.result = request.result
-                    return None
+                forward = request
+            elif isinstance(request, StreamEvent):
+                run.add_event(request)
             else:
                 run.reply = yield request
+        run.find_values()
+        return forward
 
     def _forward(self, run: _Run, forward: Forward) -> Forward:
         """The pass after which a version goes on: over all that the model has not read of it."""
+        self.current = run.sequence
         ids = [*run.sequence.prompt, *run.sequence.transcript.tokens]
         forward = continued(self._read, ids, forward.keep)
         self._read = ids
         return forward
 
     def _best(
-        self, first: _Run, forward: Forward | None, before: int, at: int
+        self, best: _Run, forward: Forward | None, number: int
     ) -> Generator[Request, Reply, tuple[_Run, Forward | None]]:
         """Write a value again, and return the best version with its next forward pass.
 
         Args:
-            first, forward: the first version of the value, and its next forward pass.
-            before: the number of tokens before the value.
-            at: the number of the value among those of the text.
+            best, forward: the first version of the value, and its next forward pass.
+            number: the number of the value among those of the text.
         """
-        name, field = first.fields(is_json=self._is_json)[at]
-        versions = [(field.logprob, first, forward)]
-        for _ in range(self._retries):
+        name, start, _ = best.values[number]
+        before = best.first_choice(start)
+        for _ in range(self._retries if before < len(best.sequence.transcript.tokens) else 0):
             if self._left <= 0:
                 break
             self._tried += 1
-            other = _Run(self._make(self._tried))
-            _repeat(first.sequence, other.sequence, before)
-            self._dropped.append(other)
-            forward = yield from self._write_value(other, at)
-            fields = other.fields(is_json=self._is_json)
-            if len(fields) > at and fields[at][0] == name:
-                versions.append((fields[at][1].logprob, other, forward))
-        _, best, forward = max(versions, key=lambda version: version[0])  # of equals, the first
-        if best is not first:
-            self._dropped.remove(best)
-            self._dropped.append(first)
+            other = _Run(self._make(self._tried), is_json=self._is_json)
+            _repeat(best.sequence, other.sequence, before)
+            other_forward = yield from self._write_value(other, number)
+            is_complete = len(other.values) > number and other.values[number][0] == name
+            if is_complete and other.logprob(before) > best.logprob(before):
+                best, other, forward = other, best, other_forward
+            other.steps.close()
+            self._spent.include(other.sequence.timings)
+        best.sequence.params = self._first.params  # the rest is written as the request says
+        if best.result is not None:
+            best.result.seed = self._first.params.seed
         return best, forward
 
-    def _write_value(self, run: _Run, at: int) -> Generator[Request, Reply, Forward | None]:
+    def _write_value(self, run: _Run, number: int) -> Generator[Request, Reply, Forward | None]:
         """Run a version until its value is complete, or no passes are left. Return its next forward pass, if any."""
         while (forward := (yield from self._advance(run))) is not None:
-            if len(run.fields(is_json=self._is_json)) > at or self._left <= 0:
+            if len(run.values) > number or self._left <= 0:
                 break
             self._left -= 1
             run.reply = yield self._forward(run, forward)
         return forward
-
-    def _is_between_values(self, run: _Run) -> bool:
-        """Whether the model has chosen no token of the value that comes next."""
-        transcript = run.sequence.transcript
-        begin = open_scalar(transcript.text)
-        if begin < 0 or not any(transcript.token_masks):
-            return True
-        last = len(transcript.token_masks) - 1 - transcript.token_masks[::-1].index(1)
-        ends = [*transcript.starts[1:], len(transcript.text)]
-        return ends[last] <= begin
 
 
 def _repeat(earlier: Sequence, sequence: Sequence, count: int) -> None:

@@ -46,7 +46,7 @@ from guided.engine.runner import Ahead, Chunk, ModelRunner
 from guided.engine.step_requests import Draft, Forward, LogitRows
 from guided.engine.stepper import BackgroundSteps, StepOutcome, Stepper
 from guided.engine.task import Outcome, Task
-from guided.sampling.choice import Choose
+from guided.sampling.choice import Choose, Chosen
 
 __all__ = ["Scheduler"]
 
@@ -318,8 +318,9 @@ class Scheduler:
             elif task.stepper is not None and not task.done:
                 outcome = task.stepper.advance(answer)
                 self._process_outcome(task, outcome)
-                if task in wasted and was_read and outcome.request == Forward(task.tokens[-1:]):
-                    self._cache.advance(task.open_lease, task.tokens[-1:])
+                chosen = [row.token for row in answer.rows if isinstance(row, Chosen)]
+                if task in wasted and was_read and outcome.request == Forward(chosen):
+                    self._cache.advance(task.open_lease, chosen)
                     wasted.discard(task)
         return wasted
 

@@ -165,7 +165,7 @@ class SequenceMaker:
                 stops=stops,
                 logprobs=replace(logprobs, prompt=None) if before else logprobs,
                 calls=None if matcher is None or toolbox is None else ToolCalls(toolbox, matcher),
-                drafts=0 if is_exact else default_drafts if given.drafts is None else given.drafts,
+                drafts=0 if is_exact or given.retries else default_drafts if given.drafts is None else given.drafts,
                 drafted_by_model=self._drafts_by_model,
                 budget_ramp=0.0 if is_exact else float(given.budget_ramp),
                 parse=parse,

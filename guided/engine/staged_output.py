@@ -1,12 +1,11 @@
 """An output that several sequences write, one after the other, on one cache. The scheduler runs it like a `Sequence`.
 
-A stage requests forward passes over tokens that follow what the model has read for it. `continued` says what is left to
-read where the model has already read something else for the stage before.
+A stage requests forward passes over tokens that follow what the model has read for it. `continued` computes what the
+model must still read after it has read other tokens for an earlier stage.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence as Items
 from typing import TypeAlias
 
 from guided.engine.masks import Masks
@@ -34,37 +33,37 @@ class StagedOutput:
 
     @property
     def matcher(self) -> Matcher | None:
-        """The matcher of the current sequence. The other properties are those of this sequence, too."""
+        """The matcher of `current`."""
         return self.current.matcher
 
     @property
     def timings(self) -> Timings:
-        """See `matcher`."""
+        """As in `current`."""
         return self.current.timings
 
     @property
     def prompt_is_read(self) -> bool:
-        """See `matcher`."""
+        """As in `current`."""
         return self.current.prompt_is_read
 
     @property
     def left(self) -> int:
-        """See `matcher`."""
+        """As in `current`."""
         return self.current.left
 
     @property
     def can_run_ahead(self) -> bool:
-        """See `matcher`."""
+        """As in `current`."""
         return self.current.can_run_ahead
 
     @property
     def is_choosing(self) -> bool:
-        """See `matcher`."""
+        """As in `current`."""
         return self.current.is_choosing
 
     @property
     def masks(self) -> Masks | None:
-        """See `matcher`."""
+        """As in `current`."""
         return self.current.masks
 
     def budget(self, ahead: int) -> int:
@@ -80,8 +79,13 @@ Output: TypeAlias = Sequence | StagedOutput
 """What the scheduler runs."""
 
 
-def continued(read: Items[int], ids: list[int], keep: int) -> Forward:
+def continued(read: list[int], ids: list[int], keep: int) -> Forward:
     """The pass after which the model, which has read `read`, has read `ids`. The last `keep` of them need logits."""
-    most = min(len(read), len(ids) - keep)
-    shared = next((at for at in range(most) if read[at] != ids[at]), most)
+    shared, most = 0, min(len(read), len(ids) - keep)  # a binary search compares whole slices
+    while shared < most:
+        middle = (shared + most + 1) // 2
+        if read[shared:middle] == ids[shared:middle]:
+            shared = middle
+        else:
+            most = middle - 1
     return Forward(ids[shared:], keep, len(read) - shared)

@@ -63,7 +63,7 @@ class JsonArguments:
 
     def spans(self) -> list[tuple[str, int, int]]:
         """For each value of complete arguments, except nonempty containers: its JSON Pointer and its span in them."""
-        return list(scalar_spans(self._json.text[: self._json.end]))
+        return _spans_of(self._json.text[: self._json.end])
 
 
 @dataclass
@@ -228,7 +228,7 @@ class XmlArguments:
             out = json_string(written[1:].removesuffix("\n") if is_framed else written)
         else:
             out = written.strip(_SPACE)
-            spans = [(inner, value.start + start, value.start + end) for inner, start, end in scalar_spans(written)]
+            spans = [(inner, value.start + start, value.start + end) for inner, start, end in _spans_of(written)]
         self._spans += [(pointer_of(value.path) + inner, start, end) for inner, start, end in spans]
         if not value.is_emitted:
             self._emit_begin(value.name, out)
@@ -262,6 +262,14 @@ class XmlArguments:
             return True
         written, mark = self._buffer.lstrip(_SPACE), self._form.excluded
         return True if written.startswith(mark) else None if mark.startswith(written) else False
+
+
+def _spans_of(text: str) -> list[tuple[str, int, int]]:
+    """As `scalar_spans`; the whole text if it is not JSON."""
+    try:
+        return list(scalar_spans(text))
+    except (ValueError, IndexError):
+        return [("", 0, len(text))]
 
 
 def possible_mark_length(text: str, marks: Mapping[str, str]) -> int:

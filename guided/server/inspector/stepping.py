@@ -20,6 +20,7 @@ from torch import Tensor
 
 from guided.engine import Engine
 from guided.engine.masks import Masks
+from guided.engine.request import Prompt
 from guided.errors import BudgetError
 from guided.matching import GrammarMatcher
 from guided.sampling.choice import Choice
@@ -87,11 +88,12 @@ class Step:
             RequestError, GuidedError: the prompt, the specification or the tokens are refused.
         """
         specification = request.structured_output(allow_special_tokens=allow_special_tokens)
+        grammar = grammar_of(engine.compiler, specification, seconds)
         if request.messages is not None:
-            ids = engine.encode_prompt([each.plain() for each in request.messages])
+            messages: Prompt = [each.plain() for each in request.messages]
+            ids = engine.encode_prompt(engine.described(messages, grammar))
         else:
             ids = engine.encode_prompt(request.prompt or "", raw=True)
-        grammar = grammar_of(engine.compiler, specification, seconds)
         room = engine.model.config.context - len(ids)
         most = min(request.max_tokens or room, room)
         left = most - len(request.tokens)

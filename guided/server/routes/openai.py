@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -132,9 +133,8 @@ async def _answer(server: Server, request: Request, kind: type[ChatRequest] | ty
     if not body.stream:
         readings = await run_while_connected(request, collect_readings(streams, prepared.new_reading))
         warnings = prepared.warnings(streams)
-        return JSONResponse(
-            answer.body(readings) | ({"warnings": warnings} if warnings else {}), headers=header_of(warnings)
-        )
+        body_of_answer = await asyncio.to_thread(answer.body, readings)  # fields of long answers take a while
+        return JSONResponse(body_of_answer | ({"warnings": warnings} if warnings else {}), headers=header_of(warnings))
     await run_while_connected(request, wait_until_begun(streams))
     warnings = prepared.warnings(streams)
     options = body.stream_options or StreamOptions()

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from guided.errors import SpecError
 
-__all__ = ["NOT_FINITE", "escape", "json_error", "locate", "open_scalar", "pointer_of", "scalar_spans", "syntax_hint"]
+__all__ = ["NOT_FINITE", "ScalarScanner", "escape", "json_error", "locate", "pointer_of", "scalar_spans", "syntax_hint"]
 
 NOT_FINITE = "JSON has no NaN and no infinities: leave the bound out, or write a finite number"
 _PYTHON = ("True", "False", "None")
@@ -143,52 +143,62 @@ def locate(text: str, pointer: str) -> tuple[int, int]:
     return (0, len(text))
 
 
-def open_scalar(text: str) -> int:
-    """The offset of the string, number or literal with which the beginning of a JSON text ends, or -1. Keys have none.
-
-    A number or a literal at the end of the text counts, because it may continue.
-    """
-    containers, at, expects_key, last = list[str](), 0, False, -1
-    while (match := _TOKEN.match(text, at)) is not None:
-        lexeme, at, last = match[1], match.end(), -1
-        if lexeme in ("{", "["):
-            containers.append(lexeme)
-            expects_key = lexeme == "{"
-        elif lexeme in ("}", "]"):
-            containers.pop()
-            expects_key = False
-        elif lexeme == ",":
-            expects_key = containers[-1] == "{"
-        elif expects_key:
-            expects_key = False
-        elif lexeme != ":" and not lexeme.startswith('"'):
-            last = match.start(1)
-    rest = text[at:].lstrip(" \t\n\r")
-    if rest:
-        return len(text) - len(rest) if rest.startswith('"') and not expects_key else -1
-    return last if at == len(text) else -1
-
-
 def scalar_spans(text: str) -> Iterator[tuple[str, int, int]]:
-    """The JSON Pointer and the span of each string, number, literal and empty container of a JSON text, in order."""
-    path, at, opened = list[str | int](), 0, -1  # the key or index of each open value; where an empty container began
-    expects_key = False
-    while (match := _TOKEN.match(text, at)) is not None:
-        lexeme, start, at = match[1], match.start(1), match.end()
+    """The JSON Pointer and the span of each string, number, literal and empty container of a JSON text, in order.
+
+    Raises:
+        ValueError, IndexError: the text is not JSON. Only some errors are found.
+    """
+    return iter(ScalarScanner().read(text, ended=True))
+
+
+class ScalarScanner:
+    """Finds the scalars of a JSON text while it grows. Cost: linear in the text.
+
+    Attributes:
+        open_at: the offset of the string, number or literal with which the text so far ends, or -1. Keys have none. A
+            number or a literal at the end counts, because it may continue.
+    """
+
+    def __init__(self) -> None:
+        self.open_at = -1
+        self._at = 0  # the end of the last complete token
+        self._path: list[str | int] = []  # the key or index of each open value
+        self._expects_key = False
+        self._opened = -1  # where an empty container began
+
+    def read(self, text: str, *, ended: bool = False) -> list[tuple[str, int, int]]:
+        """The new complete scalars, as `scalar_spans` returns them. `text`: all so far; `ended`: no more follows."""
+        found = list[tuple[str, int, int]]()
+        self.open_at = -1
+        while (match := _TOKEN.match(text, self._at)) is not None:
+            lexeme, start, end = match[1], match.start(1), match.end()
+            if end == len(text) and not ended and lexeme[0] not in '{}[]:,"':
+                self.open_at = start
+                return found
+            self._at = end
+            found += self._read_token(lexeme, start, end)
+        rest = text[self._at :].lstrip(" \t\n\r")
+        if rest.startswith('"') and not self._expects_key:
+            self.open_at = len(text) - len(rest)
+        return found
+
+    def _read_token(self, lexeme: str, start: int, end: int) -> Iterator[tuple[str, int, int]]:
+        path = self._path
         if lexeme in ("{", "["):
             path.append("" if lexeme == "{" else 0)
-            expects_key, opened = lexeme == "{", start
+            self._expects_key, self._opened = lexeme == "{", start
         elif lexeme in ("}", "]"):
             path.pop()
-            if opened >= 0:
-                yield pointer_of(path), opened, at
-            expects_key, opened = False, -1
+            if self._opened >= 0:
+                yield pointer_of(path), self._opened, end
+            self._expects_key, self._opened = False, -1
         elif lexeme == ",":
             last = path[-1]
-            expects_key = isinstance(last, str)
+            self._expects_key = isinstance(last, str)
             path[-1] = last if isinstance(last, str) else last + 1
-        elif expects_key:
-            path[-1], expects_key, opened = json.loads(lexeme), False, -1
+        elif self._expects_key:
+            path[-1], self._expects_key, self._opened = json.loads(lexeme), False, -1
         elif lexeme != ":":
-            yield pointer_of(path), start, at
-            opened = -1
+            yield pointer_of(path), start, end
+            self._opened = -1
