@@ -63,8 +63,8 @@ class Options(ConstraintOptions, total=False):
             from the model's distribution, conditioned on the constraint and on an end within max_tokens; see
             guided/engine/exact_sampling.py. This needs a temperature above 0, and a forward pass for each prefix that
             is tried. The output is streamed when it is complete.
-        retries: if the model is not sure of a value (`Field.confidence`), write it again so many times, and keep the
-            version that the model prefers without the mask (0). Values are those of `Result.fields`; a text that is not
+        retries: if the model is not sure of a value (`Field.confidence`), write it again up to this many times, and
+            keep the version that the model prefers without the mask (0). Values are those of `Result.fields`; a text that is not
             JSON is one value. The values of a stream arrive when they are decided.
         retry_below: the confidence below which a value is written again (0.5).
         max_passes: the maximum number of forward passes of an exact sample, beyond which it fails with LimitExceeded;
@@ -72,9 +72,9 @@ class Options(ConstraintOptions, total=False):
         tools: the tools that the model may call, see `Tool`: anywhere in free text (which is then constrained to UTF-8
             without other control tokens), or where a composed constraint contains `tool.segment`. Their results count
             as output.
-        think_first: let the model write free text before the constrained answer, because a mask can spoil an answer
-            without thought. An integer: thoughts of at most so many tokens. "answer": a free answer in at most half of
-            max_tokens, which the model then writes again in the required form. The prompt must be a conversation.
+        think_first: let the model write free text before the constrained answer. An integer: at most this many tokens
+            of thoughts. "answer": a free answer in at most half of max_tokens, which the model then writes again in the
+            required form. The prompt must be a conversation.
             max_tokens covers both parts, and the free text always leaves enough for the shortest answer. It becomes
             `Result.reasoning`. With `reasoning_end`, the integer limits the model's own reasoning instead. (None)
         describe: add a description of the constraint to the conversation, in the system message: the form of a schema

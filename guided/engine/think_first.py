@@ -1,4 +1,4 @@
-"""Lets the model write free text before a constrained answer, because a mask can spoil an answer without thought.
+"""Lets the model write free text before a constrained answer, which is often better if the model has thought first.
 
 In: the maker of the constrained sequence, a limit, and the ids between the free text and the answer. Out: one output,
 which the scheduler runs like any other. Its reasoning is the free text.
