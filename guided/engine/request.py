@@ -64,8 +64,8 @@ class Options(ConstraintOptions, total=False):
             guided/engine/exact_sampling.py. This needs a temperature above 0, and a forward pass for each prefix that
             is tried. The output is streamed when it is complete.
         retries: if the model is not sure of a value (`Field.confidence`), write it again up to this many times, and
-            keep the version that the model prefers without the mask (0). Values are those of `Result.fields`; a text that is not
-            JSON is one value. The values of a stream arrive when they are decided.
+            keep the version that the model prefers without the mask (0). Values are those of `Result.fields`; a text
+            that is not JSON is one value. The values of a stream arrive when they are decided.
         retry_below: the confidence below which a value is written again (0.5).
         max_passes: the maximum number of forward passes of an exact sample, beyond which it fails with LimitExceeded;
             or of `retries`, beyond which no more values are written again (1000).
