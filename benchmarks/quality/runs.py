@@ -4,7 +4,7 @@
 |---|---|
 | free | free text, told what the specification requires, and read leniently |
 | plain | the mask |
-| described | the mask, with `describe=True` |
+| described | the mask, with `describe=True`; not for tasks whose prompt says everything already |
 | thoughts | the mask, after `think_first=128` |
 | answer | the mask, after `think_first="answer"` |
 | retries | the mask, with `retries=4` |
