@@ -10,7 +10,7 @@ the tests of a function.
 | tools | one for each case | the tools; calls are required, but in irrelevance optional | the calls can be read |
 | sql | one for each case | SQL's grammar | SQLite prepares it |
 | sql-names | one for each case | SQL's grammar with the names of the database only | SQLite prepares it |
-| code | one for each case | Python's grammar | Python parses it |
+| code | one for each case | a fenced block of Python | Python parses it |
 | gsm8k | one for each case | a schema with steps and a number | it is JSON that satisfies the schema |
 
 Free text is told the same as the specification says, and is read leniently: the first JSON value, the first fenced
@@ -240,8 +240,14 @@ def _judge_sql(task: SqlTask, text: str) -> Verdict:
 
 def _code(task: humaneval.CodeTask) -> Case:
     messages = [{"role": "system", "content": _CODE}, {"role": "user", "content": task.prompt}]
-    text = guided.library()["python"].text
-    return Case(task.name, messages, partial(_lark, text, "python"), partial(_judge_code, task), 400, is_told=True)
+    return Case(task.name, messages, _fenced_python, partial(_judge_code, task), 400, is_told=True)
+
+
+def _fenced_python(compiler: guided.GrammarCompiler) -> guided.CompiledGrammar:
+    """Python in a fenced block: without the fence, a chat model writes a sentence that Python can just about parse."""
+    python = guided.library()["python"]
+    block = guided.sequence("```python\n", guided.lark(python.text, **python.options), "```")
+    return compiler.compile(block)
 
 
 def _judge_code(task: humaneval.CodeTask, text: str) -> Verdict:
