@@ -264,9 +264,7 @@ def test_by_keys_alone(browser: Browser, address: str):
         assert all(outline == "solid 2px" for name, outline in seen.items() if name in everything), seen
         page.locator("#prompt").focus()
         generate(page, "regex", "x[a-f]{3}[0-9]{2}")
-        expect(page.locator("#tokens .token.sampled[aria-selected=true]")).to_have_count(1)  # the most doubtful one
-        page.keyboard.press("Alt+a")
-        assert page.evaluate("document.activeElement.ariaSelected") == "true"
+        page.keyboard.press("Alt+a")  # to the most doubtful token
         page.keyboard.press("Home")
         for key, at in (("ArrowRight", "1"), ("ArrowRight", "2"), ("ArrowLeft", "1"), ("End", "5"), ("Home", "0")):
             page.keyboard.press(key)
