@@ -82,6 +82,19 @@ def test_frequencies_are_the_probabilities(pattern: str, temperature: float) -> 
     assert all(one.finish_reason == "stop" and re.fullmatch(pattern, one.text) for one in exact)
 
 
+def test_weighted_samples_have_the_same_distribution() -> None:
+    """Masked samples with their weights, in a language of few outputs."""
+    expected = outputs(LANGUAGES[2], 4, 1.0)
+    results = samples(LANGUAGES[2], 800, 4, temperature=1.0, budget_ramp=0.0, score_forced=True)
+    weights = Counter[tuple[int, ...]]()
+    for result in results:
+        weights[tuple(result.tokens)] += exp(result.log_weight)
+    total = sum(weights.values())
+    weighted = sum(abs(weights[tokens] / total - chance) for tokens, chance in expected.items()) / 2
+    assert weighted < 0.1 < distance(results, expected)
+    assert all(one.log_weight == 0 for one in samples(LANGUAGES[2], 3, 4, temperature=1.0, sampling="exact"))
+
+
 def test_the_scores_of_an_exact_sample() -> None:
     for result in samples(LANGUAGES[0], 20, 4, temperature=1.0, sampling="exact"):
         at = 0

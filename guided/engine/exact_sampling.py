@@ -27,7 +27,7 @@ Not supported: parameters that change the model's distribution (except the tempe
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from math import exp, inf, log
 from typing import Any, Final, Literal, TypeAlias
@@ -38,6 +38,7 @@ import torch
 from torch import Tensor
 
 from guided.engine.masks import Masks
+from guided.engine.result import Result
 from guided.engine.sequence import Sequence
 from guided.engine.staged_output import continued
 from guided.engine.step_requests import LogitRows, Steps
@@ -201,6 +202,10 @@ class ExactSequence(Sequence):
             before.next[0] = after
             before.lower(0, after.log_bound)
         return prefixes[0]
+
+    def result(self) -> Result:
+        """The result of a finished output."""
+        return replace(super().result(), is_exact=True)
 
     def _draw(self) -> float:
         return uniform(self.params.seed, next(self._draws))

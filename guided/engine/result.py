@@ -123,6 +123,7 @@ class Result(Generic[ValueT_co]):
         finish_reason: "stop": the model, the grammar or a stop ended the text. "length": the budget ended it; only
             without a constraint.
         record: what `fields` is computed from; None without a constraint.
+        is_exact: whether this is an exact sample (`sampling="exact"`).
         cut: whether the budget ended a text that could have continued: free text, or the text of a constraint that
             never has to end, such as "[a-z ]+". The text satisfies the constraint even then.
         timings: see `Timings`.
@@ -169,6 +170,7 @@ class Result(Generic[ValueT_co]):
     non_canonical: int = 0
     cut: bool = False
     record: ChoiceRecord | None = field(default=None, repr=False, compare=False)
+    is_exact: bool = False
 
     def __repr__(self) -> str:
         return f"Result({short(self.text)}, {len(self.tokens)} tokens, finish_reason={self.finish_reason!r})"
@@ -226,6 +228,15 @@ class Result(Generic[ValueT_co]):
         """The fields with a `confidence` below the threshold, the least confident first."""
         doubtful = [one for one in self.fields.items() if one[1].confidence < threshold]
         return dict(sorted(doubtful, key=lambda one: one[1].confidence))
+
+    @property
+    def log_weight(self) -> float:
+        """log of the weight with which samples stand for the model's distribution, conditioned on the constraint.
+
+        0 for an exact sample. Otherwise -removed_log_mass, for samples at temperature 1 without parameters that change
+        probabilities; they need `score_forced` if the constraint forces tokens, and `budget_ramp=0`.
+        """
+        return 0.0 if self.is_exact else -self.removed_log_mass
 
     @property
     def tokens_per_second(self) -> float:
