@@ -59,7 +59,7 @@ def main() -> None:
             cases = random.Random(0).sample(cases, arguments.count)
         print(f"\n{task}, {len(cases)} cases, {arguments.model}\n\n{_HEAD}", flush=True)
         for mode in arguments.mode or MODES:
-            if mode == "described" and cases[0].is_told:
+            if cases[0].is_told and (MODES[mode] or {}).get("describe"):
                 continue  # there is nothing to add
             score = measure(engine, cases, MODES[mode])
             print(_row(mode, score), flush=True)

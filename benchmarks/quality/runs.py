@@ -8,6 +8,7 @@
 | thoughts | the mask, after `think_first=128` |
 | answer | the mask, after `think_first="answer"` |
 | retries | the mask, with `retries=4` |
+| both | the mask, with `describe=True, retries=8, retry_below=0.8`; not where there is nothing to describe |
 
 Free text before an answer does not count towards the answer's budget. Decoding is greedy. Intervals are of 95 %: cases
 are drawn again 1,000 times, with replacement.
@@ -33,6 +34,7 @@ MODES: Final[Mapping[str, Mapping[str, Any] | None]] = {
     "thoughts": {"think_first": 128},
     "answer": {"think_first": "answer"},
     "retries": {"retries": 4},
+    "both": {"describe": True, "retries": 8, "retry_below": 0.8},
 }
 """Mode -> the options of its requests; None: free text."""
 _DRAWS: Final = 1000
