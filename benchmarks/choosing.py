@@ -107,7 +107,7 @@ def main() -> int:
                 request = Choose(logits, choices_of(kind, size, rows, rng))
                 calls = (
                     lambda request=request: answer([request]),
-                    lambda request=request: [choose_row(*pair) for pair in zip(*request, strict=True)],
+                    lambda request=request: list(map(choose_row, request.logits, request.choices)),
                 )
                 times = [[measure(call, logits, fresh, other) for call in calls] for _ in range(given.rounds)]
                 ours, theirs = (median(side) for side in zip(*times, strict=True))
