@@ -13,8 +13,8 @@ the tests of a function.
 | code | one for each case | a fenced block of Python | Python parses it |
 | gsm8k | one for each case | a schema with steps and a number | it is JSON that satisfies the schema |
 
-Free text is told the same as the specification says, and is read leniently: the first JSON value, the first fenced
-block, calls in any of the usual forms.
+For free text, the prompt describes what the specification requires, and the answer is read leniently: the first JSON
+value, the first fenced block, calls in any of the usual forms.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 | mode | what it does |
 |---|---|
-| free | free text, told what the specification requires, and read leniently |
+| free | free text; the prompt describes what the specification requires, and the answer is read leniently |
 | plain | the mask |
 | described | the mask, with `describe=True`; not for tasks whose prompt says everything already |
 | thoughts | the mask, after `think_first=128` |
@@ -24,6 +24,7 @@ from typing import Any, Final, cast
 
 import guided
 from benchmarks.quality.cases import Case, Verdict
+from guided.engine.fields import text_with_names
 
 __all__ = ["MODES", "Score", "auroc", "measure"]
 
@@ -128,10 +129,7 @@ def _text(vocabulary: guided.Vocabulary, case: Case, result: guided.Result) -> s
     """The text of an answer; for calls, with the names of control tokens."""
     if case.reader is None:
         return result.text
-    names, data = vocabulary.special_tokens, b""
-    for token in result.tokens[result.reasoning_tokens :]:
-        data += vocabulary.token_bytes(token) or names.get(token, "").encode()
-    return data.decode("utf-8", "replace")
+    return text_with_names(vocabulary, result.tokens[result.reasoning_tokens :])[0]
 
 
 def _confidences(case: Case, result: guided.Result) -> dict[str, float]:

@@ -1,7 +1,7 @@
 """Samples outputs from the model's distribution, conditioned on the specification.
 
-Problem. A masked step chooses among the allowed tokens without regard to what follows. So an output that begins as the
-model likes, but goes on as it does not, comes too often, and the distribution of outputs may have almost nothing in
+Problem. A masked step chooses among the allowed tokens without regard to what follows. So outputs with a
+likely beginning and an unlikely rest are sampled too often, and the distribution of outputs may have almost nothing in
 common with the model's own (Park et al., 2024, arXiv 2405.21047).
 
 In: a matcher, a budget, and the requests of a `Sequence`. Out: an output whose probability is the model's probability
@@ -11,7 +11,7 @@ budget.
 How: rejection sampling on a tree of prefixes. For each prefix, the tree has an upper bound of the probability that the
 model completes it to an allowed output: 1 before the model has read it, then the sum over the allowed tokens t of
 p(t) times the bound after t. A trial walks down from the root, and takes t with probability p(t) * bound(t) / bound.
-Where the model reads a new prefix, its bound falls from 1 to b. The trial goes on with probability b; otherwise it is
+Where the model reads a new prefix, its bound falls from 1 to b. The trial continues with probability b; otherwise it is
 rejected, and the next one begins at the root with the new bounds. So no trial is rejected twice for the same reason.
 Forced tokens are those of `forced_tokens`, as in other outputs: other spellings of forced text have no probability.
 

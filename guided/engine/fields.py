@@ -26,7 +26,7 @@ from guided.frontends.structural_tag.calls import CallReader
 from guided.matching.regions.parse_paths import Capture
 from guided.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["ChoiceRecord", "Field"]
+__all__ = ["ChoiceRecord", "Field", "choices_until", "text_with_names"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ class ChoiceRecord:
             tokens, token_masks, removed, reasoning_tokens: see `Result`.
             reader: a new reader.
         """
-        text, starts = _text_with_names(self.vocabulary, tokens[reasoning_tokens:])
+        text, starts = text_with_names(self.vocabulary, tokens[reasoning_tokens:])
         reader.parts(text)
         spans = list[_Span]()
         for pointer, start, end in reader.spans:
@@ -198,10 +198,15 @@ class ChoiceRecord:
 
 def _json_spans(text: str) -> Iterable[_Span]:
     for pointer, start, end in scalar_spans(text):
-        yield _Span(pointer, start, end, end if text[start] in '"[{' else end + 1)
+        yield _Span(pointer, start, end, choices_until(text, start, end))
 
 
-def _text_with_names(vocabulary: Vocabulary, tokens: Sequence[int]) -> tuple[str, list[int]]:
+def choices_until(text: str, start: int, end: int) -> int:
+    """The offset before which the choices of a JSON value begin: a number includes the choice that ends it."""
+    return end if text[start] in '"[{' else end + 1
+
+
+def text_with_names(vocabulary: Vocabulary, tokens: Sequence[int]) -> tuple[str, list[int]]:
     """The text of tokens in which control tokens have their names, and where each token begins."""
     utf8, text, starts = codecs.getincrementaldecoder("utf-8")("replace"), list[str](), list[int]()
     size = 0

@@ -1,4 +1,4 @@
-"""Adds to a conversation what the model should be told: what its answer must look like, and to think first.
+"""Adds instructions to a conversation: what the answer must look like, and to think first.
 
 In: a prompt, the grammar of the answer, and the options of the request. Out: the prompt, and for `think_first` the ids
 between the model's free text and its answer (think_first.py).

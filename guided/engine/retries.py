@@ -9,8 +9,8 @@ scheduler runs like any other.
 How: when a value (a string, number or literal of JSON, otherwise the whole text) is complete and its confidence
 (`Field.confidence`) is below the threshold, other sequences repeat the tokens before its first choice, and sample the
 value anew, each with its own seed. Of all versions, the one whose choices the model finds most likely without the mask
-stays, and the output goes on after it as the request says. The versions share the cache: each reads only the tokens
-after the last common prefix. Events are delivered when their value is decided.
+is kept, and the rest is written with the request's own parameters. The versions share the cache: each reads only the
+tokens after the last common prefix. Events are delivered when their value is decided.
 
 Cost: the passes of the other versions, at most `max_passes` for one output; then no more values are written again.
 Not supported: reasoning, tools, drafts, and scores of prompts and forced tokens.
@@ -23,6 +23,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from math import exp
 from typing import Final
 
+from guided.engine.fields import choices_until
 from guided.engine.result import Result, StreamEvent, Timings
 from guided.engine.sequence import Sequence
 from guided.engine.staged_output import Reply, Request, StagedOutput, continued
@@ -80,7 +81,7 @@ class _Run:
         """The confidence of a value, as in its `Field`."""
         _, start, end = self.values[number]
         transcript, scores = self.sequence.transcript, self.sequence.scores
-        until = end if transcript.text[start : start + 1] in ('"', "[", "{", "") or self._scanner is None else end + 1
+        until = end if self._scanner is None else choices_until(transcript.text, start, end)
         first = self.first_choice(start)
         choice, total = sum(transcript.token_masks[:first]), 0.0
         for token in range(first, len(transcript.tokens)):
@@ -161,7 +162,7 @@ class Retries(StagedOutput):
         return forward
 
     def _forward(self, run: _Run, forward: Forward) -> Forward:
-        """The pass after which a version goes on: over all that the model has not read of it."""
+        """The forward pass over the tokens of a version that the model has not read yet."""
         self.current = run.sequence
         ids = [*run.sequence.prompt, *run.sequence.transcript.tokens]
         forward = continued(self._read, ids, forward.keep)

@@ -6,6 +6,7 @@ model must still read after it has read other tokens for an earlier stage.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TypeAlias
 
 from guided.engine.masks import Masks
@@ -21,15 +22,15 @@ Request: TypeAlias = Forward | Choose | Draft | StreamEvent
 Reply: TypeAlias = LogitRows | Answer | None
 
 
-class StagedOutput:
+class StagedOutput(ABC):
     """An output in stages. Subclasses define `steps`, and set `current` to the sequence that runs."""
 
     def __init__(self, first: Output) -> None:
         self.current: Output = first
 
+    @abstractmethod
     def steps(self) -> Steps:
         """Run all stages. Raises as `Sequence.steps`."""
-        raise NotImplementedError
 
     @property
     def matcher(self) -> Matcher | None:
