@@ -73,23 +73,40 @@ from guided.vocabulary import Vocabulary
 if TYPE_CHECKING:
     from guided.chat import Message
     from guided.engine import Engine
+    from guided.engine.agent.events import (
+        CallArguments,
+        CallResult,
+        CallStarted,
+        ChatDone,
+        ChatResult,
+        FunctionCall,
+        ReasoningDelta,
+        TextDelta,
+    )
     from guided.engine.request import Options, Request
     from guided.engine.result import BudgetBound, Result, StreamEvent, Timings, ToolCall
     from guided.integrations.transformers_engine import from_transformers
     from guided.sampling.params import SamplingParams
-    from guided.tools import CALCULATOR, Tool, ToolTokens
+    from guided.tools import CALCULATOR, FunctionTool, Tool, ToolTokens, function_tool
 
 __all__ = [
     "CALCULATOR",
     "TOOL_STYLES",
     "BudgetBound",
     "BudgetError",
+    "CallArguments",
+    "CallResult",
+    "CallStarted",
+    "ChatDone",
+    "ChatResult",
     "CompiledGrammar",
     "ContextError",
     "Engine",
     "Explanation",
     "Expr",
     "Finding",
+    "FunctionCall",
+    "FunctionTool",
     "GrammarCompiler",
     "GrammarMatcher",
     "GuidedError",
@@ -103,6 +120,7 @@ __all__ = [
     "ModelFileError",
     "OptionError",
     "Options",
+    "ReasoningDelta",
     "Report",
     "Request",
     "ResponseFormat",
@@ -110,6 +128,7 @@ __all__ = [
     "SamplingParams",
     "SpecError",
     "StreamEvent",
+    "TextDelta",
     "Timings",
     "Tool",
     "ToolCall",
@@ -127,6 +146,7 @@ __all__ = [
     "fill_batch",
     "from_response_format",
     "from_transformers",
+    "function_tool",
     "gbnf",
     "grammar",
     "json_schema",
@@ -150,7 +170,20 @@ __all__ = [
 __version__ = "0.1.0"
 
 _LAZY: Final = {
-    **dict.fromkeys(("CALCULATOR", "Tool", "ToolTokens"), "guided.tools"),
+    **dict.fromkeys(("CALCULATOR", "FunctionTool", "Tool", "ToolTokens", "function_tool"), "guided.tools"),
+    **dict.fromkeys(
+        (
+            "CallArguments",
+            "CallResult",
+            "CallStarted",
+            "ChatDone",
+            "ChatResult",
+            "FunctionCall",
+            "ReasoningDelta",
+            "TextDelta",
+        ),
+        "guided.engine.agent.events",
+    ),
     "Engine": "guided.engine",
     "Message": "guided.chat",
     **dict.fromkeys(("Options", "Request"), "guided.engine.request"),
@@ -172,9 +205,8 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """All names that can be imported, so that `help(guided)` works without torch."""
-    lazy = [name for name in _LAZY if _is_available(_LAZY[name])]
-    return sorted({*globals(), *__all__} - {*_LAZY} | {*lazy})
+    """The public names that can be imported, so that `help(guided)` works without torch."""
+    return [name for name in __all__ if name not in _LAZY or _is_available(_LAZY[name])]
 
 
 def _is_available(module: str) -> bool:

@@ -13,7 +13,7 @@ from typing import Any, Final
 __all__ = ["how_to_install", "importing", "triton_function"]
 
 _EXTRAS: Final[Mapping[str, str]] = {
-    **dict.fromkeys(("torch", "xxhash", "safetensors", "tqdm", "jinja2", "markupsafe"), "engine"),
+    **dict.fromkeys(("torch", "xxhash", "safetensors", "tqdm", "jinja2", "markupsafe", "docstring_parser"), "engine"),
     **dict.fromkeys(("tokenizers", "tiktoken", "sentencepiece"), "tokenizers"),
     **dict.fromkeys(("fastapi", "starlette", "uvicorn", "pydantic", "prometheus_client"), "serve"),
     "lark": "grammars",

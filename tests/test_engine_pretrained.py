@@ -73,11 +73,11 @@ def test_greedy_is_that_of_transformers(directory):
 def test_the_template_may_be_a_file_or_unknown(directory):
     settings = directory / "tokenizer_config.json"
     settings.unlink()
-    assert Engine.from_pretrained(directory).chat is None
+    assert Engine.from_pretrained(directory).chat_template is None
     (directory / "chat_template.jinja").write_text(CHATML)
-    assert Engine.from_pretrained(directory).chat is not None
+    assert Engine.from_pretrained(directory).chat_template is not None
     (directory / "chat_template.jinja").write_text("[INST]")
-    assert Engine.from_pretrained(directory).chat is None
+    assert Engine.from_pretrained(directory).chat_template is None
 
 
 @pytest.mark.parametrize(

@@ -105,8 +105,8 @@ def test_a_batch_of_four_has_the_tokens_of_four_singles(engine):
 
 
 def test_it_calls_a_tool_and_answers_with_what_the_tool_says(engine):
-    assert engine.chat is not None and engine.chat.tool_style is not None
-    style = guided.tool_style(engine.chat.tool_style)
+    assert engine.chat_template is not None and engine.chat_template.tool_style is not None
+    style = guided.tool_style(engine.chat_template.tool_style)
     tag = style.structural_tag([WEATHER], tool_choice="required", parallel_tool_calls=False)
     grammar = engine.compiler.compile_structural_tag(tag, allow_special_tokens=True)
     messages = [{"role": "user", "content": "What is the weather in Berlin now?"}]
@@ -128,7 +128,7 @@ def test_a_conversation_that_goes_on_is_read_from_the_cache(engine):
     messages = [{"role": "user", "content": EXTRACT}]
     first = engine.generate(messages, PERSON)
     messages += [{"role": "assistant", "content": first.text}, {"role": "user", "content": "How old is she?"}]
-    fresh = Engine(engine.model, engine.vocabulary, chat=engine.chat, bos=engine.bos)
+    fresh = Engine(engine.model, engine.vocabulary, chat=engine.chat_template, bos=engine.bos)
     warm, cold = (each.generate(messages, r"\d{1,3}", logprobs=2) for each in (engine, fresh))
     assert warm.text == "34"
     assert (warm.tokens, warm.logprobs) == (cold.tokens, cold.logprobs)

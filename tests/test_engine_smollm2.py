@@ -93,7 +93,12 @@ def same_again(engine, prompts, **options):
     def fresh(token_budget=512):
         kind = "int8" if isinstance(engine.scheduler.runner.cache, QuantisedCache) else "auto"
         return Engine(
-            engine.model, engine.vocabulary, chat=engine.chat, bos=engine.bos, kv_dtype=kind, token_budget=token_budget
+            engine.model,
+            engine.vocabulary,
+            chat=engine.chat_template,
+            bos=engine.bos,
+            kv_dtype=kind,
+            token_budget=token_budget,
         )
 
     options |= {"max_tokens": 14, "logprobs": 2}
@@ -144,7 +149,9 @@ CONSTRAINTS = [SCHEMA, None, r"[A-Z][a-z]+( [a-z]+){2,8}\.", ["yes", "no", "mayb
 
 def tokens(engine, cache=None, budget=512, **options):
     """What the four prompts give together over a cache of their own: mixed constraints, greedy."""
-    runs = Engine(engine.model, engine.vocabulary, chat=engine.chat, bos=engine.bos, cache=cache, token_budget=budget)
+    runs = Engine(
+        engine.model, engine.vocabulary, chat=engine.chat_template, bos=engine.bos, cache=cache, token_budget=budget
+    )
     return [r.tokens for r in runs.generate_batch(PROMPTS, constraints=CONSTRAINTS, max_tokens=28, **options)]
 
 

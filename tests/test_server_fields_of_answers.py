@@ -94,7 +94,7 @@ def test_free_text_before_calls():
 
 def test_descriptions():
     engine = small_engine(4000)
-    default = Engine(engine.model, engine.vocabulary, chat=engine.chat, describe=True)
+    default = Engine(engine.model, engine.vocabulary, chat=engine.chat_template, describe=True)
 
     async def prompt_tokens(ask, **more: Any) -> int:
         answer = await ask.chat.completions.create(**ASK, response_format=FORMAT, extra_body=more)

@@ -17,13 +17,13 @@ pytest.importorskip("httpx", reason="httpx is not installed")
 
 import guided  # noqa: E402
 from guided.engine.result import Result, StreamEvent, Timings  # noqa: E402
+from guided.engine.token_text import AnswerDecoder  # noqa: E402
 from guided.sampling.logprobs import TokenLogprobs  # noqa: E402
 from guided.server.openai.answers import Answer  # noqa: E402
 from guided.server.openai.attribution import ShownToken  # noqa: E402
 from guided.server.openai.deltas import Reading, ReadingOptions  # noqa: E402
 from guided.server.openai.scores import Offsets, text_logprobs  # noqa: E402
 from guided.server.openai.streaming import sse  # noqa: E402
-from guided.server.openai.token_text import AnswerDecoder  # noqa: E402
 from guided.vocabulary import Vocabulary  # noqa: E402
 from tests.engine_support import Reader  # noqa: E402
 from tests.live_server import served  # noqa: E402

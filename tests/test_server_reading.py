@@ -15,6 +15,7 @@ pytest.importorskip("fastapi", reason="fastapi is not installed")
 
 import guided
 from guided.engine.result import Result, StreamEvent, Timings
+from guided.engine.token_text import AnswerDecoder
 from guided.frontends.structural_tag.partial_json import completed_json
 from guided.server.openai.deltas import (
     CallArguments,
@@ -25,7 +26,6 @@ from guided.server.openai.deltas import (
     Text,
     ToolResult,
 )
-from guided.server.openai.token_text import AnswerDecoder
 from guided.tools.toolbox import Toolbox
 from guided.vocabulary import Vocabulary
 from tests.test_structural_tag_calls import TOOLS, options_of, table

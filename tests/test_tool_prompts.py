@@ -209,9 +209,10 @@ def test_a_string_that_begins_a_line_stands_between_line_ends(style):
 def test_what_cannot_be_written_is_refused():
     with pytest.raises(UnsupportedError, match="their own form"):
         written_calls(guided.tool_style("harmony"), [("f", "{}")])
-    for wrong, message in (("[1]", "not the text of a JSON object"), ("{", "not JSON"), ("[" * 100_000, "not JSON")):
-        with pytest.raises(SpecError, match=message):
-            written_calls(guided.tool_style("qwen_3"), [("f", wrong)])
+    for written in ("[1]", "{", "[" * 100_000, "", " "):  # a model that had no constraint may have written this
+        for style in ("qwen_3", "qwen_3_coder"):
+            text = "".join(piece.text for piece in written_calls(guided.tool_style(style), [("f", written)]))
+            assert (written in text) if written.strip() else "{}" in text or style != "qwen_3"
     deep = '{"a":' * 600 + "1" + "}" * 600
     usual = sys.getrecursionlimit()
     sys.setrecursionlimit(1000)  # hypothesis may have raised it
@@ -222,8 +223,8 @@ def test_what_cannot_be_written_is_refused():
         sys.setrecursionlimit(usual)
     with pytest.raises(GuidedError, match="message 0 has a call without"):
         ChatTemplate(VOCABULARY).render([{"role": "assistant", "content": None, "tool_calls": [{"id": "x"}]}])
-    with pytest.raises(GuidedError, match="message 0: the arguments of a call are not JSON"):
-        call = {"function": {"name": "f", "arguments": "{"}}
+    with pytest.raises(GuidedError, match="message 0: the arguments of a call are 3, not the text"):
+        call = {"function": {"name": "f", "arguments": 3}}
         ChatTemplate(VOCABULARY).render([{"role": "assistant", "content": None, "tool_calls": [call]}])
     with pytest.raises(GuidedError, match="not of the form"):
         ChatTemplate(VOCABULARY).render([{"role": "assistant", "content": None}])

@@ -155,7 +155,11 @@ def _text_of(arguments: Any) -> Any:
 
 
 def with_arguments(messages: Sequence[Mapping[str, Any]], *, as_text: bool) -> list[dict[str, Any]]:
-    """Messages whose calls have their arguments as JSON text (`as_text`) or as parsed values."""
+    """Messages whose calls have their arguments as JSON text (`as_text`) or as parsed values.
+
+    Arguments that are not a JSON object remain text. As a parsed value, they become an object with the member
+    `arguments`, since templates read members.
+    """
     out = []
     for message in messages:
         copy = dict(message)
@@ -170,4 +174,7 @@ def with_arguments(messages: Sequence[Mapping[str, Any]], *, as_text: bool) -> l
 
 def _arguments(function: Mapping[str, Any], as_text: bool) -> Any:
     text = _text_of(function["arguments"])
-    return text if as_text else read_arguments(text)
+    arguments = read_arguments(text)
+    if as_text:
+        return text if arguments else "{}"
+    return arguments if isinstance(arguments, dict) else {"arguments": arguments}

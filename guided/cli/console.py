@@ -23,7 +23,7 @@ from types import TracebackType
 from typing import Any, Final, TextIO
 
 from guided.cli.kinds import as_flags
-from guided.errors import GuidedError, GuidedWarning, fields_of
+from guided.errors import BudgetError, GuidedError, GuidedWarning, fields_of
 
 __all__ = [
     "BAD_INPUT",
@@ -108,6 +108,8 @@ def message_of(error: Exception) -> str:
     """The message for a person; for an operating system error, the file and the reason."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
+    if isinstance(error, BudgetError) and error.requested is None:
+        return f"{error}\n  hint: pass --max-tokens {error.needed}, or more"
     return "not enough memory" if isinstance(error, MemoryError) else str(error)
 
 

@@ -110,7 +110,7 @@ async def _serve(
             loop.add_signal_handler(number, lambda: cut.set() if stop.is_set() else stop.set())
     if listening.started:
         route, body = "chat/completions", '"messages": [{"role": "user", "content": "Name a river."}]'
-        if server.engine.chat is None:
+        if server.engine.chat_template is None:
             route, body = "completions", '"prompt": "A river:"'
         body = f'{{{body}, "temperature": 0, "regex": "[A-Z][a-z]{{2,14}}"}}'
         where, option = ("", "") if uds is None else (f" (the socket {uds})", f"--unix-socket {shlex.quote(uds)} ")

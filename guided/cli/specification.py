@@ -1,4 +1,4 @@
-"""The specification on the command line: --schema, --regex, --lark, --gbnf, --grammar, and so on.
+"""The specification on the command line: --schema, --type, --regex, --lark, --gbnf, --grammar, and so on.
 
 In: parsed arguments. Out: a `Specification`, which can be compiled for a vocabulary. Options of another kind of
 specification are refused, never ignored.
@@ -9,8 +9,10 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +22,7 @@ from guided.frontends.json_schema.options import DEFAULTS, DRAFTS, JsonSchemaKey
 from guided.frontends.lark.indentation import INDENTERS
 from guided.frontends.library import grammar, library
 from guided.frontends.pattern import CLASS_NAMES
+from guided.frontends.python_types.type_schema import type_to_schema
 from guided.matching import CompiledGrammar, GrammarCompiler
 
 __all__ = [
@@ -97,6 +100,11 @@ def add_specification(parser: argparse.ArgumentParser, *, required: bool, genera
     kinds = group.add_mutually_exclusive_group(required=required)
     kinds.add_argument(
         "--schema", metavar="FILE", help="a JSON Schema: a file, - for standard input, or its text {...}"
+    )
+    kinds.add_argument(
+        "--type",
+        metavar="MODULE:NAME",
+        help="a Python type, such as a pydantic model, as --schema; its module is imported",
     )
     kinds.add_argument("--regex", metavar="PATTERN", help="a regular expression; the whole text must match")
     kinds.add_argument(
@@ -236,9 +244,9 @@ def specification_of(arguments: argparse.Namespace, *, mixed: bool = False) -> S
     Raises:
         InputError: a file cannot be read, or an option belongs to another kind of specification.
     """
-    kinds = ("schema", "regex", "lark", "gbnf", "grammar", "structural_tag", "choice", "pattern")
+    kinds = ("schema", "type", "regex", "lark", "gbnf", "grammar", "structural_tag", "choice", "pattern")
     kind = next((name for name in kinds if getattr(arguments, name) is not None), "")
-    own = specification_options(arguments, kind)
+    own = specification_options(arguments, "schema" if kind == "type" else kind)
     for name in dict.fromkeys(name for names in OPTIONS_OF.values() for name in names):
         if getattr(arguments, name) is not None and name not in own and not mixed:
             needs = " or ".join(flag(kind) for kind, names in OPTIONS_OF.items() if name in names)
@@ -251,6 +259,8 @@ def specification_of(arguments: argparse.Namespace, *, mixed: bool = False) -> S
     folders: tuple[str, ...] = ()
     if kind in ("schema", "structural_tag"):
         value = _json_text(text, "a schema" if kind == "schema" else "a structural tag")
+    elif kind == "type":
+        kind, value = "schema", json.dumps(type_to_schema(_import(text)))
     elif kind == "lark":
         if not _LARK_RULE.search(text):
             folders = () if text == "-" else (str(Path(text).resolve().parent),)
@@ -266,6 +276,22 @@ def specification_of(arguments: argparse.Namespace, *, mixed: bool = False) -> S
     elif kind == "pattern":
         value = _pairs(text)
     return Specification(kind, value, own, folders)
+
+
+def _import(name: str) -> Any:
+    """The object MODULE:NAME; modules in the current folder are found, too."""
+    module, _, path = name.partition(":")
+    if not module or not path:
+        raise InputError(f"--type {name} is not of the form MODULE:NAME, such as orders:Order")
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    try:
+        value: Any = import_module(module)
+        for part in path.split("."):
+            value = getattr(value, part)
+    except (ImportError, AttributeError) as error:
+        raise InputError(f"--type {name}: {error}") from None
+    return value
 
 
 def _json_text(given: str, what: str) -> str:

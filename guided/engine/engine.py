@@ -16,6 +16,9 @@ from typing import Any, Literal, Self, Unpack, overload
 import torch
 
 from guided.chat import ChatTemplate
+from guided.engine.agent.chat_methods import ChatMethods
+from guided.engine.async_driver import AsyncDriver
+from guided.engine.async_methods import AsyncMethods, paired
 from guided.engine.batch import Answer, answer_each
 from guided.engine.draft_model import check_same_tokens
 from guided.engine.driver import Driver
@@ -25,7 +28,7 @@ from guided.engine.polite_pool import PolitePool
 from guided.engine.progress import Meter, ShowProgress
 from guided.engine.prompts import PromptReader
 from guided.engine.request import OTHERS_KEYWORDS, Options, Prompt, Request
-from guided.engine.result import Result, StreamEvent, ValueT_co
+from guided.engine.result import GrowingText, Result, StreamEvent, ValueT_co
 from guided.engine.runner import Chunk, KVDtype, ModelRunner
 from guided.engine.scheduler import Scheduler
 from guided.engine.sequence_maker import SequenceMaker
@@ -47,13 +50,13 @@ __all__ = ["Engine", "Options", "Prompt", "Request"]
 _COMPILERS = 2  # threads
 
 
-class Engine:
+class Engine(ChatMethods, AsyncMethods):
     """A model that answers under constraints.
 
     Attributes:
         model: the weights.
         vocabulary: its tokens.
-        chat: the chat template, if the model has one.
+        chat_template: the chat template, if the model has one.
         bos: ids prepended to a text prompt (most models: none).
         scheduler: runs the batch.
         ranks: the processes that hold the other parts of the model; None if the model is not split.
@@ -80,7 +83,8 @@ class Engine:
         (draft_model.py). `token_budget`: tokens of one forward pass. `describe`: the default of `Options.describe`."""
         if vocabulary.size > model.config.vocab_size:
             raise GuidedError(f"{vocabulary.size} tokens, but the model has only {model.config.vocab_size} logits")
-        self.model, self.vocabulary, self.chat, self.bos = model, vocabulary, chat, read_items("bos", bos)
+        self.model, self.vocabulary, self.bos = model, vocabulary, read_items("bos", bos)
+        self.chat_template = chat
         self.ranks = ranks
         draft = None
         if draft_model is not None:
@@ -156,7 +160,7 @@ class Engine:
             self.ranks.close()
 
     def __repr__(self) -> str:
-        chat = "" if self.chat is None else ", with a chat template"
+        chat = "" if self.chat_template is None else ", with a chat template"
         return f"Engine({type(self.model).__name__} of {self.vocabulary.size} tokens{chat})"
 
     def __enter__(self) -> Self:
@@ -169,6 +173,11 @@ class Engine:
     def compiler(self) -> GrammarCompiler:
         """Compiles specifications for this vocabulary and caches them."""
         return GrammarCompiler(self.vocabulary)
+
+    @cached_property
+    def async_driver(self) -> AsyncDriver:
+        """Runs the requests of coroutines."""
+        return AsyncDriver(self.driver)
 
     @cached_property
     def _pool(self) -> PolitePool:
@@ -262,14 +271,8 @@ class Engine:
         Raises:
             The errors of `generate`, which stop the whole batch. ValueError: numbers of constraints and prompts differ.
         """
-        if isinstance(prompts, str | bytes):
-            raise TypeError(
-                f"prompts must be a list of prompts, not {type(prompts).__name__}: for a single prompt call generate"
-            )
-        each = [constraint] * len(prompts) if constraints is None else read_items("constraints", constraints)
-        if len(each) != len(prompts):
-            raise ValueError(f"{len(prompts)} prompts, but {len(each)} constraints")
-        groups = [self._background_tasks(prompt, one, 1, **options) for prompt, one in zip(prompts, each, strict=True)]
+        pairs = paired(prompts, constraint, constraints)
+        groups = [self._background_tasks(prompt, one, 1, **options) for prompt, one in pairs]
         with Meter(len(groups), progress) as meter:
             return self._run(groups, meter)
 
@@ -317,7 +320,8 @@ class Engine:
         """Like `stream`, for n outputs at once: yield events, each with the number of its output."""
         tasks = self._tasks(prompt, constraint, n, **options)
         number = {task: at for at, task in enumerate(tasks)}
-        return ((number[task], event) for task, event in self.driver.events([tasks]))
+        texts = {task: GrowingText(task.sequence.parse, task.sequence.prefill) for task in tasks}
+        return ((number[task], texts[task].add(event)) for task, event in self.driver.events([tasks]))
 
     def logits(self, tokens: Sequence[int], keep: int = 1) -> torch.Tensor:
         """The model's logits after each of the last `keep` tokens: float32, (keep, vocab_size)."""
@@ -355,7 +359,7 @@ class Engine:
 
     @property
     def _prompts(self) -> PromptReader:
-        return PromptReader(self.vocabulary, self.model.config, self.chat, self.bos)
+        return PromptReader(self.vocabulary, self.model.config, self.chat_template, self.bos)
 
     def _tasks(self, prompt: Prompt, constraint: Constraint, n: int, **options: Any) -> list[Task]:
         """The samples of one request. All errors of the request are raised here, before the first event."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 import codecs
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import exp
 from typing import NamedTuple
@@ -26,7 +26,7 @@ from guided.frontends.structural_tag.calls import CallReader
 from guided.matching.regions.parse_paths import Capture
 from guided.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["ChoiceRecord", "Field", "choices_until", "text_with_names"]
+__all__ = ["ChoiceRecord", "Field", "choices_until", "text_with_names", "texts_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,8 @@ class Field:
 
     Attributes:
         text: the value as it was written; a JSON string has its quotes.
-        start, end: its span in `Result.text`, in characters.
+        start, end: its span in `Result.text`, in characters. If the output continues a message, `Result.prefill` comes
+            before the text.
         choices: the number of tokens that the model chose in it. 0: all of them were forced.
         logprob: log of the model's probability of these tokens (temperature 1, without the mask), summed.
         removed: -log of the model's probability of the tokens that the mask allowed, summed over these choices. 0: the
@@ -106,16 +107,17 @@ class ChoiceRecord:
         )
 
     def fields(
-        self, text: str, token_masks: Sequence[int], removed: Sequence[float], *, is_json: bool
+        self, text: str, token_masks: Sequence[int], removed: Sequence[float], *, is_json: bool, prefill: str = ""
     ) -> dict[str, Field]:
         """The fields of the output, in the order of the text. Further captures of a name are `name/1`, `name/2`, ...
 
         Args:
-            text, token_masks, removed: see `Result`.
-            is_json: whether the text is JSON.
+            text, token_masks, removed, prefill: see `Result`.
+            is_json: whether prefill and text together are JSON.
         """
+        text, starts = prefill + text, [len(prefill) + start for start in self.starts]
         spans = _json_spans(text) if is_json else self._spans(text)
-        return self._fields(text, self._choices(text, self.starts, token_masks, removed), spans)
+        return self._fields(text, self._choices(text, starts, token_masks, removed), spans)
 
     def call_fields(
         self,
@@ -204,6 +206,11 @@ def _json_spans(text: str) -> Iterable[_Span]:
 def choices_until(text: str, start: int, end: int) -> int:
     """The offset before which the choices of a JSON value begin: a number includes the choice that ends it."""
     return end if text[start] in '"[{' else end + 1
+
+
+def texts_of(captures: Mapping[str, Sequence[bytes]]) -> dict[str, list[str]]:
+    """The captures as texts."""
+    return {name: [text.decode("utf-8", "replace") for text in texts] for name, texts in captures.items()}
 
 
 def text_with_names(vocabulary: Vocabulary, tokens: Sequence[int]) -> tuple[str, list[int]]:

@@ -10,13 +10,15 @@ In: a grammar, and the options of a request. Out: a function that makes the matc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import cast
 
+from guided.chat import Conversation
+from guided.chat.conversation import MessageError
 from guided.engine.prompts import PromptReader
 from guided.engine.reasoning import ReasoningGate, find_reasoning_end
 from guided.engine.request import Prompt
-from guided.errors import OptionError
+from guided.errors import OptionError, brief
 from guided.matching.canonical.matcher import CanonicalMatcher
 from guided.matching.canonical.spelling import spelling_of
 from guided.matching.compiled import CompiledGrammar
@@ -25,7 +27,7 @@ from guided.matching.matcher import GrammarMatcher
 from guided.matching.protocol import ForkingMatcher, Matcher
 from guided.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["layers", "matcher_maker", "prompt_ids"]
+__all__ = ["continued_text", "layers", "matcher_maker", "prompt_ids"]
 
 
 def prompt_ids(reader: PromptReader, prompt: Prompt, *, raw: bool, heal: bool) -> tuple[list[int], bytes]:
@@ -54,8 +56,10 @@ def matcher_maker(
     canonical: bool = False,
     reasoning_end: str | None = None,
     reasoning_limit: int | None = None,
+    prefill: str = "",
 ) -> Callable[[], ForkingMatcher | None]:
-    """A function that makes the matcher of an output, or None if there is no grammar.
+    """A function that makes the matcher of an output, or None if there is no grammar. `prefill`: the beginning of the
+    text, which is part of the prompt.
 
     Raises:
         UnsupportedError: the tokenizer's spelling rules are unknown. OptionError: the options exclude each other.
@@ -70,12 +74,37 @@ def matcher_maker(
         if grammar is None:
             return None
         inner = GrammarMatcher(grammar)
+        inner.accept_string(prefill)
         matcher = cast(ForkingMatcher, HealingMatcher(inner, prefix, vocabulary) if prefix else inner)
         if spelling is not None:
             matcher = CanonicalMatcher(matcher, spelling)
         return ReasoningGate(matcher, end, vocabulary, limit=reasoning_limit) if end else matcher
 
     return make
+
+
+def continued_text(grammar: CompiledGrammar, prompt: Prompt, ids: Sequence[int]) -> str:
+    """The text of a conversation's last message if the output continues it, as the prompt ends with it; else "".
+
+    Chat templates may strip white space from the end of a message.
+
+    Raises:
+        MessageError: no output that satisfies the grammar begins with this text.
+    """
+    if not isinstance(prompt, Conversation) or not prompt.continue_final_message:
+        return ""
+    content = prompt.messages[-1].get("content") or ""
+    text = content if isinstance(content, str) else str(content[-1]["text"])
+    end = grammar.vocabulary.decode(ids[-len(text.encode()) - 1 :])
+    text = text if end.endswith(text.encode()) else text.rstrip()
+    matcher = GrammarMatcher(grammar)
+    if not matcher.accept_string(text):
+        at = next(at for at, character in enumerate(text) if not matcher.accept_string(character))
+        what = (
+            f"begins no output that satisfies the constraint: {brief(text[at:], 20)} cannot follow {brief(text[:at])}"
+        )
+        raise MessageError(len(prompt.messages) - 1, "content", what)
+    return text
 
 
 def layers(matcher: Matcher | None) -> Iterator[Matcher]:

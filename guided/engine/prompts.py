@@ -17,7 +17,7 @@ from guided.errors import ContextError, GuidedError, brief
 from guided.models.model import ModelConfig
 from guided.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["PromptReader", "says"]
+__all__ = ["PromptReader", "says", "with_text"]
 
 
 def check_prompt_type(prompt: object) -> None:
@@ -82,7 +82,7 @@ class PromptReader:
             at = max((at for at, one in enumerate(messages) if one.get("role") == "user"), default=len(messages) - 1)
         elif not messages or messages[0].get("role") not in ("system", "developer"):
             messages.insert(0, {"role": "system", "content": self.chat.default_system(chat)})
-        messages[at] = _with_text(messages[at], instruction)
+        messages[at] = with_text(messages[at], instruction)
         return replace(chat, messages=messages)
 
     def next_turn(self, chat: Conversation, request: str) -> list[int]:
@@ -136,7 +136,8 @@ def _texts(message: Message) -> list[str]:
     return [text for text in texts if isinstance(text, str)]
 
 
-def _with_text(message: Message, text: str) -> Message:
+def with_text(message: Message, text: str) -> Message:
+    """A message with another paragraph."""
     content = message.get("content")
     if isinstance(content, list):
         return {**message, "content": [*content, {"type": "text", "text": text}]}

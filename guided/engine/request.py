@@ -13,14 +13,53 @@ from guided.matching.constraint import Constraint, ConstraintOptions
 from guided.sampling.logprobs import LogprobsMode
 from guided.tools.tool import Tool
 
-__all__ = ["OTHERS_KEYWORDS", "Options", "Prompt", "Request", "check_numbers", "texts_of"]
+__all__ = ["OTHERS_KEYWORDS", "Options", "Prompt", "Request", "RequestOptions", "check_numbers", "texts_of"]
 
 _MAX_DRAFTS = 64
 
 Prompt: TypeAlias = str | Sequence[Message] | Sequence[int] | Conversation
 
 
-class Options(ConstraintOptions, total=False):
+class RequestOptions(ConstraintOptions, total=False):
+    """The options of a request without its tools; see `Options`."""
+
+    raw: bool
+    max_tokens: int
+    temperature: float
+    top_k: int | None
+    top_p: float | None
+    min_p: float | None
+    repetition_penalty: float
+    presence_penalty: float
+    frequency_penalty: float
+    logit_bias: Mapping[int, float]
+    allowed_token_ids: Collection[int] | None
+    bad_words: Sequence[Sequence[int]]
+    min_tokens: int
+    stop: str | Sequence[str] | None
+    stop_token_ids: Sequence[int] | None
+    stop_regex: str | Sequence[str] | None
+    include_stop_str_in_output: bool
+    ignore_eos: bool
+    seed: int | None
+    score_forced: bool
+    logprobs: int | None
+    prompt_logprobs: int | None
+    logprobs_mode: LogprobsMode
+    budget_ramp: float
+    drafts: int | None
+    reasoning_end: str | None
+    canonical: bool
+    heal_prompt: bool
+    sampling: Literal["masked", "exact"]
+    max_passes: int
+    retries: int
+    retry_below: float
+    think_first: int | Literal["answer"] | None
+    describe: bool | None
+
+
+class Options(RequestOptions, total=False):
     r"""The options of a request, by keyword. Defaults are in parentheses.
 
     Attributes:
@@ -83,41 +122,7 @@ class Options(ConstraintOptions, total=False):
             the description to the request for the answer, after the free text.
     """
 
-    raw: bool
-    max_tokens: int
-    temperature: float
-    top_k: int | None
-    top_p: float | None
-    min_p: float | None
-    repetition_penalty: float
-    presence_penalty: float
-    frequency_penalty: float
-    logit_bias: Mapping[int, float]
-    allowed_token_ids: Collection[int] | None
-    bad_words: Sequence[Sequence[int]]
-    min_tokens: int
-    stop: str | Sequence[str] | None
-    stop_token_ids: Sequence[int] | None
-    stop_regex: str | Sequence[str] | None
-    include_stop_str_in_output: bool
-    ignore_eos: bool
-    seed: int | None
-    score_forced: bool
-    logprobs: int | None
-    prompt_logprobs: int | None
-    logprobs_mode: LogprobsMode
-    budget_ramp: float
-    drafts: int | None
-    reasoning_end: str | None
-    canonical: bool
-    heal_prompt: bool
     tools: Sequence[Tool]
-    sampling: Literal["masked", "exact"]
-    max_passes: int
-    retries: int
-    retry_below: float
-    think_first: int | Literal["answer"] | None
-    describe: bool | None
 
 
 _CONSTRAINT: Final = "the constraint is the second argument, as in generate(prompt, constraint)"

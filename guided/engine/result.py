@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, Generic, Literal
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, NamedTuple, cast
 
 from guided.engine.fields import ChoiceRecord, Field
 from guided.errors import short
 from guided.frontends.structural_tag.calls import CallReader
+from guided.matching.constraint import ValueParser
 from guided.sampling.logprobs import TokenLogprobs
 
-__all__ = ["BudgetBound", "FinishReason", "Result", "StreamEvent", "Timings", "ToolCall"]
+__all__ = ["BudgetBound", "FinishReason", "GrowingText", "Result", "StreamEvent", "Timings", "ToolCall"]
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -143,6 +144,8 @@ class Result(Generic[ValueT_co]):
             they were not requested.
         prompt_logprobs: the same for the tokens of the prompt; None for the first token.
         tool_calls: the tool calls, in order.
+        prefill: the last message of the conversation, if the output continues it (`continue_final_message`) and has a
+            constraint, which applies to `prefill + text`. The value and the fields are those of both together.
         healed: the end of the prompt that the first of `tokens` spell again (`heal_prompt`). It is not part of `text`.
         non_canonical: how many of `tokens` the tokenizer would not have produced (`canonical`), including those of tool
             results. 0: they are the encoding of `healed` and `text`.
@@ -157,7 +160,7 @@ class Result(Generic[ValueT_co]):
     removed_log_mass: float
     seed: int
     prompt_tokens: int
-    parse: Callable[[str], ValueT_co] | None = field(default=None, repr=False, compare=False)
+    parse: ValueParser | None = field(default=None, repr=False, compare=False)
     stop: str | int | None = None
     logprobs: list[TokenLogprobs | None] | None = None
     prompt_logprobs: list[TokenLogprobs | None] | None = None
@@ -166,6 +169,7 @@ class Result(Generic[ValueT_co]):
     tool_calls: list[ToolCall] = field(default_factory=list)
     budget_bound: BudgetBound = _UNBOUND
     captures: dict[str, list[str]] = field(default_factory=dict)
+    prefill: str = ""
     healed: str = ""
     non_canonical: int = 0
     cut: bool = False
@@ -191,7 +195,7 @@ class Result(Generic[ValueT_co]):
         """
         if self.parse is None or self.finish_reason != "stop":  # with a constraint it is never "length"
             return None  # type: ignore[return-value]
-        return self.parse(self.text)
+        return cast(ValueT_co, self.parse(self.prefill + self.text))
 
     @cached_property
     def fields(self) -> dict[str, Field]:
@@ -202,8 +206,10 @@ class Result(Generic[ValueT_co]):
         """
         if self.record is None:
             return {}
-        is_json = self.parse is not None and self.parse is not str
-        return self.record.fields(self.text, self.token_masks, self.removed_log_masses, is_json=is_json)
+        is_json = self.parse is not None and self.parse.is_json
+        return self.record.fields(
+            self.text, self.token_masks, self.removed_log_masses, is_json=is_json, prefill=self.prefill
+        )
 
     def call_fields(self, reader: CallReader) -> dict[str, Field]:
         """The names and arguments of the tool calls in the text, as `fields`, if a structural tag is the constraint.
@@ -268,9 +274,54 @@ class StreamEvent(Generic[ValueT_co]):
     reasoning: bool = False
     budget_bound: BudgetBound = _UNBOUND
     captures: dict[str, list[str]] = field(default_factory=dict)
+    so_far: TextSoFar | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def partial(self) -> Any:
+        """The value so far; None: nothing is certain yet, or there is no constraint.
+
+        For a JSON Schema it is the JSON value, with the unfinished string, if any. For a type it has the type where
+        possible: a pydantic model with its complete fields, a list with its complete items; see
+        `guided.frontends.python_types.partial_values`. If the grammar has captures, it is `captures`. Otherwise it is
+        the text so far. In the last event it equals the result's value.
+
+        Each access takes time linear in the text so far.
+        """
+        if self.result is not None and self.result.parse is not None and not self.result.captures:
+            return self.result.value
+        if self.captures or self.so_far is None:
+            return self.captures or None
+        return self.so_far.value
 
     def __repr__(self) -> str:
         more = ", forced" if self.forced else ""
         more += ", reasoning" if self.reasoning else ""
         more += f", finish_reason={self.result.finish_reason!r}" if self.result is not None else ""
         return f"StreamEvent({short(self.text)}, {len(self.tokens)} tokens{more})"
+
+
+class TextSoFar(NamedTuple):
+    """The text of an output up to an event: the first `end` pieces of a list that the events share."""
+
+    parser: ValueParser
+    pieces: Sequence[str]
+    end: int
+
+    @property
+    def value(self) -> Any:
+        """The value so far."""
+        return self.parser.partial("".join(self.pieces[: self.end]))
+
+
+class GrowingText:
+    """The text of a streamed output, for `StreamEvent.partial`. `parser`: None if there is no constraint."""
+
+    def __init__(self, parser: ValueParser | None, prefill: str) -> None:
+        self._parser, self._pieces = parser, [prefill]
+
+    def add(self, event: StreamEvent) -> StreamEvent:
+        """The event, with the text so far."""
+        if self._parser is None or event.reasoning:
+            return event
+        self._pieces.append(event.text)
+        return replace(event, so_far=TextSoFar(self._parser, self._pieces, len(self._pieces)))

@@ -7,12 +7,14 @@ for forced tokens; for chosen tokens they come with the choice (sampling/choice.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import torch
 from torch import Tensor
 
 from guided.engine.fields import ChoiceRecord
 from guided.engine.result import BudgetBound
+from guided.engine.step_requests import Forward, LogitRows, Steps
 from guided.matching.matcher import GrammarMatcher
 from guided.sampling.choice import Chosen
 from guided.sampling.logprobs import LogprobParams, TokenLogprobs, token_logprobs
@@ -20,6 +22,8 @@ from guided.sampling.sampler import log_mass
 from guided.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["Scores"]
+
+_PROMPT_CHUNK: Final = 128  # positions of a scored prompt whose logits are in memory at once
 
 
 class Scores:
@@ -70,6 +74,15 @@ class Scores:
     def of(self, logits: Tensor, token: int, k: int | None) -> TokenLogprobs | None:
         """The log probabilities of a token and of the k most likely tokens; None if k is None."""
         return None if k is None else token_logprobs(logits, token, k, self._size)
+
+    def prompt(self, tokens: list[int], out: list[TokenLogprobs | None]) -> Steps:
+        """Read the prompt without its last token, and append the log probabilities of each next token to `out`."""
+        for start in range(0, len(tokens) - 1, _PROMPT_CHUNK):
+            chunk = tokens[start : min(start + _PROMPT_CHUNK, len(tokens) - 1)]
+            logits = yield Forward(chunk, len(chunk))
+            assert isinstance(logits, LogitRows)
+            next_tokens, k = tokens[start + 1 : start + 1 + len(chunk)], self._logprob_params.prompt
+            out += [self.of(row, token, k) for row, token in zip(logits.tensor, next_tokens, strict=True)]
 
     @torch.inference_mode()
     def forced(

@@ -22,11 +22,13 @@ Tools (tool_calls.py) are called when the forced tokens are collected. Their res
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
+from guided.engine.call_budget import CallBudget
 from guided.engine.drafting import Ngrams
+from guided.engine.fields import texts_of
 from guided.engine.masks import MaskRow, Masks
 from guided.engine.matchers import layers
 from guided.engine.reasoning import ReasoningGate
@@ -38,6 +40,7 @@ from guided.engine.tool_calls import ToolCalls
 from guided.engine.transcript import Transcript
 from guided.errors import BudgetError, GuidedError
 from guided.matching.canonical.matcher import CanonicalMatcher
+from guided.matching.constraint import ValueParser
 from guided.matching.healing import HealingMatcher
 from guided.matching.matcher import GrammarMatcher
 from guided.matching.protocol import Matcher
@@ -52,7 +55,6 @@ __all__ = ["Sequence"]
 _NO_STOPS: Final = Stops()
 _NO_MASK: Final = MaskRow()
 _NO_LOGPROBS: Final = LogprobParams()
-_PROMPT_CHUNK: Final = 128  # positions of a scored prompt whose logits are in memory at once
 
 
 class Sequence:
@@ -71,6 +73,8 @@ class Sequence:
         budget_ramp: the largest penalty of the budget ramp, see `Masks`.
         parse: parses the text into the value of the result.
         free: whether the matcher's text never has to end, so that the budget may cut it.
+        has_calls: whether the matcher's text consists of calls, or of free text with calls (call_budget.py).
+        prefill: the beginning of the text, which is the end of the prompt, and which the matcher has accepted.
 
     Raises:
         BudgetError: no output fits. GuidedError: stops with a constraint. ValueError: ids outside the vocabulary.
@@ -92,8 +96,10 @@ class Sequence:
         drafts: int = 0,
         drafted_by_model: bool = False,
         budget_ramp: float = 0.0,
-        parse: Callable[[str], Any] | None = None,
+        parse: ValueParser | None = None,
         free: bool = False,
+        has_calls: bool = False,
+        prefill: str = "",
     ) -> None:
         limit = max_tokens if context_left is None else min(max_tokens, context_left)
         if matcher is not None and (needed := matcher.min_tokens_to_finish() - 1) > limit:
@@ -105,7 +111,7 @@ class Sequence:
             raise GuidedError("a constraint determines where its output ends: leave out stops and ignore_eos")
         stops.check(vocabulary.size)
         self.vocabulary, self.prompt, self.matcher, self.params = vocabulary, prompt, matcher, params
-        self.max_tokens, self.calls, self.parse = max_tokens, calls, parse
+        self.max_tokens, self.calls, self.parse, self.prefill = max_tokens, calls, parse, prefill
         self.score_forced = score_forced and matcher is not None
         self.stops, self.logprob_params = stops, logprobs
         self.prompt_logprobs: list[TokenLogprobs | None] | None = None if logprobs.prompt is None else [None]
@@ -116,7 +122,8 @@ class Sequence:
         self.regions = next((it for it in parts if isinstance(it, GrammarMatcher) and it.grammar.regions), None)
         self.canonical = next((it for it in parts if isinstance(it, CanonicalMatcher)), None)
         self.healed = next((it.prefix for it in parts if isinstance(it, HealingMatcher)), b"")
-        if self.regions is not None:  # the temperature after a draft is not known in time
+        self.call_budget = CallBudget(matcher) if has_calls and matcher is not None else None
+        if self.regions is not None or self.call_budget is not None:  # after a draft, their state is not known in time
             drafts = 0
         self.transcript = Transcript(vocabulary, stops, thinking=self.gate is not None, skip=len(self.healed))
         self.results: set[int] = set()  # positions of tokens of tool results in the output
@@ -148,14 +155,16 @@ class Sequence:
         """
         unread, rejected = self.prompt, 0
         if self.prompt_logprobs is not None:
-            yield from self.score_prompt(self.prompt_logprobs)
+            yield from self.scores.prompt(self.prompt, self.prompt_logprobs)
             unread = self.prompt[-1:]
         while True:
             forced = self.collect_forced_tokens()
             if forced:
-                self.transcript.append(forced, sampled=False)
+                self.transcript.append(forced, sampled=False, is_free=self.is_free())
                 if not self.score_forced:  # otherwise the event follows once they are scored
                     yield self.event()
+            if self.call_budget is not None:
+                self.call_budget.read(len(self.transcript.tokens), is_answer=not self.transcript.thinking)
             self.check_end()
             if self.finish_reason is not None and not self.score_forced:
                 break
@@ -213,16 +222,6 @@ class Sequence:
         if self.masks is not None and self.is_choosing:
             self.masks.fill(self.budget(0))
 
-    def score_prompt(self, scores: list[TokenLogprobs | None]) -> Steps:
-        """Read the prompt without its last token, and record the log probability of each next token."""
-        for start in range(0, len(self.prompt) - 1, _PROMPT_CHUNK):
-            chunk = self.prompt[start : min(start + _PROMPT_CHUNK, len(self.prompt) - 1)]
-            logits = yield Forward(chunk, len(chunk))
-            assert isinstance(logits, LogitRows)
-            next_tokens = self.prompt[start + 1 : start + 1 + len(chunk)]
-            k = self.logprob_params.prompt
-            scores += [self.scores.of(row, token, k) for row, token in zip(logits.tensor, next_tokens, strict=True)]
-
     def collect_forced_tokens(self) -> list[int]:
         """Collect all tokens that must come next: results of complete calls, and the tokens that the grammar forces."""
         forced: list[int] = []
@@ -264,7 +263,12 @@ class Sequence:
     def budget(self, ahead: int) -> int:
         """The budget of the mask `ahead` tokens after this one: for its token and all that follow, including the end,
         but without the tokens reserved for the result of a call."""
-        return self.left + 1 - ahead - (0 if self.calls is None else self.calls.reserved)
+        left = self.left + 1 - ahead - (0 if self.calls is None else self.calls.reserved)
+        return left if self.call_budget is None else self.call_budget.limit(left)
+
+    def is_free(self) -> bool:
+        """Whether the text is free here, so that a stop may end it."""
+        return self.call_budget is None or self.call_budget.is_between_calls()
 
     def check_end(self) -> None:
         """Set the finish reason if only the end can follow."""
@@ -373,7 +377,7 @@ class Sequence:
         if self.calls is not None:
             self.calls.read(token, self.left)
         may_stop = len(self.transcript.tokens) >= self.params.min_tokens
-        self.transcript.append([token], sampled=True, may_stop=may_stop, logprobs=chosen.scores)
+        self.transcript.append([token], sampled=True, may_stop=may_stop, is_free=self.is_free(), logprobs=chosen.scores)
         if self.transcript.stop_match is not None:
             self.finish_reason, self.stop = "stop", self.transcript.stop_match.stop
 
@@ -381,7 +385,7 @@ class Sequence:
         """The event for everything since the last event."""
         event = self.transcript.event(self.scores.budget_bound)
         if self.regions is not None:
-            event = replace(event, captures=_texts(self.regions.captures(partial=True)))
+            event = replace(event, captures=texts_of(self.regions.captures(partial=True)))
         return event
 
     def result(self) -> Result:
@@ -401,17 +405,14 @@ class Sequence:
             seed=self.params.seed,
             prompt_tokens=len(self.prompt),
             parse=self.parse,
+            prefill=self.prefill,
             reasoning=None if self.gate is None else self.transcript.reasoning,
             reasoning_tokens=self.transcript.reasoning_tokens,
             tool_calls=[] if self.calls is None else self.calls.done,
             budget_bound=self.scores.budget_bound,
             healed=self.healed.decode("utf-8", "replace"),
             non_canonical=0 if self.canonical is None else self.canonical.non_canonical,
-            captures={} if self.regions is None else _texts(self.regions.captures()),
+            captures={} if self.regions is None else texts_of(self.regions.captures()),
             cut=self.cut or self.finish_reason == "length",
             record=None if self.masks is None else self.scores.record(self.transcript.starts, self.regions),
         )
-
-
-def _texts(captures: dict[str, list[bytes]]) -> dict[str, list[str]]:
-    return {name: [text.decode("utf-8", "replace") for text in texts] for name, texts in captures.items()}

@@ -15,7 +15,7 @@ from typing import Any, Final, cast
 from guided.engine.draft_model import DRAFTS
 from guided.engine.exact_sampling import ExactSequence, Sampling, check_sampling
 from guided.engine.instructions import Instructions
-from guided.engine.matchers import matcher_maker, prompt_ids
+from guided.engine.matchers import continued_text, matcher_maker, prompt_ids
 from guided.engine.prompts import PromptReader
 from guided.engine.request import Prompt, check_numbers, texts_of
 from guided.engine.retries import THRESHOLD, Retries, check_retries
@@ -83,6 +83,11 @@ class _Given:
         check_sampling(self.sampling, params, self.max_passes, refused)
         check_retries(self.retries, self.retry_below, {**refused, 'sampling="exact"': self.sampling == "exact"})
 
+    def check_prefill(self, prefill: str) -> None:
+        """Raise OptionError for options that cannot continue a message. `prefill`: its text, if any."""
+        if prefill and self.retries:
+            raise OptionError("retries cannot be combined with continue_final_message", option="retries")
+
 
 _OWN_OPTIONS: Final = frozenset(field.name for field in fields(_Given))
 
@@ -139,6 +144,9 @@ class SequenceMaker:
         grammar = compile_constraint(compiler or self._compiler(), whole, constraint_options)
         prompt, bridge = self._instruct(prompt, grammar, given)
         ids, prefix = prompt_ids(self._prompts(), prompt, raw=given.raw, heal=given.heal_prompt)
+        has_prefill = given.reasoning_end is None
+        prefill = continued_text(grammar, prompt, ids) if has_prefill and grammar is not None else ""
+        given.check_prefill(prefill)
         make = matcher_maker(
             self._vocabulary,
             grammar,
@@ -146,6 +154,7 @@ class SequenceMaker:
             canonical=given.canonical,
             reasoning_end=given.reasoning_end,
             reasoning_limit=given.think_first if isinstance(given.think_first, int) else None,
+            prefill=prefill,
         )
         is_exact, default_drafts = given.sampling == "exact", DRAFTS if self._drafts_by_model else 0
         kind = partial(ExactSequence, max_passes=given.max_passes) if is_exact else Sequence
@@ -170,12 +179,14 @@ class SequenceMaker:
                 budget_ramp=0.0 if is_exact else float(given.budget_ramp),
                 parse=parse,
                 free=constraint is None or (isinstance(constraint, CompiledBy) and constraint.free),
+                has_calls=isinstance(constraint, CompiledBy) and constraint.has_calls,
+                prefill=prefill,
             )
 
         def answer(index: int, before: Items[int] = (), counted: int = 0) -> Output:
             if not given.retries:
                 return sequence(index, before, counted)
-            make, is_json = partial(sequence, index, before, counted), parse not in (None, str)
+            make, is_json = partial(sequence, index, before, counted), parse is not None and parse.is_json
             return Retries(make, given.retries, given.retry_below, given.max_passes, is_json=is_json)
 
         if given.think_first is None or not bridge:

@@ -13,6 +13,7 @@ from guided.engine.masks import Masks
 from guided.engine.result import StreamEvent, Timings
 from guided.engine.sequence import Sequence
 from guided.engine.step_requests import Draft, Forward, LogitRows, Steps
+from guided.matching.constraint import ValueParser
 from guided.matching.protocol import Matcher
 from guided.sampling.choice import Answer, Choose
 
@@ -36,6 +37,16 @@ class StagedOutput(ABC):
     def matcher(self) -> Matcher | None:
         """The matcher of `current`."""
         return self.current.matcher
+
+    @property
+    def parse(self) -> ValueParser | None:
+        """As in `current`."""
+        return self.current.parse
+
+    @property
+    def prefill(self) -> str:
+        """As in `current`."""
+        return self.current.prefill
 
     @property
     def timings(self) -> Timings:

@@ -25,6 +25,7 @@ from guided.engine.staged_output import Output, Reply, Request, StagedOutput, co
 from guided.engine.step_requests import Forward, Steps
 from guided.engine.stopping import Stops
 from guided.errors import OptionError, brief
+from guided.matching.constraint import ValueParser
 from guided.matching.protocol import Matcher
 from guided.sampling.params import SamplingParams
 from guided.vocabulary.vocabulary import Vocabulary
@@ -63,7 +64,7 @@ class ThinkFirst(StagedOutput):
         answer = self._answer_alone = make_answer([], 0)  # raises the errors of the request before anything is written
         while isinstance(answer, StagedOutput):
             answer = answer.current
-        self._matcher = cast(Matcher, answer.matcher)
+        self._matcher, self._parse = cast(Matcher, answer.matcher), answer.parse
         shortest = self._matcher.min_tokens_to_finish() - 1
         room = min(answer.max_tokens, context_left - len(bridge)) - shortest
         thoughts = Sequence(
@@ -81,6 +82,11 @@ class ThinkFirst(StagedOutput):
     def matcher(self) -> Matcher:
         """The matcher of the answer."""
         return self._matcher
+
+    @property
+    def parse(self) -> ValueParser | None:
+        """The parser of the answer."""
+        return self._parse
 
     def steps(self) -> Steps:
         """Run the free sequence, then that of the answer. Raises as `Sequence.steps`."""

@@ -2,6 +2,9 @@
 
 Text is streamed in complete characters, and only once it can no longer belong to a stop. A token is streamed with the
 first part of its text. So the streamed events together are exactly the result, whichever stop ends it.
+
+Stops end free text only. While the specification determines the text, as inside a tool call, no stop is looked for.
+Afterwards the search begins anew with the next token.
 """
 
 from __future__ import annotations
@@ -40,17 +43,34 @@ class Transcript:
         self.stop_match: StopMatch | None = None
         self.thinking, self.reasoning = thinking, ""
         self._skip = skip
-        self._vocabulary, self._included = vocabulary, stops.included
-        self._watch = Watch(stops) if stops.texts or stops.patterns else None
+        self._vocabulary, self._stops = vocabulary, stops
+        self._watch: Watch | None = None
+        self._watch_start = 0  # the index of the first character that it has read
+        self._is_free = False
+        self._begin_watch(is_free=not thinking)
         self.starts: list[int] = []
         self.reasoning_tokens = 0
         self._streamed_tokens = self._streamed_text = 0
         self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
 
+    @property
+    def has_text_stops(self) -> bool:
+        """Whether stop texts or patterns can end the output."""
+        return bool(self._stops.texts or self._stops.patterns)
+
     def append(
-        self, tokens: Sequence[int], *, sampled: bool, may_stop: bool = True, logprobs: TokenLogprobs | None = None
+        self,
+        tokens: Sequence[int],
+        *,
+        sampled: bool,
+        may_stop: bool = True,
+        is_free: bool = True,
+        logprobs: TokenLogprobs | None = None,
     ) -> None:
-        """Append tokens. If they complete a stop and `may_stop` is true, cut the text there."""
+        """Append tokens. If they complete a stop and `may_stop` is true, cut the text there.
+
+        `is_free`: whether the text is free after these tokens. It counts only where a character ends.
+        """
         self.tokens += tokens
         self.token_masks += [int(sampled)] * len(tokens)
         self.logprobs += [logprobs] * len(tokens)
@@ -59,9 +79,14 @@ class Transcript:
         piece = self._utf8.decode(data[self._skip :])
         self._skip = max(0, self._skip - len(data))
         self.text += piece
-        if self._watch is not None and (match := self._watch.read(piece, may_stop=may_stop)) is not None:
+        if not self.has_text_stops:
+            return
+        is_free = self._is_free if self._utf8.getstate()[0] else is_free and not self.thinking
+        if self._watch is None or not is_free:
+            self._begin_watch(is_free=is_free)
+        elif (match := self._watch.read(piece, may_stop=may_stop)) is not None:
             self.stop_match = match
-            self._truncate(match.end if self._included else match.begin)
+            self._truncate(self._watch_start + (match.end if self._stops.included else match.begin))
 
     def close(self) -> None:
         """End the output: an incomplete character becomes U+FFFD."""
@@ -75,12 +100,13 @@ class Transcript:
         self.reasoning_tokens = len(self.tokens)
         self.starts = [0] * self.reasoning_tokens
         self._streamed_text = 0
+        self._begin_watch(is_free=True)
 
     def event(self, budget_bound: BudgetBound) -> StreamEvent:
         """The event with everything that can be streamed now and has not been streamed yet."""
         decided, tokens = len(self.text), len(self.tokens)
         if self._watch is not None and self.stop_match is None:
-            decided = self._watch.decided_length
+            decided = self._watch_start + self._watch.decided_length
             while tokens > self._streamed_tokens and self.starts[tokens - 1] >= decided:
                 tokens -= 1
         new, text = self.tokens[self._streamed_tokens : tokens], self.text[self._streamed_text : decided]
@@ -91,8 +117,14 @@ class Transcript:
             tuple(new), text, forced, logprobs=scores, reasoning=self.thinking, budget_bound=budget_bound
         )
 
+    def _begin_watch(self, *, is_free: bool) -> None:
+        """Look for stops from here on, if the text is free."""
+        self._is_free = is_free
+        self._watch = Watch(self._stops) if is_free and self.has_text_stops else None
+        self._watch_start = len(self.text)
+
     def _truncate(self, end: int) -> None:
         """Keep only the characters before `end`, and the tokens that begin before it."""
         self.text = self.text[:end]
-        count = sum(start < end for start in self.starts)
+        count = max(self.reasoning_tokens, sum(start < end for start in self.starts))
         del self.tokens[count:], self.token_masks[count:], self.logprobs[count:], self.starts[count:]

@@ -31,6 +31,7 @@ from guided.ir import Grammar
 from guided.ir.release import free_entries
 from guided.keywords import keywords_checked
 from guided.limits import Limits
+from guided.matching.compile_any import CompileAny
 from guided.matching.compiled import CompiledGrammar, native_vocabulary, text_ids
 from guided.matching.fallback_options import compile_with_fallback
 from guided.matching.gc_pause import gc_paused
@@ -52,8 +53,8 @@ _WHY_EMPTY: Final = {
 }
 
 
-class GrammarCompiler:
-    """Compiles specifications for `vocabulary`.
+class GrammarCompiler(CompileAny):
+    """Compiles specifications for `vocabulary`: `compile` those of any kind, and the other methods those of one kind.
 
     Args:
         vocabulary: the model's tokens.
@@ -312,7 +313,7 @@ class GrammarCompiler:
             limits=compiled.limits)  # fmt: skip
 
     @keywords_checked(JsonSchemaKeywords.__annotations__)
-    def compile(self, expr: Expr, **options: Unpack[JsonSchemaKeywords]) -> CompiledGrammar:
+    def compile_expr(self, expr: Expr, **options: Unpack[JsonSchemaKeywords]) -> CompiledGrammar:
         """Compile a composed specification, see `guided.frontends.combinators`.
 
         Args:
@@ -322,11 +323,6 @@ class GrammarCompiler:
             SpecError: a part is invalid, a rule is undefined, or the specification generates nothing.
             VocabularyError: a control token that the vocabulary lacks.
         """
-        if not isinstance(expr, Expr):
-            raise SpecError(
-                f"a composed specification is an Expr, not a {type(expr).__name__}",
-                hint="write guided.sequence(part), or one of the other compile_... functions",
-            )
 
         def compiled(own: JsonSchemaOptions) -> CompiledGrammar:
             read = partial(expr_to_grammar, expr, self.limits, options=own)

@@ -69,9 +69,9 @@ class PartialJson:
             return self._base + self._string_end, f'"{"".join(reversed(self._closers))}'
         return self._certain, self._certain_closers
 
-    def completed(self) -> str:
-        """The certain part of the value as JSON; "" if nothing is certain."""
-        length, closers = self.certain
+    def completed(self, *, strings: bool = True) -> str:
+        """The certain part of the value as JSON; "" if nothing is certain. `strings`: including unfinished strings."""
+        length, closers = self.certain if strings else (self._certain, self._certain_closers)
         return self.text[:length] + closers
 
     def _step(self) -> bool:
@@ -118,8 +118,8 @@ class PartialJson:
         self._certain, self._certain_closers = self._base + self._at, "".join(reversed(self._closers))
 
 
-def completed_json(text: str) -> str:
-    """The completed text; "" if nothing is certain yet."""
+def completed_json(text: str, *, strings: bool = True) -> str:
+    """The completed text; "" if nothing is certain yet. `strings`: including unfinished strings."""
     reader = PartialJson()
     reader.read(text)
-    return reader.completed()
+    return reader.completed(strings=strings)

@@ -55,7 +55,7 @@ def written_calls(style: ToolStyle, calls: Sequence[tuple[str, str]]) -> list[Pi
     """Calls as a model of the style writes them. Each call is a name, and arguments as JSON text.
 
     Raises:
-        SpecError: arguments are not a JSON object. UnsupportedError: the style has its own form of messages.
+        SpecError: arguments nest too deeply. UnsupportedError: the style has its own form of messages.
     """
     check_style(style)
     section, separator = style.data.get("section"), style.between
@@ -72,27 +72,30 @@ def written_calls(style: ToolStyle, calls: Sequence[tuple[str, str]]) -> list[Pi
 def _call(call: Mapping[str, Any], name: str, written: str, number: int) -> list[Piece]:
     begin = call["begin"] if isinstance(call["begin"], str) else call["begin"][0]
     kind, arguments = call["arguments"], read_arguments(written)
-    inner = [Piece(written, True)]
-    if kind in FORMS:
+    inner = [Piece(written if arguments else "{}", True)]
+    if kind in FORMS and isinstance(arguments, dict):
         inner = _members(FORMS[kind], arguments)
     before, _, after = begin.replace("{index}", str(number)).partition("{name}")
     return [Piece(before), Piece(name, True), Piece(after), *inner, Piece(call["end"])]
 
 
-def read_arguments(written: object) -> dict[str, Any]:
-    """The arguments of a call, from their JSON text.
+def read_arguments(written: object) -> dict[str, Any] | str:
+    """The arguments of a call, from their JSON text. A text that is not a JSON object is returned as it is: a model
+    wrote it without a constraint, and the conversation must be able to go on. Without text there are no arguments.
 
     Raises:
-        SpecError: the text is not JSON, or not an object.
+        SpecError: the arguments are not a text.
     """
-    try:
-        value = json.loads(written) if isinstance(written, str) else None
-    except (ValueError, RecursionError) as error:
-        raise SpecError(f"the arguments of a call are not JSON: {error}", hint='write "{...}"') from None
-    if not isinstance(value, dict):
+    if not isinstance(written, str):
         message = f"the arguments of a call are {brief(written)}, not the text of a JSON object"
         raise SpecError(message, hint='write "{...}"')
-    return value
+    if not written.strip():
+        return {}
+    try:
+        value = json.loads(written)
+    except (ValueError, RecursionError):
+        return written
+    return value if isinstance(value, dict) else written
 
 
 def _members(form: ElementForm, value: Mapping[str, Any]) -> list[Piece]:

@@ -120,6 +120,39 @@ class ToolStyle:
         """Create a reader that reads an answer back while it is written."""
         return CallReader(self.data, chosen_tools(tools).functions, reasoning)
 
+    def begin_markers(self, functions: Sequence[Function]) -> tuple[str, ...]:
+        """The markers with which an answer begins if it is not mixed and consists of calls."""
+        section, call = self.data.get("section"), self.data["call"]
+        if section is not None:
+            return (section.get("lead", "") + section["begin"],)
+        begins = [call["begin"]] if isinstance(call["begin"], str) else call["begin"]
+        return tuple(
+            begin.replace("{name}", function.name).partition("{index}")[0] for begin in begins for function in functions
+        )
+
+    @property
+    def calls_are_json(self) -> bool:
+        """Whether calls are JSON, so that they cannot be distinguished from JSON text."""
+        return str(self.data.get("trigger", "")).startswith("{")
+
+    def with_bare_calls(self) -> ToolStyle:
+        """The style, in which calls may also begin without their marker, as small models often write them.
+
+            {"name": "weather", "arguments": {"city": "Oslo"}}            also inside ```json, and with line ends
+
+        The call then ends as all calls of the style. Only a text with the name of a tool in this form begins a call.
+        Styles whose calls have another form are returned as they are.
+        """
+        call = self.data["call"]
+        marked = call["begin"]
+        bare = marked[marked.find("{") :] if isinstance(marked, str) else ""
+        if "section" in self.data or call["arguments"] != "json" or bare in ("", marked):
+            return self
+        names = [bare, bare.replace(": ", ":").replace(", ", ",")]
+        names += [bare.replace("{", f"{{\n{space}", 1).replace(", ", f",\n{space}") for space in ("  ", "    ")]
+        begins = [fence + begin for fence in ("", "```json\n") for begin in names]
+        return ToolStyle(self.name, {**self.data, "call": {**call, "begin": [marked, *begins]}})
+
     @property
     def between(self) -> str:
         """The text between consecutive calls."""
@@ -170,9 +203,11 @@ class ToolStyle:
             return tags[0]
         trigger = section["begin"] if section is not None else self.data["trigger"]
         excluded = [*self.data["excludes"], *(section or {}).get("excludes", [])]
+        bare = [tag["begin"] for tag in tags if not tag["begin"].startswith(trigger)]
         return {
-            "type": "triggered_tags", "triggers": [trigger], "tags": tags, "at_least_one": chosen.mode == "required",
-            "stop_after_first": not parallel, "excludes": [one for one in excluded if one != trigger],
+            "type": "triggered_tags", "triggers": [trigger, *bare], "tags": tags,
+            "at_least_one": chosen.mode == "required", "stop_after_first": not parallel,
+            "excludes": [one for one in excluded if one != trigger],
         }  # fmt: skip
 
     def _separate(self, chosen: ChosenTools, parallel: bool, text: Mapping[str, Any] | None) -> Json:

@@ -4,7 +4,8 @@ In: the request, the engine, the operator's settings. Out: a request of the engi
 answers. The engine's request has the tools in its prompt, reasoning before the answer if the model reasons, and the
 server's own tools if there is neither a constraint nor a stop.
 
-Fields that cannot be combined are refused: stops need free text, but an answer with tools or reasoning is constrained.
+Stops end free text: the whole answer, or the text beside calls or after reasoning. Where they have no effect, the
+answer has a warning. So programs that always send stops work with tools and formats.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from guided.chat import DEFAULT_TOOL_STYLE, Conversation
 from guided.engine import Engine
 from guided.engine.reasoning import find_reasoning_end
 from guided.engine.request import Options, Request
+from guided.engine.token_text import AnswerDecoder
 from guided.frontends.structural_tag.tool_styles import ToolStyle, tool_style
 from guided.server.http.errors import RequestError
 from guided.server.openai.deltas import ReadingOptions
-from guided.server.openai.requests import ChatRequest
+from guided.server.openai.requests import ChatRequest, without_stops
 from guided.server.openai.structured import Structured
-from guided.server.openai.token_text import AnswerDecoder
 from guided.server.openai.tools import Functions
 from guided.server.settings import Settings
 from guided.tools.toolbox import Toolbox
@@ -31,14 +32,19 @@ __all__ = ["build_chat_request", "style_of"]
 
 def style_of(engine: Engine, settings: Settings) -> ToolStyle:
     """The model's style of tool calls: from the settings, else from its chat template, else Hermes."""
-    template_style = engine.chat.tool_style if engine.chat is not None else None
+    template_style = engine.chat_template.tool_style if engine.chat_template is not None else None
     return tool_style(settings.tool_style or template_style or DEFAULT_TOOL_STYLE)
 
 
 def build_chat_request(
     chat: ChatRequest, text: Structured, engine: Engine, settings: Settings
-) -> tuple[Request, ReadingOptions]:
-    """See the module docstring. `text`: the request's constraint on the text.
+) -> tuple[Request, ReadingOptions, Mapping[str, str]]:
+    """See the module docstring. The last result has the warnings about stops: field -> message.
+
+    Args:
+        chat: the request.
+        text: its constraint on the text.
+        engine, settings: those of the server.
 
     Raises:
         RequestError: see the module docstring. Also whatever `Functions.of` raises.
@@ -50,9 +56,13 @@ def build_chat_request(
             chat.tools, chat.tool_choice, parallel=chat.parallel_tool_calls is not False, style=style,
             vocabulary=vocabulary, text=text,
         )  # fmt: skip
-    chat.check_stops("tools" if functions is not None else "reasoning" if thinks else text.param)
     options: dict[str, Any] = chat.engine_options(settings.default_max_tokens or engine.model.config.context)
     constraint = text.constraint if functions is None else functions.constraint
+    warnings: Mapping[str, str] = {}
+    if constraint is not None or thinks:
+        is_free = constraint is None if functions is None else functions.constraint.free
+        warnings = chat.limited_stops(_constraint_of(text, functions, thinks), is_free=is_free)
+        options = without_stops(options, keep=("stop",) if is_free else ())
     if functions is None:
         options |= dict(text.options)
     server_tools = settings.tools if constraint is None and not chat.stops else ()
@@ -81,9 +91,19 @@ def build_chat_request(
         trims=thinks and text.constraint is None,
         named=functions is not None and functions.named,
         partial=partial,
+        has_stops="stop" in options,
     )
     prompt = _prompt(chat, functions.tools if functions is not None else (), style, engine, settings, thinks)
-    return Request(prompt, constraint, n=chat.n, options=cast(Options, options)), reading_options
+    return Request(prompt, constraint, n=chat.n, options=cast(Options, options)), reading_options, warnings
+
+
+def _constraint_of(text: Structured, functions: Functions | None, thinks: bool) -> str:
+    """What constrains the answer, as a part of a sentence."""
+    if functions is not None and functions.constraint.free:
+        return "this answer may contain calls"
+    if text.constraint is not None:
+        return f"{text.param} determines this answer"
+    return "this answer consists of calls" if functions is not None else "this answer begins with reasoning"
 
 
 def _prompt(
@@ -103,7 +123,7 @@ def _prompt(
     given = chat.chat_template_kwargs
     variables, switches = given.others if given is not None else {}, dict[str, bool]()
     if settings.reasoning_end or (given is not None and given.on is not None):
-        reads = engine.chat.uses_variable if engine.chat is not None else lambda _: False
+        reads = engine.chat_template.uses_variable if engine.chat_template is not None else lambda _: False
         switches = {name: thinks for name in ("enable_thinking", "thinking") if reads(name)}
     begins = chat.add_generation_prompt is not False and not chat.continue_final_message
     return Conversation(

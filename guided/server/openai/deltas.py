@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from guided.engine.result import Result, StreamEvent
+from guided.engine.token_text import AnswerDecoder, StopTail, ToolResult
 from guided.frontends.structural_tag.calls import CallPart, CallReader, TextPart
 from guided.frontends.structural_tag.partial_json import PartialJson
 from guided.server.openai.attribution import Attribution, ShownToken
 from guided.server.openai.scores import Offsets
-from guided.server.openai.token_text import AnswerDecoder, ToolResult
 
 __all__ = [
     "CallArguments", "CallBegin", "Delta", "FunctionCall", "Reading", "ReadingOptions", "ReasoningText", "Text",
@@ -91,6 +91,7 @@ class ReadingOptions:
         trims: whether to drop line ends between reasoning and text.
         named: whether the request named the function to call, so that the call was not the model's decision.
         partial: whether to report how to complete the JSON text so far (`Reading.partial`).
+        has_stops: whether stops may end the text.
     """
 
     calls: Callable[[], CallReader] | None = None
@@ -102,6 +103,7 @@ class ReadingOptions:
     trims: bool = False
     named: bool = False
     partial: bool = False
+    has_stops: bool = False
 
 
 _PLAIN = ReadingOptions()
@@ -134,6 +136,7 @@ class Reading:
         self._reasoning, self._text = list[str](), list[str]()
         self._reader = options.calls() if options.calls is not None else None
         self._decoder = options.new_decoder() if options.new_decoder is not None else None
+        self._tail = StopTail()
         self._reasoning_tail = ""  # the end of the reasoning so far, if it may begin the end marker
         self._undecided = "" if options.call_markers else None  # the answer's start, while it may begin a call
         self._space = ""  # white space between calls or at the end; it becomes text if text follows
@@ -217,16 +220,21 @@ class Reading:
             self.tokens += tokens
             return self._add_text(event.text)
         deltas, piece, begin = list[Delta](), "", self._places.size
+        decoded = 0
         for token in (*tokens, None) if event.result is not None else tokens:
             parts = self._decoder.read([token.id] if token is not None else [], last=token is None)
             texts = [part for part in parts if isinstance(part, str)]
             self._places.write(token, texts, is_hidden=self._decoder.in_call or len(texts) < len(parts))
             piece += "".join(texts)
+            decoded += 0 if token is not None and self._decoder.is_control(token.id) else sum(map(len, texts))
             for part in parts:
                 if isinstance(part, ToolResult):
                     deltas += [*self._read_piece(piece, begin), part]
                     self.results.append(part)
                     piece, begin = "", self._places.size
+        if self.options.has_stops:
+            begin -= len(self._tail.withheld)
+            piece = self._tail.read(piece, decoded, len(event.text))
         return deltas + self._read_piece(piece, begin)
 
     def _read_piece(self, piece: str, begin: int) -> list[Delta]:

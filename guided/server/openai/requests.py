@@ -8,7 +8,7 @@ accepted value are in ignored_fields.py.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final, Literal, Self, cast
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, WrapValidator, field_validator, model_validator
@@ -29,6 +29,7 @@ __all__ = [
     "StreamOptions",
     "TextRequest",
     "read_request",
+    "without_stops",
 ]
 
 _MOST_CHOICES = 128
@@ -36,6 +37,7 @@ MOST_TOOLS: Final = 512
 _MOST_STOPS = 128  # the engine searches for each stop after each token
 _MOST_PROMPTS = 1 << 16
 _STOPS = ("stop", "stop_token_ids", "ignore_eos")
+_SEEDS: Final = range(-(2**63), 2**64)  # OpenAI's are signed, the engine's are not
 _Count = Annotated[int, Field(ge=0, strict=True)]
 _Counts = Annotated[list[_Count], Field(fail_fast=True)]  # a million errors would take half a minute and gigabytes
 _PART: dict[str, Any] = {
@@ -148,15 +150,17 @@ class TextRequest(Specified, IgnoredFields):
         """The names of the given fields that also end the text."""
         return [name for name in _STOPS if getattr(self, name) not in (None, False, [])]
 
-    def check_stops(self, other: str) -> None:
-        """Refuse stops, which need free text. `other`: what else determines the end of the answer; "": nothing.
+    def limited_stops(self, constraint: str, *, is_free: bool) -> dict[str, str]:
+        """Warnings about stops that an answer with a constraint ignores: name of the field -> message.
 
-        Raises:
-            RequestError: the request has stops although `other` is given.
+        Args:
+            constraint: what constrains the answer, as a part of a sentence.
+            is_free: whether the answer has free text in which stop texts work.
         """
-        if self.stops and other:
-            message = f"{self.stops[0]} ends free text, so it cannot be combined with {other}"
-            raise RequestError(message, param=self.stops[0])
+        ignored = {name: f"{name} has no effect: it ends free text, but {constraint}" for name in self.stops}
+        if is_free and "stop" in ignored:
+            ignored["stop"] = f"stop ends free text only: {constraint}"
+        return ignored
 
     def options(self) -> dict[str, Any]:
         """The sampling options, by the engine's names; only those that the request sets."""
@@ -166,9 +170,16 @@ class TextRequest(Specified, IgnoredFields):
             "canonical",
         )  # fmt: skip
         given = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        if self.seed is not None and _SEEDS.start <= self.seed < 0:
+            given["seed"] = self.seed % 2**64
         if self.top_k is not None and self.top_k > 0:  # -1 and 0: no limit
             given["top_k"] = self.top_k
         return given | {"temperature": 1.0 if self.temperature is None else self.temperature}
+
+
+def without_stops(options: Mapping[str, Any], *, keep: Sequence[str] = ()) -> dict[str, Any]:
+    """The options without those that end free text, except for the kept names."""
+    return {name: value for name, value in options.items() if name not in _STOPS or name in keep}
 
 
 class CompletionRequest(TextRequest):
@@ -207,8 +218,9 @@ class CompletionRequest(TextRequest):
             raise RequestError(message, param="echo")
         if not self.prompts() or [] in self.prompts():
             raise RequestError("the prompt is empty: the model needs at least one token", param="prompt")
-        self.check_stops(structured.param)
         options = self.options() | dict(structured.options) | {"max_tokens": self.max_tokens or max_tokens, "raw": True}
+        if structured.constraint is not None:
+            options = without_stops(options)
         if self.logprobs is not None:
             options |= {"logprobs": self.logprobs, "score_forced": True}
         if self.heal_prompt:

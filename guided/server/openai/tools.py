@@ -18,7 +18,7 @@ An error in a schema has its location in the request, such as `tools/0/function/
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, Final, cast
@@ -29,7 +29,7 @@ from guided.frontends.json_schema.options import JsonSchemaOptions
 from guided.frontends.openai.response_format import close_objects
 from guided.frontends.structural_tag.calls import CallReader
 from guided.frontends.structural_tag.tool_styles import ToolStyle
-from guided.frontends.structural_tag.tools import Function, chosen_tools
+from guided.frontends.structural_tag.tools import chosen_tools
 from guided.matching.compiled import CompiledGrammar
 from guided.matching.compiler import GrammarCompiler
 from guided.matching.constraint import CompiledBy, ConstraintOptions, compile_constraint
@@ -102,8 +102,10 @@ class Functions:
             except (SpecError, UnsupportedError) as error:
                 raise _locate_error(error, locations) from None
 
-        call_markers = () if form is None else tuple(_begin_markers(style, chosen.functions))
-        return cls(style, tools, CompiledBy(compile_calls, free=mixed), call_markers, chosen.mode == "named")
+        call_markers = () if form is None else style.begin_markers(chosen.functions)
+        return cls(
+            style, tools, CompiledBy(compile_calls, free=mixed, has_calls=True), call_markers, chosen.mode == "named"
+        )
 
 
 def _require_object(number: int, tool: _Json) -> _Json:
@@ -140,7 +142,7 @@ def _text_format(style: ToolStyle, text: Structured) -> dict[str, Any] | None:
     if not text.is_json:
         condition = "if it is a JSON Schema, or if tool_choice is none or required"
         raise RequestError(f"{text.param} can be combined with tools only {condition}", param=text.param)
-    if style.data.get("trigger", "").startswith("{"):
+    if style.calls_are_json:
         message = f"calls in the style {style.name} are JSON, so they cannot be distinguished from JSON text"
         raise RequestError(message, param=text.param)
     schema: Any = text.constraint
@@ -155,15 +157,6 @@ def _check_text(compiler: GrammarCompiler, text: Structured) -> None:
     except (SpecError, UnsupportedError) as error:
         error.pointer = text.param + error.pointer
         raise
-
-
-def _begin_markers(style: ToolStyle, functions: Sequence[Function]) -> Iterator[str]:
-    section, call = style.data.get("section"), style.data["call"]
-    if section is not None:
-        yield section.get("lead", "") + section["begin"]
-        return
-    for begin in [call["begin"]] if isinstance(call["begin"], str) else call["begin"]:
-        yield from (begin.replace("{name}", function.name).partition("{index}")[0] for function in functions)
 
 
 def _check_keys(tools: Sequence[_Json]) -> None:

@@ -103,10 +103,14 @@ def prepare_request(
     text = body.structured_output(allow_special_tokens=server.settings.allow_special_tokens)
     if isinstance(body, ChatRequest):
         settings = server.settings if allow_server_tools else replace(server.settings, tools=())
-        part, reading_options = build_chat_request(body, text, server.engine, settings)
+        part, reading_options, warnings = build_chat_request(body, text, server.engine, settings)
+        text = replace(text, warnings={**text.warnings, **warnings})
         has_tools = reading_options.calls is not None  # errors of tools have their own locations
         param = None if has_tools else text.param or None
         return PreparedRequest([part], text, param, partial(Reading, reading_options))
+    if text.constraint is not None:
+        warnings = body.limited_stops(f"{text.param} determines this answer", is_free=False)
+        text = replace(text, warnings={**text.warnings, **warnings})
     return PreparedRequest(body.requests(text, _COMPLETION_TOKENS), text, text.param or None)
 
 

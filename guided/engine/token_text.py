@@ -1,7 +1,7 @@
-"""The text of tokens, including names of control tokens, and the results of the server's own tools.
+"""The text of tokens, including names of control tokens, and the results of the engine's own tools.
 
 In: the tokens of an answer, as they arrive. Out: text, and `ToolResult`s. A control token has no text in an answer, so
-readers of calls get its name instead. A call of a server tool (`guided.Tool`) and its result become one `ToolResult`.
+readers of calls get its name instead. A call of such a tool (`guided.Tool`) and its result become one `ToolResult`.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from itertools import groupby
 from guided.tools.toolbox import BoundTool, Toolbox
 from guided.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["AnswerDecoder", "ToolResult"]
+__all__ = ["AnswerDecoder", "StopTail", "ToolResult"]
 
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """A completed call of a server tool.
+    """A completed call of a `guided.Tool`.
 
     Attributes:
         index: its number in the answer, from 0.
@@ -49,8 +49,12 @@ class AnswerDecoder:
 
     @property
     def in_call(self) -> bool:
-        """Whether a call of a server tool, or its result, is being written."""
+        """Whether a call of a `guided.Tool`, or its result, is being written."""
         return self._tool is not None
+
+    def is_control(self, token: int) -> bool:
+        """Whether a token is a control token, whose text is its name."""
+        return token in self._vocabulary.special_tokens
 
     def read(self, tokens: Sequence[int], *, last: bool = False) -> list[str | ToolResult]:
         """The text and tool results of these tokens. `last`: no more tokens follow."""
@@ -88,3 +92,29 @@ class AnswerDecoder:
 
     def _decode(self, tokens: Sequence[int]) -> str:
         return self._vocabulary.decode(tokens).decode("utf-8", "replace")
+
+
+class StopTail:
+    """Withholds decoded text that a stop may still cut. An event has tokens as soon as a part of their text is certain.
+
+    Attributes:
+        withheld: the decoded text that is not certain yet.
+    """
+
+    def __init__(self) -> None:
+        self.withheld = ""
+        self._decoded = self._certain = 0  # the number of characters without names of control tokens
+
+    def read(self, piece: str, decoded: int, certain: int) -> str:
+        """The certain part of the text withheld so far and a new piece.
+
+        Args:
+            piece: the decoded text of an event.
+            decoded: how many of its characters are not part of the name of a control token.
+            certain: the number of characters of `StreamEvent.text`.
+        """
+        self._decoded, self._certain = self._decoded + decoded, self._certain + certain
+        text = self.withheld + piece
+        end = len(text) - max(0, self._decoded - self._certain)
+        self.withheld = text[end:]
+        return text[:end]

@@ -1,0 +1,1 @@
+"""Conversations in which the model calls Python functions."""

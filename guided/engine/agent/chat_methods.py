@@ -1,0 +1,278 @@
+"""`Engine.chat` and its variants: the model answers a conversation, and calls Python functions until it has an answer.
+
+    def weather(city: str) -> str:
+        \"\"\"The current weather in a city.\"\"\"
+
+    engine.chat("What is the weather in Oslo?", tools=[weather]).text
+
+In: messages, functions with type hints, and the options of `generate`, which apply to each message that the model
+writes. Out: a `ChatResult`, or `ChatEvent`s. turn.py describes the turn. Functions run on the caller's thread, one
+after the other; in `achat`, all calls of a message run at once, coroutines on the event loop, other functions on
+threads. An exception of a function is reported to the model as the result of the call.
+
+`guided.Tool`s, whose calls are segments between control tokens (nanochat), run while the message is written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from contextlib import aclosing, closing
+from typing import Any, Final, Protocol, TypeAlias, Unpack, cast, overload
+
+from guided.chat import DEFAULT_TOOL_STYLE, ChatTemplate, Conversation, Message
+from guided.engine.agent.events import ChatDone, ChatEvent, ChatResult, FunctionCall
+from guided.engine.agent.turn import Turn
+from guided.engine.request import OTHERS_KEYWORDS, Options, RequestOptions
+from guided.engine.result import StreamEvent, ValueT_co
+from guided.errors import GuidedError, OptionError
+from guided.frontends.json_schema.options import JsonSchemaKeywords
+from guided.frontends.structural_tag.tool_styles import tool_style
+from guided.frontends.structural_tag.tools import ToolChoice
+from guided.keywords import keywords_checked, read_items
+from guided.matching.constraint import Constraint
+from guided.tools.function import FunctionTool, function_tool
+from guided.tools.tool import Tool
+from guided.vocabulary.vocabulary import Vocabulary
+
+__all__ = ["ChatMethods", "ChatOptions"]
+
+_JSON_OPTIONS: Final = JsonSchemaKeywords.__annotations__
+
+Messages: TypeAlias = str | Sequence[Message] | Conversation
+Callables: TypeAlias = Sequence[Callable[..., Any] | FunctionTool | Tool]
+
+
+class ChatOptions(RequestOptions, total=False):
+    """The options of `Engine.chat`: those of `Options` for each message, and these.
+
+    Attributes:
+        tool_choice: as in OpenAI's API. "auto" (the default); "none"; "required" or `{"type": "function", "function":
+            {"name": ...}}`: the first message consists of calls.
+        parallel: whether one message may contain several calls (True).
+        max_rounds: the maximum number of messages with calls (8). Then the model is asked for an answer, without the
+            tools.
+        repeats: whether a message may repeat the calls of the message before it, as a program that polls does (False).
+            If not, the functions are not called again, and the model is asked for an answer.
+        tool_style: how the model writes calls, one of `guided.TOOL_STYLES`. None: the style of its chat template, or
+            the Hermes form if that is unknown.
+    """
+
+    tool_choice: ToolChoice
+    parallel: bool
+    max_rounds: int
+    repeats: bool
+    tool_style: str | None
+
+
+class _Engine(Protocol):
+    """What the methods need of an engine."""
+
+    vocabulary: Vocabulary
+    chat_template: ChatTemplate | None
+
+    def stream(self, prompt: Any, constraint: Constraint = None, **options: Any) -> Iterator[StreamEvent]: ...
+
+    def astream(
+        self, prompt: Any, constraint: Constraint = None, **options: Any
+    ) -> AsyncGenerator[StreamEvent, None]: ...
+
+
+class ChatMethods:
+    """See the module docstring."""
+
+    @overload
+    def chat(
+        self: _Engine,
+        messages: Messages,
+        tools: Callables = (),
+        *,
+        constraint: type[ValueT_co],
+        **options: Unpack[ChatOptions],
+    ) -> ChatResult[ValueT_co]: ...
+    @overload
+    def chat(
+        self: _Engine,
+        messages: Messages,
+        tools: Callables = (),
+        *,
+        constraint: Constraint = None,
+        **options: Unpack[ChatOptions],
+    ) -> ChatResult: ...
+    @keywords_checked(ChatOptions.__annotations__, elsewhere=OTHERS_KEYWORDS)
+    def chat(
+        self: _Engine,
+        messages: Messages,
+        tools: Callables = (),
+        *,
+        constraint: Constraint = None,
+        **options: Unpack[ChatOptions],
+    ) -> Any:
+        """Let the model answer a conversation, and call functions until it has an answer.
+
+        Args:
+            messages: a text of the user, or messages.
+            tools: functions with type hints, which become the schemas of their arguments. Docstrings tell the model
+                what the functions and their parameters are for. Arguments arrive with the types of the parameters.
+            constraint: of the answer, as for `generate`; with tools, a JSON Schema or a type.
+            **options: see `ChatOptions` and `Options`.
+
+        Raises:
+            SpecError, UnsupportedError, OptionError: a tool or an option cannot be used.
+            GuidedError: the model has no chat template; or as `generate`, for any of the messages.
+        """
+        for event in _events(self, messages, tools, constraint, options):
+            if isinstance(event, ChatDone):
+                return event.result
+
+    @keywords_checked(ChatOptions.__annotations__, elsewhere=OTHERS_KEYWORDS)
+    def stream_chat(
+        self: _Engine,
+        messages: Messages,
+        tools: Callables = (),
+        *,
+        constraint: Constraint = None,
+        **options: Unpack[ChatOptions],
+    ) -> Iterator[ChatEvent]:
+        """Like `chat`, but yield events. The last one has the result. Closing the iterator cancels the turn."""
+        return _events(self, messages, tools, constraint, options)
+
+    @overload
+    async def achat(
+        self: _Engine,
+        messages: Messages,
+        tools: Callables = (),
+        *,
+        constraint: type[ValueT_co],
+        **options: Unpack[ChatOptions],
+    ) -> ChatResult[ValueT_co]: ...
+    @overload
+    async def achat(
+        self: _Engine,
+        messages: Messages,
+        tools: Callables = (),
+        *,
+        constraint: Constraint = None,
+        **options: Unpack[ChatOptions],
+    ) -> ChatResult: ...
+    @keywords_checked(ChatOptions.__annotations__, elsewhere=OTHERS_KEYWORDS)
+    async def achat(
+        self: _Engine,
+        messages: Messages,
+        tools: Callables = (),
+        *,
+        constraint: Constraint = None,
+        **options: Unpack[ChatOptions],
+    ) -> Any:
+        """Like `chat`, without blocking the event loop. Functions may be coroutine functions.
+
+        Cancelling it cancels the request of the current message and awaited functions; a function that runs on a thread
+        runs to its end.
+        """
+        async with aclosing(_async_events(self, messages, tools, constraint, options)) as events:
+            async for event in events:
+                if isinstance(event, ChatDone):
+                    return event.result
+
+    @keywords_checked(ChatOptions.__annotations__, elsewhere=OTHERS_KEYWORDS)
+    def astream_chat(
+        self: _Engine,
+        messages: Messages,
+        tools: Callables = (),
+        *,
+        constraint: Constraint = None,
+        **options: Unpack[ChatOptions],
+    ) -> AsyncGenerator[ChatEvent, None]:
+        """Like `achat`, but yield events. The last one has the result. Closing the generator cancels the turn."""
+        return _async_events(self, messages, tools, constraint, options)
+
+
+def _events(
+    engine: _Engine, messages: Messages, tools: Callables, constraint: Constraint, options: ChatOptions
+) -> Iterator[ChatEvent]:
+    turn, request_options = _begin(engine, messages, tools, constraint, options)
+    for tool in turn.tools.values():
+        if inspect.iscoroutinefunction(tool.function):
+            raise OptionError(f"{tool.name} is a coroutine function: call achat or astream_chat", option="tools")
+    return _run(engine, turn, request_options)
+
+
+def _run(engine: _Engine, turn: Turn, options: Options) -> Iterator[ChatEvent]:
+    while turn.result is None:
+        prompt, constraint, more = turn.request()
+        with closing(cast(Any, engine.stream(prompt, constraint, **{**options, **more}))) as events:
+            for event in events:
+                yield from turn.read(event)
+        for call in list(turn.open_calls):
+            yield turn.answer(call, _call(turn.tools[call.name], call))
+
+
+async def _async_events(
+    engine: _Engine, messages: Messages, tools: Callables, constraint: Constraint, options: ChatOptions
+) -> AsyncGenerator[ChatEvent, None]:
+    turn, request_options = _begin(engine, messages, tools, constraint, options)
+    while turn.result is None:
+        prompt, constraint, more = turn.request()
+        async with aclosing(engine.astream(prompt, constraint, **{**request_options, **more})) as events:
+            async for event in events:
+                for delta in turn.read(event):
+                    yield delta
+        calls = list(turn.open_calls)
+        values = await asyncio.gather(*(_call_async(turn.tools[call.name], call) for call in calls))
+        for call, value in zip(calls, values, strict=True):
+            yield turn.answer(call, value)
+
+
+def _begin(
+    engine: _Engine, messages: Messages, tools: Callables, constraint: Constraint, options: ChatOptions
+) -> tuple[Turn, Options]:
+    """The turn, and the options of its requests."""
+    if engine.chat_template is None:
+        raise GuidedError("this model has no chat template, so it cannot hold a conversation: use generate")
+    if isinstance(messages, str):
+        messages = [{"role": "user", "content": messages}]
+    listed, given = read_items("tools", tools), cast(dict[str, Any], options)
+    segments = [tool for tool in listed if isinstance(tool, Tool)]
+    if segments and len(segments) < len(listed):
+        message = f"{segments[0].name} is a guided.Tool, which cannot be combined with functions"
+        raise OptionError(message, option="tools")
+    functions = [
+        tool if isinstance(tool, FunctionTool) else function_tool(tool) for tool in listed if not isinstance(tool, Tool)
+    ]
+    chosen = options.pop("tool_style", None) or engine.chat_template.tool_style or DEFAULT_TOOL_STYLE
+    turn = Turn(
+        engine.vocabulary,
+        tool_style(chosen),
+        messages,
+        functions,
+        constraint,
+        tool_choice=options.pop("tool_choice", "auto"),
+        parallel=options.pop("parallel", True),
+        max_rounds=options.pop("max_rounds", 8),
+        repeats=options.pop("repeats", False),
+        options=cast(JsonSchemaKeywords, {name: given.pop(name) for name in _JSON_OPTIONS if name in given}),
+    )
+    request_options = cast(Options, options)
+    if segments:
+        request_options["tools"] = segments
+    return turn, request_options
+
+
+def _call(tool: FunctionTool, call: FunctionCall) -> Any:
+    """What the function returns or raises."""
+    try:
+        arguments = call.arguments = tool.arguments(call.text)
+        return tool.function(*arguments.args, **arguments.kwargs)
+    except Exception as error:
+        return error
+
+
+async def _call_async(tool: FunctionTool, call: FunctionCall) -> Any:
+    if not inspect.iscoroutinefunction(tool.function):
+        return await asyncio.to_thread(_call, tool, call)
+    try:
+        arguments = call.arguments = tool.arguments(call.text)
+        return await tool.function(*arguments.args, **arguments.kwargs)
+    except Exception as error:
+        return error

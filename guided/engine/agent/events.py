@@ -1,0 +1,121 @@
+"""What a conversation with tools produces: events while it runs, and a result at the end."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeAlias
+
+from guided.engine.result import FinishReason, Result, ValueT_co
+from guided.matching.constraint import JSON_VALUE
+
+__all__ = [
+    "CallArguments", "CallResult", "CallStarted", "ChatDone", "ChatEvent", "ChatResult", "FunctionCall",
+    "ReasoningDelta", "TextDelta",
+]  # fmt: skip
+
+
+@dataclass(slots=True)
+class FunctionCall:
+    """A call of a function.
+
+    Attributes:
+        id: unique in the conversation.
+        name: the tool's name.
+        text: the arguments as JSON text.
+        arguments: the arguments with the types of the parameters; None: the types refuse them (`error`).
+        value: what the function returned.
+        result: the text that the model reads: the value, or "error: ..." with the reason why there is none.
+        error: the exception that the function raised, or with which a type refused the arguments.
+    """
+
+    id: str
+    name: str
+    text: str
+    arguments: inspect.BoundArguments | None = None
+    value: Any = None
+    result: str = ""
+    error: Exception | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    """New text of the answer."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReasoningDelta:
+    """New text of the reasoning before an answer."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallStarted:
+    """The model has begun to write a call."""
+
+    id: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallArguments:
+    """New arguments of a call: JSON text that continues the previous text."""
+
+    id: str
+    text: str
+    pieces: Sequence[str] = field(default=(), repr=False, compare=False)
+    count: int = field(default=0, repr=False, compare=False)
+
+    @property
+    def partial(self) -> Any:
+        """The arguments so far as a dict, with the unfinished string, if any. Linear in their text."""
+        return JSON_VALUE.partial("".join(self.pieces[: self.count]))
+
+
+@dataclass(frozen=True, slots=True)
+class CallResult:
+    """A function has returned or raised; the model reads `call.result` next."""
+
+    call: FunctionCall
+
+
+@dataclass(frozen=True, slots=True)
+class ChatDone:
+    """The last event."""
+
+    result: ChatResult
+
+
+ChatEvent: TypeAlias = TextDelta | ReasoningDelta | CallStarted | CallArguments | CallResult | ChatDone
+
+
+@dataclass(frozen=True, slots=True)
+class ChatResult(Generic[ValueT_co]):
+    """The result of `Engine.chat`. For type checkers, its parameter is the type of the value, as of `Result`.
+
+    Attributes:
+        text: the text of the last message.
+        value: its value if there is a constraint (`Result.value`), otherwise None.
+        messages: the whole conversation, with the calls, the results and the last message. A later `chat` may continue
+            it.
+        calls: all calls of this turn, in order.
+        results: the engine's result for each message that the model wrote.
+    """
+
+    text: str
+    value: ValueT_co
+    messages: list[dict[str, Any]]
+    calls: list[FunctionCall]
+    results: list[Result]
+
+    @property
+    def finish_reason(self) -> FinishReason:
+        """Why the last message ended."""
+        return self.results[-1].finish_reason
+
+    def __repr__(self) -> str:
+        return f"ChatResult({self.text!r}, {len(self.calls)} calls, {len(self.messages)} messages)"

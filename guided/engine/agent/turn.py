@@ -1,0 +1,241 @@
+"""One turn of a conversation: the model writes messages and calls functions until it answers without a call.
+
+In: a conversation, tools, and how they may be used. Out: the engine's requests, one for each message; deltas; the calls
+that the caller must run. `Turn` runs nothing itself, so the same code serves `Engine.chat` and `Engine.achat`:
+
+    while turn.result is None:
+        prompt, constraint, options = turn.request()
+        for event in engine.stream(prompt, constraint, **options):
+            yield from turn.read(event)
+        for call in turn.open_calls:
+            yield turn.answer(call, value or exception)
+
+A message is free text that may contain calls, written in the model's style. With a constraint it is either text that
+satisfies the constraint, or calls. Arguments always satisfy their schema.
+
+Every turn ends with an answer. After `max_rounds` messages with calls, and after a message that repeats the calls of
+the message before it, the model is asked for the answer: it sees the conversation before the turn, and the results of
+the calls as part of the question. For a small model that sees tools and calls may call them forever. Repeated calls are
+answered with the earlier results; no function runs twice for them (unless `repeats` is true).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import count
+from typing import Any, Final, TypeAlias
+
+from guided.chat import Conversation, Message
+from guided.engine.agent.answer_reader import AnswerReader, Delta
+from guided.engine.agent.events import CallResult, ChatDone, ChatResult, FunctionCall
+from guided.engine.prompts import with_text
+from guided.engine.result import Result, StreamEvent
+from guided.errors import GuidedError, OptionError, SpecError, UnsupportedError, brief
+from guided.frontends.json_schema.options import JsonSchemaKeywords, JsonSchemaOptions
+from guided.frontends.python_types.type_schema import type_to_schema
+from guided.frontends.python_types.value_readers import text_reader
+from guided.frontends.structural_tag.tool_styles import ToolStyle
+from guided.frontends.structural_tag.tools import ToolChoice, chosen_tools
+from guided.keywords import check_integer
+from guided.matching.compiled import CompiledGrammar
+from guided.matching.compiler import GrammarCompiler
+from guided.matching.constraint import JSON_VALUE, CompiledBy, Constraint, ValueParser
+from guided.tools.function import FunctionTool, result_text
+from guided.vocabulary.vocabulary import Vocabulary
+
+__all__ = ["Turn", "TurnRequest"]
+
+TurnRequest: TypeAlias = tuple[Conversation, Constraint, JsonSchemaKeywords]
+_RESULTS: Final = "These functions have been called for you:"
+_ANSWER: Final = "Answer in a sentence or two, with these results. Do not call any function."
+_ID: Final = "call{:05}"  # nine letters and digits, as Mistral's templates require
+
+
+class Turn:
+    """A turn of a conversation.
+
+    Args:
+        vocabulary: the model's tokens.
+        style: how the model writes calls.
+        messages: the conversation so far.
+        tools: the functions that the model may call.
+        constraint: of the answer; None: free text.
+        tool_choice: "auto", "none"; "required" or a named function: for the first message.
+        parallel: whether a message may contain several calls.
+        max_rounds: the maximum number of messages with calls.
+        repeats: whether a message may repeat the calls of the message before it.
+        options: for the JSON of arguments and answers.
+
+    Attributes:
+        tools: the functions, by name.
+        messages: the conversation with everything that was written so far.
+        open_calls: the calls of the last message that have no result yet.
+        result: the result, once the model has answered.
+
+    Raises:
+        SpecError, UnsupportedError, OptionError: a tool, the choice or the constraint cannot be used.
+    """
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        style: ToolStyle,
+        messages: Sequence[Message] | Conversation,
+        tools: Sequence[FunctionTool],
+        constraint: Constraint,
+        *,
+        tool_choice: ToolChoice,
+        parallel: bool,
+        max_rounds: int,
+        repeats: bool,
+        options: JsonSchemaKeywords,
+    ) -> None:
+        check_integer("max_rounds", max_rounds, least=0)
+        for name, flag in (("parallel", parallel), ("repeats", repeats)):
+            if not isinstance(flag, bool):
+                raise OptionError(f"{name} is {brief(flag)}, but must be True or False", option=name)
+        self._conversation = messages if isinstance(messages, Conversation) else Conversation(list(messages))
+        self.messages: list[Any] = list(self._conversation.messages)
+        self._vocabulary = vocabulary
+        self._style = style if constraint is not None else style.with_bare_calls()
+        self.tools = {tool.name: tool for tool in tools}
+        self._schemas = [tool.schema for tool in tools]
+        chosen_tools(self._schemas, tool_choice)  # refuses duplicate names and unknown choices
+        self._choice, self._parallel, self._rounds_left, self._repeats = tool_choice, parallel, max_rounds, repeats
+        self._constraint, self._options = constraint, options
+        self._parser, self._form = _text_format(style, constraint) if tools else (None, None)
+        self._calls, self._results = list[FunctionCall](), list[Result]()
+        self._last_calls = list[FunctionCall]()  # of the last message
+        self._numbers = count(sum(len(message.get("tool_calls") or ()) for message in self.messages))
+        self._reader = self._new_reader()
+        self.open_calls = list[FunctionCall]()
+        self.result: ChatResult | None = None
+
+    def request(self) -> TurnRequest:
+        """The prompt and the constraint of the next message, and the options for the constraint."""
+        messages = list(self.messages)
+        if not self._rounds_left and self._schemas:
+            self._schemas = []
+            messages = _with_results(self._conversation.messages, self._calls)
+        self._reader = self._new_reader()
+        conversation = Conversation(
+            messages,
+            self._schemas,
+            self._style.name,
+            self._conversation.begin,
+            self._conversation.documents,
+            self._conversation.variables,
+            template=self._conversation.template,
+        )
+        if not self._schemas:
+            return conversation, self._constraint, {} if self._constraint is None else self._options
+        mixed = self._form is None
+        tag = self._style.structural_tag(
+            self._schemas,
+            tool_choice=self._choice,
+            parallel_tool_calls=self._parallel,
+            mixed=mixed,
+            text=self._form,
+        )
+        json_options = JsonSchemaOptions.for_generation(**self._options).given()
+
+        def compile_tag(compiler: GrammarCompiler) -> CompiledGrammar:
+            return compiler.compile_structural_tag(tag, allow_special_tokens=True, **json_options)
+
+        return conversation, CompiledBy(compile_tag, free=mixed, has_calls=True), {}
+
+    def read(self, event: StreamEvent) -> Iterator[Delta | CallResult | ChatDone]:
+        """The deltas of an event of the message. After its last event, `open_calls` or `result` is set, or the next
+        request follows at once."""
+        yield from self._reader.read(event)
+        if event.result is None:
+            return
+        self._end_message(event.result)
+        if self.result is not None:
+            yield ChatDone(self.result)
+        elif not self._repeats and _written(self.open_calls) == _written(self._last_calls):
+            self._rounds_left = 0
+            for call, earlier in zip(list(self.open_calls), self._last_calls, strict=True):
+                call.arguments = earlier.arguments
+                yield self.answer(call, earlier.value if earlier.error is None else earlier.error)
+        self._last_calls = self._reader.calls
+
+    def answer(self, call: FunctionCall, value: Any) -> CallResult:
+        """Record what a function returned, or the exception that it raised."""
+        if isinstance(value, Exception):
+            call.error, call.result = value, f"error: {_text_of(value)}"
+        else:
+            call.value, call.result = value, result_text(value)
+        self.open_calls.remove(call)
+        message = {"role": "tool", "tool_call_id": call.id, "name": call.name, "content": call.result}
+        self.messages.append(message)
+        return CallResult(call)
+
+    def _new_reader(self) -> AnswerReader:
+        reader = self._style.reader(self._schemas) if self._schemas else None
+        markers = () if self._form is None else self._style.begin_markers(chosen_tools(self._schemas).functions)
+        return AnswerReader(self._vocabulary, reader, markers, lambda: _ID.format(next(self._numbers)))
+
+    def _end_message(self, result: Result) -> None:
+        reader = self._reader
+        message: dict[str, Any] = {"role": "assistant", "content": reader.text}
+        if reasoning := result.reasoning or reader.reasoning:
+            message["reasoning_content"] = reasoning
+        if reader.calls:
+            message["tool_calls"] = [
+                {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.text}}
+                for call in reader.calls
+            ]
+        self.messages.append(message)
+        self._results.append(result)
+        if reader.calls:
+            self._calls += reader.calls
+            self.open_calls = list(reader.calls)
+            self._rounds_left -= 1
+            self._choice = "auto" if self._choice != "none" else "none"
+            return
+        value: Any = None if self._schemas else result.value
+        if self._schemas and self._parser is not None and result.finish_reason == "stop":
+            value = self._parser(reader.text)
+        self.result = ChatResult(reader.text, value, self.messages, self._calls, self._results)
+
+
+def _with_results(messages: Sequence[Message], calls: Sequence[FunctionCall]) -> list[Message]:
+    """The conversation with the results of calls as part of the question."""
+    lines = {(call.name, call.text): f"{call.name}({call.text}) returned: {call.result}" for call in calls}
+    if not lines:
+        return list(messages)
+    text = "\n".join((_RESULTS, *lines.values(), "", _ANSWER))
+    if messages[-1]["role"] == "user":
+        return [*messages[:-1], with_text(messages[-1], text)]
+    return [*messages, {"role": "user", "content": text}]
+
+
+def _written(calls: Sequence[FunctionCall]) -> list[tuple[str, str]]:
+    return [(call.name, call.text) for call in calls]
+
+
+def _text_format(style: ToolStyle, constraint: Constraint) -> tuple[ValueParser | None, dict[str, Any] | None]:
+    """The parser and the format of an answer with a constraint that stands beside calls."""
+    if constraint is None:
+        return None, None
+    if style.calls_are_json:
+        reason = f"calls in the style {style.name} are JSON, so they cannot be distinguished from JSON text"
+        raise UnsupportedError(reason, hint="leave out the constraint or the tools")
+    if isinstance(constraint, bool | Mapping):
+        return JSON_VALUE, {"type": "json_schema", "json_schema": constraint}
+    if isinstance(constraint, str | list | tuple | CompiledGrammar | CompiledBy):
+        raise SpecError("beside tools, the constraint must be a JSON Schema or a type", hint="pass a class or a dict")
+    parser = ValueParser(text_reader(constraint), True, constraint)
+    return parser, {"type": "json_schema", "json_schema": type_to_schema(constraint)}
+
+
+def _text_of(error: Exception) -> str:
+    """The message of an error, with its class unless it is one of guided's."""
+    try:
+        message = str(error)
+    except Exception:
+        message = ""
+    if isinstance(error, GuidedError):
+        return message
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__

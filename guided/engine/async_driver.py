@@ -1,0 +1,102 @@
+"""Runs the scheduler for coroutines: a thread takes the steps while any coroutine waits.
+
+In: groups of tasks. Out: their outcomes, delivered to the event loop of the coroutine that waits for them. One engine
+may serve several event loops, and threads that take steps themselves (driver.py), at the same time.
+
+The event loop never waits for a step. Adding and cancelling tasks needs the lock that is held during a step, so both
+are commands, which the thread executes between two steps. The thread starts with the first group and ends when no task
+is left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+
+from guided.engine.driver import Driver
+from guided.engine.result import StreamEvent
+from guided.engine.task import Outcome, Task
+
+__all__ = ["AsyncDriver"]
+
+
+class AsyncDriver:
+    """Drives the scheduler of `driver` for coroutines."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver, self._lock = driver, threading.Lock()
+        self._commands = list[Callable[[], None]]()
+        self._open = set[Task]()  # tasks whose last outcome has not been delivered
+        self._is_running = False
+
+    async def events(self, groups: Sequence[Sequence[Task]]) -> AsyncGenerator[tuple[Task, StreamEvent], None]:
+        """Like `outcomes`, but raise the first error and cancel the remaining tasks."""
+        async with aclosing(self.outcomes(groups)) as outcomes:
+            async for task, outcome in outcomes:
+                if isinstance(outcome, Exception):
+                    raise outcome
+                yield task, outcome
+
+    async def outcomes(self, groups: Sequence[Sequence[Task]]) -> AsyncGenerator[tuple[Task, Outcome], None]:
+        """Run groups of tasks to completion. Yield their outcomes as they arrive, each with its task.
+
+        If the coroutine is cancelled, or the generator closed, the remaining tasks are cancelled.
+        """
+        loop, queue = asyncio.get_running_loop(), asyncio.Queue[tuple[Task, Outcome]]()
+        remaining = {task for group in groups for task in group}
+
+        def deliver(task: Task, outcome: Outcome) -> None:
+            if _is_last(outcome):
+                self._open.discard(task)
+            try:
+                loop.call_soon_threadsafe(queue.put_nowait, (task, outcome))
+            except RuntimeError:  # the loop is closed; nobody waits any more
+                self._cancel([task])
+
+        def begin() -> None:
+            for group in groups:
+                self._open.update(group)
+                self._driver.add(group, deliver)
+
+        self._execute(begin)
+        try:
+            while remaining:
+                task, outcome = await queue.get()
+                if _is_last(outcome):
+                    remaining.discard(task)
+                yield task, outcome
+        finally:
+            if remaining:
+                self._cancel(list(remaining))
+
+    def _cancel(self, tasks: Sequence[Task]) -> None:
+        def cancel() -> None:
+            self._driver.cancel(tasks)
+            self._open.difference_update(tasks)
+
+        self._execute(cancel)
+
+    def _execute(self, command: Callable[[], None]) -> None:
+        """Execute a command on the thread, which is started if it does not run."""
+        with self._lock:
+            self._commands.append(command)
+            if not self._is_running:
+                self._is_running = True
+                threading.Thread(target=self._run, name="guided steps", daemon=True).start()
+
+    def _run(self) -> None:
+        while True:
+            with self._lock:
+                commands, self._commands = self._commands, []
+                if not commands and not self._open:
+                    self._is_running = False
+                    return
+            for command in commands:
+                command()
+            self._driver.step()
+
+
+def _is_last(outcome: Outcome) -> bool:
+    return isinstance(outcome, Exception) or outcome.result is not None

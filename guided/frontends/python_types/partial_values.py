@@ -1,0 +1,92 @@
+"""Values of types from JSON that is still being written.
+
+In: a type, and the JSON value of the text so far, without an unfinished string or number. Out: the value so far:
+
+    pydantic model          an instance with the fields that are complete, and the defaults of the others
+                            (`model_construct`; `model_fields_set` names the fields that have been written)
+    dict, TypedDict, list   a container with the entries so far
+    other types             the value if it is complete, otherwise the JSON value
+
+A field is complete once its value has the field's type, so an optional list in a model grows item by item, and a
+dataclass in it appears when its last member has been written. Until then such a field is missing.
+
+Cost: linear in the value. Nothing is kept between calls.
+"""
+
+from __future__ import annotations
+
+import json
+import typing
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, Final
+
+from guided.errors import GuidedError
+from guided.frontends.python_types.pydantic_types import is_read_by_pydantic, pydantic_reader
+from guided.frontends.python_types.type_parts import DICTS, LISTS, hints_of
+from guided.frontends.python_types.value_readers import value_reader
+
+__all__ = ["partial_value"]
+
+_MISSING: Final = object()
+
+
+def partial_value(tp: Any, value: Any) -> Any:
+    """The value of a type so far, see the module docstring. `value`: the JSON value so far."""
+    typed = _typed(tp, value)
+    return value if typed is _MISSING else typed
+
+
+def _typed(tp: Any, value: Any) -> Any:
+    """The value so far, or `_MISSING` if it is not complete."""
+    if (fields := _model_fields(tp)) is not None and isinstance(value, dict):
+        found = dict[str, Any]()
+        for name, key, field in fields:
+            if key in value and (typed := _typed(field, value[key])) is not _MISSING:
+                found[name] = typed
+        return tp.model_construct(_fields_set=set(found), **found)
+    origin, args = typing.get_origin(tp) or tp, typing.get_args(tp)
+    if origin in LISTS and isinstance(value, list) and args:
+        return [one for item in value if (one := _typed(args[0], item)) is not _MISSING]
+    if origin in DICTS and isinstance(value, dict) and args:
+        return {key: one for key, item in value.items() if (one := _typed(args[1], item)) is not _MISSING}
+    if typing.is_typeddict(tp) and isinstance(value, dict):
+        hints = hints_of(tp)
+        return {k: one for k, item in value.items() if k in hints and (one := _typed(hints[k], item)) is not _MISSING}
+    try:
+        return _reader(tp)(value)
+    except (GuidedError, ValueError):  # pydantic's ValidationError is a ValueError
+        return _MISSING
+
+
+def _reader(tp: Any) -> Callable[[Any], Any]:
+    try:
+        return _cached_reader(tp)
+    except TypeError:  # the type is not hashable
+        return _new_reader(tp)
+
+
+def _new_reader(tp: Any) -> Callable[[Any], Any]:
+    if is_read_by_pydantic(tp):
+        read = pydantic_reader(tp)
+        return lambda value: read(json.dumps(value))
+    return value_reader(tp)
+
+
+_cached_reader = lru_cache(maxsize=256)(_new_reader)
+
+
+def _model_fields(tp: Any) -> list[tuple[str, str, Any]] | None:
+    """The fields of a pydantic model: name, name in JSON, type. None for other types, and for models with a root."""
+    fields = getattr(tp, "model_fields", None) if isinstance(tp, type) and hasattr(tp, "model_construct") else None
+    if fields is None or "root" in fields:
+        return None
+    return [
+        (name, info.validation_alias if isinstance(info.validation_alias, str) else name, _annotated(info))
+        for name, info in fields.items()
+    ]
+
+
+def _annotated(info: Any) -> Any:
+    """The type of a field, with its constraints."""
+    return typing.Annotated[info.annotation, info] if info.metadata else info.annotation

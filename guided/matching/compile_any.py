@@ -1,0 +1,187 @@
+"""`GrammarCompiler.compile`: one entry point for specifications of any kind.
+
+In: a composed specification, a JSON Schema, a regular expression, a choice, a type, a function, or a grammar as IR. Its
+Python type alone determines its meaning, as for `Engine.generate`. Out: the compiled grammar. An option that would have
+no effect is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Literal, Protocol, TypeAlias, Unpack
+
+from guided.close_names import close_name
+from guided.errors import GuidedError, OptionError, SpecError, brief
+from guided.frontends.combinators import Expr
+from guided.frontends.composition import kinds_of
+from guided.frontends.json_schema.options import JsonSchemaKeywords, JsonSchemaOptions
+from guided.ir import Grammar
+from guided.keywords import keywords_checked
+from guided.matching.compiled import CompiledGrammar
+
+__all__ = ["CompileAny", "ConstraintOptions", "Specification", "Style", "check_effects"]
+
+# `Any` covers the constructs of `typing`: list[int], int | None, Literal["a"].
+Specification: TypeAlias = (
+    Expr | Grammar | Mapping[str, Any] | bool | str | re.Pattern[str] | Sequence[str] | type | Any
+)
+Style: TypeAlias = Literal["any", "generation"]
+
+
+class ConstraintOptions(JsonSchemaKeywords, total=False):
+    """Options to compile a specification.
+
+    Attributes:
+        registry: URI -> schema, for the references of a JSON Schema to other documents.
+        dialect, search: for a regular expression, see `GrammarCompiler.compile_regex`.
+        classes: for a regular expression, and for the patterns of a schema.
+        whitespace, ...: the fields of `JsonSchemaOptions`.
+    """
+
+    registry: Mapping[str, Any] | None
+    dialect: Literal["python", "ecma"]
+    search: bool
+
+
+_JSON_OPTIONS: Final = frozenset(JsonSchemaKeywords.__annotations__)
+_SCHEMA_OPTIONS: Final = _JSON_OPTIONS | {"registry"}
+_REGEX_OPTIONS: Final = frozenset(("dialect", "search", "classes"))
+_ALL_OPTIONS: Final = _SCHEMA_OPTIONS | _REGEX_OPTIONS
+_OPENAI: Final = "pass guided.from_response_format(format)"
+_OTHER_FORMATS: Final = {
+    "structural_tag": "pass guided.structural_tag(tag)",
+    "json_schema": _OPENAI,
+    "json_object": _OPENAI,
+}
+_FLAGS: Final = {re.IGNORECASE: "i", re.MULTILINE: "m", re.DOTALL: "s", re.VERBOSE: "x", re.ASCII: "a"}
+
+
+class _Compiler(Protocol):
+    """The methods of a `GrammarCompiler` for each kind of specification."""
+
+    @property
+    def compile_expr(self) -> Callable[..., CompiledGrammar]: ...
+    @property
+    def compile_grammar(self) -> Callable[..., CompiledGrammar]: ...
+    @property
+    def compile_choice(self) -> Callable[..., CompiledGrammar]: ...
+    @property
+    def compile_regex(self) -> Callable[..., CompiledGrammar]: ...
+    @property
+    def compile_json_schema(self) -> Callable[..., CompiledGrammar]: ...
+    @property
+    def compile_type(self) -> Callable[..., CompiledGrammar]: ...
+
+
+class CompileAny:
+    """See the module docstring."""
+
+    @keywords_checked(ConstraintOptions.__annotations__)
+    def compile(
+        self: _Compiler,
+        specification: Specification,
+        *,
+        style: Style = "any",
+        **options: Unpack[ConstraintOptions],
+    ) -> CompiledGrammar:
+        """Compile a specification of any kind.
+
+        Args:
+            specification: a composed specification (`guided.sequence`, `guided.grammar`, ...). A mapping or a bool: a
+                JSON Schema. A string or `re.Pattern`: a regular expression that the whole text matches. A list of
+                strings: one of them. A function: its arguments, as a JSON object. A grammar as IR. Anything else: a
+                type, in JSON.
+            style: the defaults of the options. "any": those of `JsonSchemaOptions()`, every spelling of JSON.
+                "generation": those of `JsonSchemaOptions.for_generation()`, which `Engine.generate` uses: one space
+                after `,` and `:`, the simplest spellings, and no members that the schema does not name.
+            **options: see `ConstraintOptions`.
+
+        Raises:
+            SpecError, UnsupportedError, LimitExceeded: the specification is invalid, unsupported or too large.
+            VocabularyError: it names a control token that the vocabulary lacks.
+            GuidedError: an option does not apply to this kind of specification.
+        """
+        if style not in ("any", "generation"):
+            raise OptionError(f'style is {brief(style)}, but must be "any" or "generation"', option="style")
+        _check_options(specification, options)
+        given: JsonSchemaKeywords = {name: value for name, value in options.items() if name in _JSON_OPTIONS}  # type: ignore[assignment]
+        chosen = JsonSchemaOptions.for_generation(**given) if style == "generation" else JsonSchemaOptions(**given)
+        registry = options.get("registry")
+        match specification:
+            case Expr():
+                return self.compile_expr(specification, **chosen.given())
+            case Grammar():
+                return self.compile_grammar(specification)
+            case str() | re.Pattern():
+                regex = {name: options[name] for name in ("dialect", "search") if name in options}
+                return self.compile_regex(_pattern(specification), classes=chosen.classes, **regex)
+            case list() | tuple():
+                if not all(isinstance(choice, str) for choice in specification):
+                    raise SpecError("a list is a choice of strings, but this one contains other values")
+                return self.compile_choice(specification)
+            case bool() | Mapping():
+                _check_is_schema(specification)
+                return self.compile_json_schema(specification, registry=registry, **chosen.given())
+            case _:
+                return self.compile_type(specification, registry=registry, **chosen.given())
+
+
+def _pattern(given: str | re.Pattern[Any]) -> str:
+    """The text of a regular expression, with the flags of a compiled one."""
+    if isinstance(given, str):
+        if _is_json_object(given):
+            hint = "pass json.loads(text) for a JSON Schema"
+            raise SpecError("a string is a regular expression, but this is a JSON object", hint=hint)
+        return given
+    if not isinstance(given.pattern, str):
+        raise SpecError("this regular expression matches bytes, not text", hint="write it as a str")
+    flags = "".join(letter for flag, letter in _FLAGS.items() if given.flags & flag)
+    return f"(?{flags}){given.pattern}" if flags else given.pattern
+
+
+def _check_options(specification: Specification, options: Mapping[str, Any]) -> None:
+    """Raise if an option would have no effect."""
+    known, why = frozenset[str](), "the strings of a choice are written literally"
+    match specification:
+        case list() | tuple():
+            pass
+        case Grammar():
+            why = "the specification is a grammar"
+        case str() | re.Pattern():
+            known, why = _REGEX_OPTIONS, "the constraint is a regular expression"
+        case Expr():
+            kinds = kinds_of(specification)
+            has_schemas = kinds & {"json_schema", "type", "structural_tag"}
+            known = _JSON_OPTIONS if has_schemas else _REGEX_OPTIONS & _JSON_OPTIONS if kinds else known
+            why = "the constraint is composed: pass the option to guided.json_schema(...) or guided.regex(...)"
+        case _:
+            known, why = _SCHEMA_OPTIONS, "the constraint is a schema or a type"
+    check_effects(options, known, why)
+
+
+def check_effects(options: Mapping[str, Any], known: frozenset[str], why: str) -> None:
+    """Raise for an option that is not among the known ones. `why`: why others have no effect."""
+    for name in options:
+        if name not in _ALL_OPTIONS:
+            meant = close_name(name, _ALL_OPTIONS)
+            hint = f": did you mean {meant!r}?" if meant else ""
+            raise OptionError(f"{brief(name)} is not an option of a constraint{hint}")
+        if name not in known:
+            raise GuidedError(f"the option {name} has no effect here: {why}")
+
+
+def _check_is_schema(value: bool | Mapping[str, Any]) -> None:
+    """Raise for an object whose `type` names another format, since no schema has this type."""
+    kind = value.get("type") if isinstance(value, Mapping) else None
+    meant = _OTHER_FORMATS.get(kind) if isinstance(kind, str) else None
+    if meant is not None:
+        raise SpecError(f"an object is read as a JSON Schema, but this is a {kind}", pointer="/type", hint=meant)
+
+
+def _is_json_object(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False

@@ -1,0 +1,124 @@
+"""Python functions as tools: their description for the model, typed arguments, and the text of their results.
+
+In: a function with type hints. Out: a tool as in OpenAI's API, arguments parsed from the JSON text of a call, and the
+result as text. The first part of the docstring describes the function, and its section about parameters describes
+these (Google's, NumPy's, Sphinx's and other forms, read by the package docstring_parser).
+
+Results: a string as it is, any other value as JSON, and a value without a JSON form as `str(value)`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+from guided.errors import SpecError, brief
+from guided.frontends.python_types.type_parts import is_function, name_of
+from guided.frontends.python_types.type_schema import type_to_schema
+from guided.frontends.python_types.value_readers import text_reader
+from guided.packages import importing
+
+__all__ = ["FunctionTool", "function_tool", "result_text"]
+
+_NAME: Final = 64  # characters
+
+
+@dataclass(frozen=True, eq=False)
+class FunctionTool:
+    """A Python function that a model may call.
+
+    Attributes:
+        function: computes the result. Its parameters need type hints that have a JSON form.
+        name: unique among the tools: up to 64 ASCII letters, digits, `_`, `-` and `.`.
+        description: what the model is told about it.
+        parameters: the JSON Schema of its arguments.
+    """
+
+    function: Callable[..., Any]
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The tool as in OpenAI's API."""
+        function = {"name": self.name, "description": self.description, "parameters": dict(self.parameters)}
+        return {"type": "function", "function": function}
+
+    def arguments(self, text: str) -> inspect.BoundArguments:
+        """The arguments of a call from their JSON text, as the types of the parameters.
+
+        Raises:
+            SpecError: the text has no such value; a class among the types may refuse it (`__post_init__`).
+            ValueError: the same from a validator of pydantic.
+        """
+        arguments: inspect.BoundArguments = self._read(text)
+        return arguments
+
+    @cached_property
+    def _read(self) -> Callable[[str], Any]:
+        return text_reader(self.function)
+
+
+def function_tool(function: Callable[..., Any], *, name: str | None = None) -> FunctionTool:
+    """A function as a tool. `name`: the function's own name by default.
+
+    Raises:
+        SpecError: it is not a function, or needs a name. UnsupportedError: a parameter has a type without a JSON form.
+    """
+    if not is_function(function):
+        hint = "pass a function with type hints, or a guided.Tool"
+        raise SpecError(f"{brief(function)} is not a function that a model can call", hint=hint)
+    name = name or str(getattr(function, "__name__", ""))
+    if not name.isidentifier() or not name.isascii() or len(name) > _NAME:
+        hint = "wrap it in a function with a name (def), or pass guided.function_tool(function, name=...)"
+        raise SpecError(f"the function {name_of(function)} has no name that a tool can have", hint=hint)
+    description, about = _read_docstring(function)
+    schema = {key: value for key, value in type_to_schema(function).items() if key != "title"}
+    properties = {
+        parameter: {**value, "description": about[parameter]}
+        if parameter in about and "description" not in value
+        else value
+        for parameter, value in schema["properties"].items()
+    }
+    return FunctionTool(function, name, description, {**schema, "properties": properties})
+
+
+def result_text(value: Any) -> str:
+    """The text of a result, which the model reads. A lone surrogate becomes "?", since it cannot be encoded."""
+    if not isinstance(value, str):
+        try:
+            value = json.dumps(value, ensure_ascii=False, default=_plain)
+        except (TypeError, ValueError, RecursionError):
+            value = str(value)
+    return str(value).encode("utf-8", "replace").decode()
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if callable(dump := getattr(value, "model_dump", None)):  # a pydantic model
+        return dump(mode="json")
+    if isinstance(value, set | frozenset):
+        return list(value)
+    return str(value)
+
+
+def _read_docstring(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
+    """The description of the function, and those of its parameters. Objects may have a docstring of their class."""
+    text = inspect.getdoc(function) or ""
+    if not text:
+        return "", {}
+    with importing("a docstring of a tool"):
+        from docstring_parser import ParseError, parse
+    try:
+        found = parse(text)
+    except ParseError:
+        return text, {}
+    about = {one.arg_name: " ".join(one.description.split()) for one in found.params if one.description}
+    return (found.description or "").strip(), about
