@@ -184,9 +184,18 @@ def test_repeated_calls_run_once_and_end_the_calls():
     assert {made.result for made in result.calls} == {"2 days of rain in Oslo"}
     last = engine.prompts[-1]
     assert "2 days of rain in Oslo" in last and "<tools>" not in last and last.count("im_start") <= 3
+    SEEN.clear()
+    both = Scripted(f"{RAIN}\n{call('fail', {'why': 'x'})}\n{RAIN}", "It rains.").chat(
+        "Weather?", tools=[forecast, fail]
+    )
+    assert len(SEEN) == 2 and [made.result for made in both.calls[::2]] == ["2 days of rain in Oslo"] * 2
+    assert sorted(message["tool_call_id"] for message in both.messages if message["role"] == "tool") == sorted(
+        made.id for made in both.calls
+    )
+    SEEN.clear()
     engine = Scripted(RAIN, RAIN, RAIN, "It rains.")
     engine.chat("Weather?", tools=[forecast], repeats=True)
-    assert len(SEEN) == 4
+    assert len(SEEN) == 3
 
 
 def test_rounds_are_limited():

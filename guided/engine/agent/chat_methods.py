@@ -53,8 +53,8 @@ class ChatOptions(RequestOptions, total=False):
         parallel: whether one message may contain several calls (True).
         max_rounds: the maximum number of messages with calls (8). Then the model is asked for an answer, without the
             tools.
-        repeats: whether a message may repeat the calls of the message before it, as a program that polls does (False).
-            If not, the functions are not called again, and the model is asked for an answer.
+        repeats: whether a message may repeat calls, its own or all those of the message before it, as a program that
+            polls does (False). If not, the functions are not called again, and the model is asked for an answer.
         tool_style: how the model writes calls, one of `guided.TOOL_STYLES`. None: the style of its chat template, or
             the Hermes form if that is unknown.
     """
@@ -205,7 +205,7 @@ def _run(engine: _Engine, turn: Turn, options: Options) -> Iterator[ChatEvent]:
             for event in events:
                 yield from turn.read(event)
         for call in list(turn.open_calls):
-            yield turn.answer(call, _call(turn.tools[call.name], call))
+            yield from turn.answer(call, _call(turn.tools[call.name], call))
 
 
 async def _async_events(
@@ -221,7 +221,8 @@ async def _async_events(
         calls = list(turn.open_calls)
         values = await asyncio.gather(*(_call_async(turn.tools[call.name], call) for call in calls))
         for call, value in zip(calls, values, strict=True):
-            yield turn.answer(call, value)
+            for result in turn.answer(call, value):
+                yield result
 
 
 def _begin(

@@ -8,15 +8,16 @@ that the caller must run. `Turn` runs nothing itself, so the same code serves `E
         for event in engine.stream(prompt, constraint, **options):
             yield from turn.read(event)
         for call in turn.open_calls:
-            yield turn.answer(call, value or exception)
+            yield from turn.answer(call, value or exception)
 
-A message is free text that may contain calls, written in the model's style. With a constraint it is either text that
-satisfies the constraint, or calls. Arguments always satisfy their schema.
+A message is free text that may contain calls, written in the model's style. If a call is required, it consists of
+calls. With a constraint it is either text that satisfies the constraint, or calls. Arguments always satisfy their
+schema.
 
-Every turn ends with an answer. After `max_rounds` messages with calls, and after a message that repeats the calls of
-the message before it, the model is asked for the answer: it sees the conversation before the turn, and the results of
-the calls as part of the question. For a small model that sees tools and calls may call them forever. Repeated calls are
-answered with the earlier results; no function runs twice for them (unless `repeats` is true).
+Every turn ends with an answer. After `max_rounds` messages with calls, and after a message that repeats a call or all
+calls of the message before it, the model is asked for the answer: it sees the conversation before the turn, and the
+results of the calls as part of the question. For a small model that sees tools and calls may call them forever.
+Repeated calls get the result of the first one; the function does not run again (unless `repeats` is true).
 """
 
 from __future__ import annotations
@@ -63,13 +64,13 @@ class Turn:
         tool_choice: "auto", "none"; "required" or a named function: for the first message.
         parallel: whether a message may contain several calls.
         max_rounds: the maximum number of messages with calls.
-        repeats: whether a message may repeat the calls of the message before it.
+        repeats: whether a message may repeat calls.
         options: for the JSON of arguments and answers.
 
     Attributes:
         tools: the functions, by name.
         messages: the conversation with everything that was written so far.
-        open_calls: the calls of the last message that have no result yet.
+        open_calls: the calls of the last message that must run.
         result: the result, once the model has answered.
 
     Raises:
@@ -129,7 +130,7 @@ class Turn:
         )
         if not self._schemas:
             return conversation, self._constraint, {} if self._constraint is None else self._options
-        mixed = self._form is None
+        mixed = self._form is None and (self._choice in ("auto", "none", None) or self._style.is_always_mixed)
         tag = self._style.structural_tag(
             self._schemas,
             tool_choice=self._choice,
@@ -153,20 +154,42 @@ class Turn:
         self._end_message(event.result)
         if self.result is not None:
             yield ChatDone(self.result)
-        elif not self._repeats and _written(self.open_calls) == _written(self._last_calls):
-            self._rounds_left = 0
-            for call, earlier in zip(list(self.open_calls), self._last_calls, strict=True):
-                call.arguments = earlier.arguments
-                yield self.answer(call, earlier.value if earlier.error is None else earlier.error)
+            return
+        if not self._repeats:
+            yield from self._answer_repeated(self._reader.calls)
         self._last_calls = self._reader.calls
 
-    def answer(self, call: FunctionCall, value: Any) -> CallResult:
-        """Record what a function returned, or the exception that it raised."""
+    def _answer_repeated(self, calls: Sequence[FunctionCall]) -> Iterator[CallResult]:
+        """Take calls that repeat an earlier one from the open calls, and answer them if that one has a result."""
+        if _written(calls) == _written(self._last_calls):
+            self._rounds_left, self.open_calls = 0, []
+            for call, earlier in zip(calls, self._last_calls, strict=True):
+                yield self._copy(earlier, call)
+            return
+        first = {(call.name, call.text): call for call in reversed(calls)}
+        self.open_calls = [call for call in calls if first[call.name, call.text] is call]
+        if len(self.open_calls) < len(calls):
+            self._rounds_left = 0
+
+    def answer(self, call: FunctionCall, value: Any) -> Iterator[CallResult]:
+        """Record what a function returned, or the exception that it raised, for a call and those that repeat it."""
         if isinstance(value, Exception):
             call.error, call.result = value, f"error: {_text_of(value)}"
         else:
             call.value, call.result = value, result_text(value)
         self.open_calls.remove(call)
+        yield self._report(call)
+        for other in self._reader.calls if not self._repeats else ():
+            if other is not call and (other.name, other.text) == (call.name, call.text):
+                yield self._copy(call, other)
+
+    def _copy(self, earlier: FunctionCall, call: FunctionCall) -> CallResult:
+        """Give a call the result of an earlier one."""
+        call.arguments, call.value, call.error = earlier.arguments, earlier.value, earlier.error
+        call.result = earlier.result
+        return self._report(call)
+
+    def _report(self, call: FunctionCall) -> CallResult:
         message = {"role": "tool", "tool_call_id": call.id, "name": call.name, "content": call.result}
         self.messages.append(message)
         return CallResult(call)

@@ -101,7 +101,7 @@ class ToolStyle:
         if text is not None and mixed:
             raise SpecError("text= is only for answers that are not mixed", hint="write mixed=False")
         if not mixed:
-            if "channels" in self.data or "response" in self.data or reasoning != "disabled":
+            if self.is_always_mixed or reasoning != "disabled":
                 raise UnsupportedError(
                     f"answers of the style {self.name} with reasoning {reasoning!r} are always mixed",
                     hint="leave mixed out",
@@ -129,6 +129,11 @@ class ToolStyle:
         return tuple(
             begin.replace("{name}", function.name).partition("{index}")[0] for begin in begins for function in functions
         )
+
+    @property
+    def is_always_mixed(self) -> bool:
+        """Whether an answer is a sequence of messages or blocks, which may always contain both text and calls."""
+        return "channels" in self.data or "response" in self.data
 
     @property
     def calls_are_json(self) -> bool:
