@@ -34,7 +34,7 @@ PERSON = {
 COMMANDS = ("generate", "check", "explain", "sample", "lint", "bench")
 
 
-KINDS = "--schema --regex --lark --gbnf --grammar --structural-tag --choice --pattern"
+KINDS = "--schema --type --regex --lark --gbnf --grammar --structural-tag --choice --pattern"
 
 
 def run(*arguments: str) -> tuple[int, str, str]:

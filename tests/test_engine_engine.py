@@ -123,7 +123,6 @@ def test_options_that_would_say_nothing_are_refused(constraint, why):
         ({"type": "structural_tag", "format": {"type": "any_text"}}, r"guided\.structural_tag\(tag\)"),
         ({"type": "json_schema", "json_schema": {"name": "n", "schema": {}}}, r"guided\.from_response_format"),
         ({"type": "json_object"}, r"guided\.from_response_format"),
-        (re.compile("[ab]"), r"pattern\.pattern"),
     ],
 )
 def test_what_means_something_elsewhere_is_refused_with_what_to_write(constraint, hint):

@@ -29,6 +29,7 @@ from guided.keywords import read_items
 from guided.matching.compiled import CompiledGrammar
 from guided.matching.compiler import GrammarCompiler
 from guided.matching.constraint import CompiledBy, Constraint, ConstraintOptions, compile_constraint, value_parser
+from guided.matching.protocol import ForkingMatcher
 from guided.sampling.logprobs import LogprobParams, LogprobsMode
 from guided.sampling.params import SamplingParams
 from guided.tools.tool import Tool
@@ -144,18 +145,9 @@ class SequenceMaker:
         grammar = compile_constraint(compiler or self._compiler(), whole, constraint_options)
         prompt, bridge = self._instruct(prompt, grammar, given)
         ids, prefix = prompt_ids(self._prompts(), prompt, raw=given.raw, heal=given.heal_prompt)
-        has_prefill = given.reasoning_end is None
-        prefill = continued_text(grammar, prompt, ids) if has_prefill and grammar is not None else ""
+        prefill = "" if grammar is None or given.reasoning_end is not None else continued_text(grammar, prompt, ids)
         given.check_prefill(prefill)
-        make = matcher_maker(
-            self._vocabulary,
-            grammar,
-            prefix,
-            canonical=given.canonical,
-            reasoning_end=given.reasoning_end,
-            reasoning_limit=given.think_first if isinstance(given.think_first, int) else None,
-            prefill=prefill,
-        )
+        make = self._matcher_maker(grammar, prefix, prefill, given)
         is_exact, default_drafts = given.sampling == "exact", DRAFTS if self._drafts_by_model else 0
         kind = partial(ExactSequence, max_passes=given.max_passes) if is_exact else Sequence
         context_left, parse = self._context - len(ids), None if constraint is None else value_parser(grammar)
@@ -193,6 +185,19 @@ class SequenceMaker:
             return list(map(answer, range(n)))
         limit = token_limit(given.think_first, given.max_tokens)
         return [ThinkFirst(partial(answer, index), limit, bridge, context_left) for index in range(n)]
+
+    def _matcher_maker(
+        self, grammar: CompiledGrammar | None, prefix: bytes, prefill: str, given: _Given
+    ) -> Callable[[], ForkingMatcher | None]:
+        return matcher_maker(
+            self._vocabulary,
+            grammar,
+            prefix,
+            canonical=given.canonical,
+            reasoning_end=given.reasoning_end,
+            reasoning_limit=given.think_first if isinstance(given.think_first, int) else None,
+            prefill=prefill,
+        )
 
     def _instruct(self, prompt: Prompt, grammar: CompiledGrammar | None, given: _Given) -> tuple[Prompt, list[int]]:
         """The prompt with the instructions that the request asks for, and the ids between free text and answer."""

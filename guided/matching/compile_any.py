@@ -21,7 +21,7 @@ from guided.ir import Grammar
 from guided.keywords import keywords_checked
 from guided.matching.compiled import CompiledGrammar
 
-__all__ = ["CompileAny", "ConstraintOptions", "Specification", "Style", "check_effects"]
+__all__ = ["CompileAny", "ConstraintOptions", "Specification", "Style", "check_effects", "check_options"]
 
 # `Any` covers the constructs of `typing`: list[int], int | None, Literal["a"].
 Specification: TypeAlias = (
@@ -105,7 +105,8 @@ class CompileAny:
         """
         if style not in ("any", "generation"):
             raise OptionError(f'style is {brief(style)}, but must be "any" or "generation"', option="style")
-        _check_options(specification, options)
+        if not isinstance(specification, Expr):  # its parts may be of any kind, and have the options as defaults
+            check_options(specification, options)
         given: JsonSchemaKeywords = {name: value for name, value in options.items() if name in _JSON_OPTIONS}  # type: ignore[assignment]
         chosen = JsonSchemaOptions.for_generation(**given) if style == "generation" else JsonSchemaOptions(**given)
         registry = options.get("registry")
@@ -141,8 +142,8 @@ def _pattern(given: str | re.Pattern[Any]) -> str:
     return f"(?{flags}){given.pattern}" if flags else given.pattern
 
 
-def _check_options(specification: Specification, options: Mapping[str, Any]) -> None:
-    """Raise if an option would have no effect."""
+def check_options(specification: Specification, options: Mapping[str, Any]) -> None:
+    """Raise if an option is unknown, or would have no effect."""
     known, why = frozenset[str](), "the strings of a choice are written literally"
     match specification:
         case list() | tuple():

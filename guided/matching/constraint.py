@@ -16,7 +16,7 @@ from guided.frontends.composition import only_part
 from guided.frontends.python_types.partial_values import partial_value
 from guided.frontends.python_types.value_readers import text_reader
 from guided.frontends.structural_tag.partial_json import completed_json
-from guided.matching.compile_any import ConstraintOptions, Specification, check_effects
+from guided.matching.compile_any import ConstraintOptions, Specification, check_effects, check_options
 from guided.matching.compiled import CompiledGrammar
 from guided.matching.compiler import GrammarCompiler
 from guided.vocabulary.vocabulary import Vocabulary
@@ -69,6 +69,7 @@ def compile_constraint(
     if isinstance(constraint, CompiledBy):
         return constraint.compile(compiler)
     if not isinstance(constraint, CompiledGrammar):
+        check_options(constraint, options)
         return compiler.compile(constraint, style="generation", **options)
     if not _is_same_vocabulary(constraint.vocabulary, compiler.vocabulary):
         raise GuidedError("the grammar was compiled for another vocabulary: compile it with engine.compiler")
