@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from guided.server.anthropic.messages_request import CountTokensRequest, MessagesRequest
 from guided.server.inspector.inspection import CheckRequest, ExplainRequest
 from guided.server.inspector.stepping import StepRequest
 from guided.server.openai.requests import ChatRequest, CompletionRequest
@@ -137,11 +138,50 @@ _RESPONSES: dict[str, Make] = {
     "unknown names of a format": lambda s: {"input": "a", "text": {"format": {"type": "text", **members(1, s)}}},
     "a refused field": lambda s: {"input": "a", "prompt": items(lambda n: n, s)},
 }  # fmt: skip
+_BASE = {"model": "guided", "max_tokens": 1, "messages": SAY}
+_TEXT_BLOCK = {"type": "text", "text": "a"}
+_USE = {"type": "tool_use", "id": "1", "name": "f", "input": {}}
+
+
+def uses(size: int) -> dict[str, Any]:
+    """A message with calls, and their results."""
+    calls = items(lambda n: _USE | {"id": str(n)}, size // 2)
+    results = [{"type": "tool_result", "tool_use_id": call["id"]} for call in calls]
+    return {"messages": [*SAY, {"role": "assistant", "content": calls}, {"role": "user", "content": results}]}
+
+
+_MESSAGES: dict[str, Make] = {
+    name: (lambda s, make=make: {**_BASE, **make(s)})
+    for name, make in {
+        "messages": lambda s: {"messages": items(lambda n: SAY[0], s)},
+        "blocks": lambda s: {"messages": [{"role": "user", "content": items(lambda n: _TEXT_BLOCK, s)}]},
+        "calls": uses,
+        "result": lambda s: {"messages": [*SAY, {"role": "assistant", "content": [_USE]}, {"role": "user", "content": [
+            {"type": "tool_result", "tool_use_id": "1", "content": items(lambda n: _TEXT_BLOCK, s)}]}]},
+        "input": lambda s: {"messages": [*SAY, {"role": "assistant", "content": [_USE | {"input": members(1, s)}]},
+                                         {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "1"}]}]},
+        "thinking": lambda s: {"messages": [*SAY, {"role": "assistant", "content": items(
+            lambda n: {"type": "thinking", "thinking": "a", "signature": ""}, s)}]},
+        "citations": lambda s: {"messages": [{"role": "user", "content": [
+            _TEXT_BLOCK | {"citations": items(lambda n: {}, s)}]}]},
+        "system": lambda s: {"system": items(lambda n: _TEXT_BLOCK, s)},
+        "a long system": lambda s: {"system": "a b" * (s // 3)},
+        "tools": lambda s: {"tools": items(lambda n: {"name": f"f{n}", "input_schema": {}}, s)},
+        "input_schema": lambda s: {"tools": [{"name": "f", "input_schema": {"properties": members({}, s)}}]},
+        "stop_sequences": lambda s: {"stop_sequences": items(lambda n: "a", s)},
+        "wrong stop_sequences": lambda s: {"stop_sequences": items(lambda n: 1, s)},
+        "schema": lambda s: {"output_config": {"format": {"type": "json_schema", "schema": members({}, s)}}},
+        "metadata": lambda s: {"metadata": members("x", s)},
+        "unknown names": lambda s: members(1, s),
+    }.items()
+}  # fmt: skip
 BODIES: list[tuple[type[BaseModel], str, Make]] = [
     *((ChatRequest, name, make) for name, make in _CHAT.items()),
     *((CompletionRequest, name, make) for name, make in _TEXT.items()),
     *((ResponsesRequest, name, make) for name, make in _RESPONSES.items()),
     (InputTokensRequest, "input", _RESPONSES["input"]),
+    *((MessagesRequest, name, make) for name, make in _MESSAGES.items()),
+    (CountTokensRequest, "messages", lambda s: {"model": "guided", "messages": items(lambda n: SAY[0], s)}),
     (StreamRequest, "prompt", lambda s: {"prompt": "a" * s}),
     (TokenizeRequest, "prompt", lambda s: {"prompt": "a b" * (s // 3)}),
     (DetokenizeRequest, "tokens", lambda s: {"tokens": items(lambda n: n % 200, s)}),

@@ -7,6 +7,7 @@ import random
 from copy import deepcopy
 from typing import Any
 
+from guided.server.anthropic.messages_request import MessagesRequest
 from guided.server.openai.requests import ChatRequest, CompletionRequest
 from guided.server.openai.responses_request import ResponsesRequest
 from tests.live_server import raw_request
@@ -14,6 +15,8 @@ from tests.live_server import raw_request
 SAY = [{"role": "user", "content": "Say something."}]
 SCHEMA = {"type": "object", "properties": {"a": {"enum": [1, "b"]}, "c": {"type": "boolean"}}, "required": ["a"]}
 TOOL = {"type": "function", "function": {"name": "f", "parameters": SCHEMA, "strict": True}}
+USE = {"type": "tool_use", "id": "1", "name": "f", "input": {"a": 1}}
+RESULT = {"type": "tool_result", "tool_use_id": "1", "content": [{"type": "text", "text": "b"}]}
 ROUTES: list[tuple[str, dict[str, Any]]] = [
     ("/v1/chat/completions", {"messages": SAY, "max_tokens": 6, "regex": "[a-z]{1,3}"}),
     ("/v1/chat/completions", {"messages": SAY, "max_tokens": 40, "stream": True, "response_format": {
@@ -26,11 +29,17 @@ ROUTES: list[tuple[str, dict[str, Any]]] = [
     ("/v1/responses", {"input": "a", "max_output_tokens": 16, "regex": "[a-z]{3}", "stream": True}),
     ("/v1/responses", {"input": SAY, "max_output_tokens": 40, "text": {"format": {
         "type": "json_schema", "name": "x", "schema": SCHEMA}}}),
+    ("/v1/messages", {"model": "guided", "messages": SAY, "max_tokens": 16, "regex": "[a-z]{3}", "stream": True}),
+    ("/v1/messages", {"model": "guided", "messages": [*SAY, {"role": "assistant", "content": [USE]}, {
+        "role": "user", "content": [RESULT]}], "max_tokens": 60, "tools": [{"name": "f", "input_schema": SCHEMA}],
+        "tool_choice": {"type": "any"}}),
+    ("/v1/messages/count_tokens", {"model": "guided", "messages": SAY, "system": [{"type": "text", "text": "a"}]}),
     ("/tokenize", {"prompt": "abc"}),
     ("/tokenize", {"messages": SAY}),
     ("/detokenize", {"tokens": [97, 98]}),
 ]  # fmt: skip
-FIELDS = sorted({*ChatRequest.model_fields, *CompletionRequest.model_fields, *ResponsesRequest.model_fields})
+KINDS = (ChatRequest, CompletionRequest, ResponsesRequest, MessagesRequest)
+FIELDS = sorted({name for kind in KINDS for name in kind.model_fields})
 VALUES: list[Any] = [
     None, True, False, 0, 1, -1, 3, 2**31, 2**63, 2**64, -(2**70), 10**400, 0.5, -0.0, 1e-320, 1e308, float("nan"),
     float("inf"), "", "a", "\x00", "\ud800", "é漢\U0001f600", "<|im_end|>", "(" * 50, "a{1,99999}", "(?=a)b",

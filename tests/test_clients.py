@@ -33,6 +33,7 @@ from tests.server_support import small_engine  # noqa: E402
 TEXT = (ROOT / "docs" / "guides" / "clients.md").read_text("utf-8")
 OBJECT = r"""name=['\"].*['\"] kilometres=-?\d+"""
 RIVER = r"""River\(name=['\"].*['\"], kilometres=-?\d+\)"""
+NAME = "[A-Z][a-z]{2,9}"
 CONTEXT = 16_000  # a token for each byte, and some frameworks write long prompts
 
 
@@ -132,11 +133,22 @@ def test_the_client_of_openai(address, tmp_path, here):
         ("LlamaIndex", "llama_index.llms.openai_like", rf"{OBJECT}\n(?:.*\n)+{OBJECT}\n"),
         ("DSPy", "dspy", rf"{RIVER}\n"),
         ("pydantic-ai", "pydantic_ai", rf"{OBJECT}\n(?:.*\n)+{OBJECT}\n"),
+        (
+            "Anthropic's client",
+            "anthropic",
+            rf"{OBJECT}\n\{{(?s:.*)\}}\n{NAME}\ntool_use \{{'city': .*\}}\n"
+            r"regex unterminated character set(?s:.*)\n",
+        ),
     ],
 )
 def test_recipes_of_frameworks(section, module, said, address, tmp_path):
     found = printed(section, module.partition(".")[0], tmp_path, address)
     assert re.fullmatch(said, found), found
+
+
+def test_the_client_of_anthropic_knows_every_answer(address, tmp_path):
+    """Its types have each field of messages, events and errors, and it puts each stream together to the message."""
+    assert run("anthropic", [str(ROOT / "tests" / "anthropic_client.py")], tmp_path, address).count(".") == 2
 
 
 WATER = (
@@ -145,7 +157,6 @@ WATER = (
 )
 WEATHER = r"Weather\(place=.*, unit='(?:celsius|fahrenheit)'\)"
 REFUSED = r"refused: (?s:.*)unterminated subpattern \(at /(?s:.*)close the group, or write(?s:.*)"
-NAME = "[A-Z][a-z]{2,9}"
 EXAMPLES = {
     "instructor": (
         rf"JSON_SCHEMA: {WATER}", rf"TOOLS: {WATER}", rf"partials: True {WATER}", rf"several: \[(?:{WEATHER})?.*\]",
@@ -161,6 +172,12 @@ EXAMPLES = {
     ),
     "dspy": (
         rf"object: <Kind\.\w+: '\w+'> {WATER}", r"calls: \['weather'.*\]", REFUSED,
+    ),
+    "anthropic": (
+        r"object: Shore\(name=.*, kind=<Kind\.\w+: '\w+'>, sandy=(?:True|False)\)", r"stream: True Shore\(.*\)",
+        rf"schema: {WATER}", rf"call: tool_use {WEATHER}", rf"answer: end_turn True {NAME}",
+        r"refused: invalid_specification output_config\.format\.schema/properties/name/pattern: "
+        r"(?s:.*)unterminated subpattern(?s:.*)",
     ),
     "pydantic_ai": (
         rf"NativeOutput: {WATER}", rf"ToolOutput: {WATER}", rf"partials: True {WATER}",

@@ -74,6 +74,9 @@ def test_prompts_of_other_routes():
     assert session({"prompt": [1, 2]}) != session({"prompt": [1, 3]})
     assert session({"input": "Hello."}) != session({"input": "Hello.", "instructions": "Be kind."})
     assert session({"input": [USER]}) == session({"input": [USER, *LATER]})
+    system = {"system": [{"type": "text", "text": "Be."}], "messages": [USER]}
+    assert session(system) != session({"messages": [USER]}) == session({"messages": [USER, *LATER]})
+    assert session(system, path="/v1/messages") == session(system) and session(system, path="/v1/message") is None
 
 
 @pytest.mark.parametrize(

@@ -17,10 +17,12 @@ from fastapi.routing import APIRoute  # noqa: E402
 
 import guided.server.http.openapi as made  # noqa: E402
 from guided.errors import SpecError, UnsupportedError  # noqa: E402
+from guided.server.anthropic.messages_request import CountTokensRequest, MessagesRequest  # noqa: E402
 from guided.server.app import create_app  # noqa: E402
 from guided.server.http.errors import RequestError  # noqa: E402
 from guided.server.inspector.inspection import CheckRequest, ExplainRequest, SampleRequest  # noqa: E402
 from guided.server.inspector.stepping import StepRequest  # noqa: E402
+from guided.server.openai.converted_request import ConvertedRequest  # noqa: E402
 from guided.server.openai.requests import ChatRequest, CompletionRequest, read_request  # noqa: E402
 from guided.server.openai.responses_request import InputTokensRequest, ResponsesRequest  # noqa: E402
 from guided.server.openai.structured import FIELDS  # noqa: E402
@@ -36,6 +38,8 @@ KINDS = {
     CompletionRequest: {"prompt": "a"},
     ResponsesRequest: {"input": "a"},
     InputTokensRequest: {"input": "a"},
+    MessagesRequest: {"model": "guided", "messages": SAY, "max_tokens": 3},
+    CountTokensRequest: {"model": "guided", "messages": SAY},
     CheckRequest: {},
     ExplainRequest: {},
     SampleRequest: {},
@@ -93,7 +97,9 @@ def _refs(value):
 def test_keys_are_told_where_they_are_needed():
     assert "securitySchemes" not in DOCUMENT["components"]
     document = create_app(small_engine(), Settings(api_keys=("a",))).openapi()
-    assert document["components"]["securitySchemes"] == {"key": {"type": "http", "scheme": "bearer"}}
+    header = {"type": "apiKey", "in": "header", "name": "X-Api-Key"}
+    schemes = {"key": {"type": "http", "scheme": "bearer"}, "x-api-key": header}
+    assert document["components"]["securitySchemes"] == schemes
     for path, operations in document["paths"].items():
         for operation in operations.values():
             assert ("security" in operation) == path.startswith("/v1"), path
@@ -119,6 +125,8 @@ def test_answers_and_errors_are_as_it_says():
         "/v1/completions": {"prompt": "a", "max_tokens": 3},
         "/v1/responses": {"input": "a", "max_output_tokens": 3},
         "/v1/responses/input_tokens": {"input": "a"},
+        "/v1/messages": KINDS[MessagesRequest],
+        "/v1/messages/count_tokens": KINDS[CountTokensRequest],
         "/tokenize": {"messages": SAY},
         "/detokenize": {"tokens": [97]},
         "/v1/grammars/check": {"regex": "ab"},
@@ -165,7 +173,7 @@ def refused_for_its_form(kind, body):
     """Why a body is refused for what it is; None: it is read, or refused for what goes with what, or its content."""
     try:
         asked = read_request(kind, dict(body))
-        if isinstance(asked, InputTokensRequest):
+        if isinstance(asked, ConvertedRequest):
             asked = asked.chat()
         asked.structured_output(allow_special_tokens=False)
     except (SpecError, UnsupportedError):
@@ -209,6 +217,12 @@ CASES = [
 @example((ResponsesRequest, "text"), {"format": {"type": "json_schema", "name": "a", "schema": {}}})
 @example((ResponsesRequest, "input"), [{"role": "user", "content": [{"type": "input_text", "text": "a"}]}])
 @example((InputTokensRequest, "tools"), [{"type": "web_search"}])
+@example((MessagesRequest, "response_format"), {"type": "text"})
+@example((MessagesRequest, "tools"), [{"type": "custom", "name": "f", "input_schema": {}}])
+@example((MessagesRequest, "tool_choice"), {"type": "none"})
+@example((MessagesRequest, "thinking"), {"type": "adaptive", "display": None})
+@example((CountTokensRequest, "system"), [{"type": "text", "text": "a", "citations": None}])
+@example((CountTokensRequest, "output_config"), {"effort": "high"})
 def test_what_the_schemas_forbid_is_refused_and_what_they_allow_is_not(case, value):
     kind, name = case
     body = {**KINDS[kind], name: value}
@@ -219,6 +233,6 @@ def test_what_the_schemas_forbid_is_refused_and_what_they_allow_is_not(case, val
     if not allowed:
         with pytest.raises(RequestError):
             asked = read_request(kind, body)
-            (asked.chat() if isinstance(asked, InputTokensRequest) else asked).structured_output(
+            (asked.chat() if isinstance(asked, ConvertedRequest) else asked).structured_output(
                 allow_special_tokens=False
             )

@@ -24,7 +24,8 @@ from guided.sampling.logprobs import TokenLogprobs  # noqa: E402
 from guided.server.openai.answers import Answer  # noqa: E402
 from guided.server.openai.attribution import ShownToken  # noqa: E402
 from guided.server.openai.deltas import CallArguments, CallBegin, Reading, ReasoningText, Text  # noqa: E402
-from guided.server.openai.responses_events import ResponseEvents, stream_events  # noqa: E402
+from guided.server.openai.responses_events import ResponseEvents  # noqa: E402
+from guided.server.openai.streaming import stream_events  # noqa: E402
 from tests.server_support import after_tokens, small_engine  # noqa: E402
 from tests.test_server_app import Point, run, served  # noqa: E402
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from benchmarks.bad_inputs.construct import Construct
+from guided.server.anthropic.messages_request import CountTokensRequest, MessagesRequest
 from guided.server.inspector.inspection import CheckRequest, ExplainRequest, SampleRequest
 from guided.server.inspector.stepping import StepRequest
 from guided.server.openai.requests import ChatRequest, CompletionRequest, Message
@@ -29,6 +30,8 @@ ROUTES: Final[Mapping[str, tuple[type[BaseModel], _Json]]] = {
     "/v1/chat/completions": (ChatRequest, {"messages": _MESSAGES, "max_tokens": 1}),
     "/v1/responses": (ResponsesRequest, {"input": "a", "max_output_tokens": 1}),
     "/v1/responses/input_tokens": (InputTokensRequest, {"input": "a"}),
+    "/v1/messages": (MessagesRequest, {"model": "guided", "messages": _MESSAGES, "max_tokens": 1}),
+    "/v1/messages/count_tokens": (CountTokensRequest, {"model": "guided", "messages": _MESSAGES}),
     "/tokenize": (TokenizeRequest, {"prompt": "a"}),
     "/detokenize": (DetokenizeRequest, {"tokens": [65]}),
     "/v1/grammars/check": (CheckRequest, {"regex": "a"}),

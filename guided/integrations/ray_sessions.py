@@ -32,7 +32,7 @@ __all__ = ["PromptSessionMiddleware", "beginning_of", "middlewares"]
 
 MAX_HASHED_CHARACTERS: Final = 2048  # of a prompt
 _MAX_BODY: Final = 4 << 20  # bytes; longer bodies have no session
-_ROUTES: Final = ("/v1/chat/completions", "/v1/completions", "/v1/responses")
+_ROUTES: Final = ("/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages")
 
 
 def middlewares() -> list[Middleware]:
@@ -44,7 +44,7 @@ def beginning_of(body: Any) -> str:
     """The beginning of a request's prompt, at most `MAX_HASHED_CHARACTERS` characters; empty if it has no prompt."""
     if not isinstance(body, Mapping):
         return ""
-    parts: list[Any] = [body.get("instructions") or ""]
+    parts: list[Any] = [body.get("instructions") or body.get("system") or ""]
     prompt = next((body[name] for name in ("messages", "prompt", "input") if name in body), "")
     for part in prompt if isinstance(prompt, list) else [prompt or ""]:
         parts.append(part)

@@ -3,6 +3,7 @@
 | route | what |
 |---|---|
 | `/v1/models`, `/v1/completions`, `/v1/chat/completions`, `/v1/responses` | OpenAI's API |
+| `/v1/messages` | Anthropic's API |
 | `/tokenize`, `/detokenize` | text to token ids and back |
 | `/openapi.json` | describes the requests and answers of these routes |
 | `/v1/grammars`, and below it `check`, `explain`, `sample`, `step` | what a specification allows, and why |
@@ -32,7 +33,7 @@ from guided.server.http.access_middleware import AccessMiddleware
 from guided.server.http.errors import RequestError, body_of
 from guided.server.http.openapi import add_document
 from guided.server.http.request_context import request_context_of
-from guided.server.routes import demonstration, grammars, openai, operations, page, responses, tokens
+from guided.server.routes import demonstration, grammars, messages, openai, operations, page, responses, tokens
 from guided.server.server import Server
 from guided.server.settings import Settings
 
@@ -59,9 +60,9 @@ def create_app(engine: Engine, settings: Settings | None = None) -> FastAPI:
             allow_origins=settings.allowed_origins,
             allow_methods=["GET", "POST"],
             allow_headers=["*"],
-            expose_headers=["X-Request-Id", "Retry-After", "Warning"],
+            expose_headers=["X-Request-Id", "Request-Id", "Retry-After", "Warning"],
         )
-    for routes in (openai, responses, tokens, grammars, demonstration, operations, page):
+    for routes in (openai, responses, messages, tokens, grammars, demonstration, operations, page):
         routes.add(app, server)
     add_document(app, keys=bool(settings.api_keys))
     return app
@@ -69,14 +70,16 @@ def create_app(engine: Engine, settings: Settings | None = None) -> FastAPI:
 
 def _add_error_handlers(app: FastAPI, server: Server) -> None:
     async def answer(request: Request, error: Exception) -> JSONResponse:
-        response = server.refusal(error, getattr(request.state, "param", None))
-        request_context_of(request).error_code = body_of(error)["error"]["code"]
-        return response
+        context = request_context_of(request)
+        context.error_code = body_of(error)["error"]["code"]
+        return server.refusal(context, error, getattr(request.state, "param", None))
 
     async def no_route(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, HTTPException)
         request_error = RequestError(f"{request.method} {request.url.path}: {error.detail}", status=error.status_code)
-        return JSONResponse(body_of(request_error), error.status_code, headers=error.headers)
+        response = server.refusal(request_context_of(request), request_error)
+        response.headers.update(error.headers or {})
+        return response
 
     app.add_exception_handler(HTTPException, no_route)
     for kind in (RequestError, GuidedError, MemoryError):  # any other exception is a bug: access_middleware.py

@@ -23,6 +23,7 @@ from guided.engine.request import Prompt
 from guided.engine.request import Request as EngineRequest
 from guided.errors import brief
 from guided.frontends.structural_tag.tool_prompts import check_style
+from guided.server.anthropic.errors import anthropic_error, is_messages_route
 from guided.server.engine_thread import EngineThread, Stream
 from guided.server.http.access_log import write_line
 from guided.server.http.admission import Admission
@@ -147,15 +148,17 @@ class Server:
         for stream in list(self.thread.open):
             stream.fail(RequestError("the server is shutting down", code="draining", status=503))
 
-    def refusal(self, error: Exception, param: str | None = None) -> JSONResponse:
-        """The response for an error. `param`: see `body_of`."""
-        status, headers = status_of(error), {}
+    def refusal(self, context: RequestContext, error: Exception, param: str | None = None) -> JSONResponse:
+        """The response for an error, in the format of the route's API. `param`: see `body_of`."""
+        status, body, headers = status_of(error), body_of(error, param), {}
         if status in (429, 503):
             retry_after = error.retry_after if isinstance(error, RequestError) else None
             headers["Retry-After"] = str(retry_after or self.admission.retry_after)
         if status == 401:
             headers["WWW-Authenticate"] = "Bearer"  # RFC 9110, section 15.5.2
-        return JSONResponse(body_of(error, param), status, headers=headers)
+        if is_messages_route(context.path):
+            status, body = anthropic_error(status, body, context.id)
+        return JSONResponse(body, status, headers=headers)
 
     def finish(self, context: RequestContext) -> None:
         """Log a finished request."""

@@ -21,11 +21,11 @@ import logging
 import traceback
 from typing import Final
 
-from fastapi.responses import JSONResponse
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from guided.server.http.errors import RequestError, body_of, status_of
+from guided.server.anthropic.errors import is_messages_route
+from guided.server.http.errors import RequestError
 from guided.server.http.origins import check_host, check_origin
 from guided.server.http.request_context import RequestContext, request_id
 from guided.server.server import Server
@@ -52,11 +52,13 @@ class AccessMiddleware:
         path = scope["path"].removeprefix(scope.get("root_path", ""))
         context = RequestContext(request_id(headers.get("x-request-id")), scope["method"], path)
         scope.setdefault("state", {})["context"] = context
+        id_headers = (b"x-request-id", *((b"request-id",) if is_messages_route(path) else ()))
 
         async def send_with_request_id(message: Message) -> None:
             if message["type"] == "http.response.start":
                 context.status = message["status"]
-                message = {**message, "headers": [*message["headers"], (b"x-request-id", context.id.encode())]}
+                headers_of_id = [(name, context.id.encode()) for name in id_headers]
+                message = {**message, "headers": [*message["headers"], *headers_of_id]}
             await send(message)
 
         try:
@@ -66,7 +68,7 @@ class AccessMiddleware:
             _log.error("%s at %s:%s, request %s", type(error).__name__, frame.filename, frame.lineno, context.id)
             context.error_code = "internal_error"
             if not context.status:
-                await JSONResponse(body_of(error), status_of(error))(scope, receive, send_with_request_id)
+                await self._server.refusal(context, error)(scope, receive, send_with_request_id)
         finally:
             self._server.finish(context)
 
@@ -81,13 +83,13 @@ class AccessMiddleware:
             if is_counted:
                 check_origin(headers, self._server.settings)
             if is_counted and self._keys:
-                context.key_number = self._key_number(headers.get("authorization", ""))
+                context.key_number = self._key_number(headers)
             if is_counted and context.path not in _UNQUEUED_PATHS:
                 admission.enter(context.key_number)
                 is_admitted = True
         except RequestError as error:
             context.error_code = error.code
-            await self._server.refusal(error)(scope, receive, send)
+            await self._server.refusal(context, error)(scope, receive, send)
             return
         try:
             await self._app(scope, receive, send)
@@ -102,11 +104,17 @@ class AccessMiddleware:
         if size + sum(len(name) + len(value) for name, value in scope["headers"]) > most:
             raise RequestError(f"path and headers have more than {most} bytes")
 
-    def _key_number(self, authorization: str) -> int:
-        """The number of the key in the header, from 1. Raises RequestError if it is none of the server's keys."""
+    def _key_number(self, headers: Headers) -> int:
+        """The number of the key in the headers, from 1. Raises RequestError if it is none of the server's keys.
+
+        The key is in `Authorization` (OpenAI's and newer Anthropic clients) or in `X-Api-Key` (Anthropic's API).
+        """
+        authorization = headers.get("authorization", "")
         scheme, _, rest = authorization.partition(" ")
-        given = (rest.strip() if scheme.lower() == "bearer" else authorization).encode("latin-1")  # as it was sent
-        equal = [hmac.compare_digest(given, key) for key in self._keys]  # all keys, so the time reveals nothing
+        bearer = rest.strip() if scheme.lower() == "bearer" else authorization
+        given = [key.encode("latin-1") for key in (bearer, headers.get("x-api-key", "")) if key]  # as they were sent
+        # compare all keys, so that the time reveals nothing
+        equal = [sum(hmac.compare_digest(one, key) for one in given) > 0 for key in self._keys]
         if not any(equal):
             message = "the API key is invalid" if given else "an API key is required"
             raise RequestError(message, code="invalid_api_key", status=401)

@@ -18,6 +18,8 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
+from guided.server.anthropic.errors import ERROR_SCHEMA, is_messages_route
+
 __all__ = ["add_document", "takes"]
 
 _Route = TypeVar("_Route", bound=Callable[..., Any])
@@ -61,6 +63,11 @@ _ERROR: Final[_Json] = {
         }
     },
 }
+_KEYS: Final[_Json] = {
+    "key": {"type": "http", "scheme": "bearer"},
+    "x-api-key": {"type": "apiKey", "in": "header", "name": "X-Api-Key"},
+}
+"""The ways to send a key."""
 _REF: Final = "#/components/schemas/{model}"
 _DESCRIPTION_ATTRIBUTE: Final = "guided_described"
 
@@ -108,19 +115,20 @@ def _document(app: FastAPI, *, keys: bool) -> _Json:
     schemas: _Json = definitions.get("$defs", {})
     for schema in schemas.values():
         for name in schema.get("properties", {}).keys() & _FIELDS.keys():
-            if "type" not in schema["properties"][name]:
+            if not schema["properties"][name].keys() & {"type", "enum"}:
                 schema["properties"][name] = {"title": name, **_FIELDS[name]}
     components = document.setdefault("components", {})
-    components["schemas"] = {**schemas, "Error": _ERROR}
+    components["schemas"] = {**schemas, "Error": _ERROR, "AnthropicError": ERROR_SCHEMA}
     if keys:
-        components["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
-    refused = {"description": "An error", "content": {"application/json": {"schema": {"$ref": _ref("Error")}}}}
+        components["securitySchemes"] = _KEYS
     for path, operations in document["paths"].items():
+        error = {"$ref": _ref("AnthropicError" if is_messages_route(path) else "Error")}
+        refused = {"description": "An error", "content": {"application/json": {"schema": error}}}
         for operation in operations.values():
             operation["responses"].pop("422", None)  # FastAPI adds 422; this server answers malformed requests with 400
             operation["responses"] |= {"4XX": refused, "5XX": refused}
             if keys and path.startswith("/v1"):
-                operation["security"] = [{"key": []}]
+                operation["security"] = [{name: []} for name in _KEYS]
             if path in descriptions:
                 _describe(operation, descriptions[path])
     return document

@@ -14,12 +14,12 @@ from pydantic_core import CoreSchema, core_schema
 
 from guided.errors import brief
 
-__all__ = ["IgnoredFields", "IgnoredInConversations"]
+__all__ = ["IgnoredFields", "IgnoredInConversations", "Only"]
 
 
 @dataclass(frozen=True, slots=True)
-class _Only:
-    """The values that a field may have, and why other values are refused."""
+class Only:
+    """The values that a field may have besides null, and why other values are refused."""
 
     values: tuple[Any, ...]
     why: str
@@ -31,7 +31,7 @@ class _Only:
         return {"enum": [*self.values, None]}
 
     def _check(self, value: Any) -> Any:
-        if any(type(value) is type(known) and value == known for known in self.values):
+        if value is None or any(type(value) is type(known) and value == known for known in self.values):
             return value
         known = " or ".join(brief(known) for known in self.values)
         raise ValueError(f"{brief(value)} is not supported: {self.why}; leave it out, or write {known}")
@@ -44,32 +44,32 @@ _NO_BEAMS = "there is no beam search"
 class IgnoredFields(BaseModel):
     """Fields of all requests for text."""
 
-    skip_special_tokens: Annotated[Any, _Only((True,), "control tokens are not part of the text")] = None
-    spaces_between_special_tokens: Annotated[Any, _Only((True, False), "the text has no control tokens")] = None
-    use_beam_search: Annotated[Any, _Only((False,), _NO_BEAMS)] = None
-    length_penalty: Annotated[Any, _Only((1, 1.0), _NO_BEAMS)] = None
-    early_stopping: Annotated[Any, _Only((False,), _NO_BEAMS)] = None
-    bad_words: Annotated[Any, _Only(([],), "logit_bias with -100 forbids tokens, and a regex forbids words")] = None
-    prompt_logprobs: Annotated[Any, _Only((0, False), "the prompt is not scored")] = None
-    truncate_prompt_tokens: Annotated[Any, _Only((-1,), "a prompt that is too long is refused, not truncated")] = None
-    return_tokens_as_token_ids: Annotated[Any, _Only((False,), "return_token_ids=true gives the ids")] = None
-    logits_processors: Annotated[Any, _Only(([],), "requests cannot run code on the server")] = None
+    skip_special_tokens: Annotated[Any, Only((True,), "control tokens are not part of the text")] = None
+    spaces_between_special_tokens: Annotated[Any, Only((True, False), "the text has no control tokens")] = None
+    use_beam_search: Annotated[Any, Only((False,), _NO_BEAMS)] = None
+    length_penalty: Annotated[Any, Only((1, 1.0), _NO_BEAMS)] = None
+    early_stopping: Annotated[Any, Only((False,), _NO_BEAMS)] = None
+    bad_words: Annotated[Any, Only(([],), "logit_bias with -100 forbids tokens, and a regex forbids words")] = None
+    prompt_logprobs: Annotated[Any, Only((0, False), "the prompt is not scored")] = None
+    truncate_prompt_tokens: Annotated[Any, Only((-1,), "a prompt that is too long is refused, not truncated")] = None
+    return_tokens_as_token_ids: Annotated[Any, Only((False,), "return_token_ids=true gives the ids")] = None
+    logits_processors: Annotated[Any, Only(([],), "requests cannot run code on the server")] = None
 
 
 class IgnoredInConversations(IgnoredFields):
     """Fields of chat requests."""
 
-    modalities: Annotated[Any, _Only((["text"],), "answers are text only")] = None
-    audio: Annotated[Any, _Only((), "answers are text only")] = None
-    prediction: Annotated[Any, _Only((), "drafts come from the prompt")] = None
-    web_search_options: Annotated[Any, _Only((), "the server does not search the web")] = None
-    moderation: Annotated[Any, _Only((), "the server does not moderate text")] = None
-    verbosity: Annotated[Any, _Only(("medium",), "max_tokens limits the length of an answer")] = None
-    functions: Annotated[Any, _Only(([],), 'write tools=[{"type": "function", "function": {...}}]')] = None
+    modalities: Annotated[Any, Only((["text"],), "answers are text only")] = None
+    audio: Annotated[Any, Only((), "answers are text only")] = None
+    prediction: Annotated[Any, Only((), "drafts come from the prompt")] = None
+    web_search_options: Annotated[Any, Only((), "the server does not search the web")] = None
+    moderation: Annotated[Any, Only((), "the server does not moderate text")] = None
+    verbosity: Annotated[Any, Only(("medium",), "max_tokens limits the length of an answer")] = None
+    functions: Annotated[Any, Only(([],), 'write tools=[{"type": "function", "function": {...}}]')] = None
     function_call: Annotated[
-        Any, _Only(("none",), 'write tool_choice="none", "auto" or {"type": "function", "function": {"name": ...}}')
+        Any, Only(("none",), 'write tool_choice="none", "auto" or {"type": "function", "function": {"name": ...}}')
     ] = None
-    echo: Annotated[Any, _Only((False,), "answers do not repeat the prompt")] = None
-    add_special_tokens: Annotated[Any, _Only((False,), "the chat template adds the special tokens")] = None
-    chat_template: Annotated[Any, _Only((), _NO_TEMPLATE)] = None
-    mm_processor_kwargs: Annotated[Any, _Only(({},), "messages are text only")] = None
+    echo: Annotated[Any, Only((False,), "answers do not repeat the prompt")] = None
+    add_special_tokens: Annotated[Any, Only((False,), "the chat template adds the special tokens")] = None
+    chat_template: Annotated[Any, Only((), _NO_TEMPLATE)] = None
+    mm_processor_kwargs: Annotated[Any, Only(({},), "messages are text only")] = None

@@ -19,7 +19,7 @@ from guided.close_names import close_name
 from guided.errors import brief
 from guided.server.http.errors import RequestError
 
-__all__ = ["Checked", "by_parts", "fault", "read_request"]
+__all__ = ["Checked", "by_parts", "fault", "one_of", "read_part", "read_request"]
 
 _FAULT: Final = "guided_fault"
 _PART: Final = 1000  # entries of an object that are read at a time
@@ -87,3 +87,61 @@ def read_request(kind: type[_Read], body: object) -> _Read:
         elif names:
             message = f"{'.'.join(names)}: {message}"
         raise RequestError(message, param=".".join(name[:_MAX_NAME] for name in names) or None) from None
+
+
+def read_part(where: str, kind: type[_Read], value: object) -> _Read:
+    """Parse an object inside a request.
+
+    Args:
+        where: the object's path in the request, or in the object that contains it.
+        kind: its class.
+        value: the object.
+
+    Raises:
+        RequestError: the first error, with its path.
+    """
+    given = dict(_object(where, value))
+    try:
+        return read_request(kind, given)
+    except RequestError as error:
+        param = f"{where}.{error.param}" if error.param else where
+        names_field = error.param and error.message.startswith(f"{error.param}")
+        message = f"{where}.{error.message}" if names_field else f"{where}: {error.message}"
+        raise RequestError(message, param=param, code=error.code) from None
+
+
+def one_of(
+    where: str,
+    value: object,
+    kinds: Mapping[str, type[BaseModel]],
+    *,
+    default: str = "",
+    refused: Mapping[str, str] | None = None,
+    otherwise: str = "",
+) -> BaseModel:
+    """Parse an object as the kind that its `type` names.
+
+    Args:
+        where, value: see `read_part`.
+        kinds: type -> kind.
+        default: the type if the object names none; "": the type is required.
+        refused: known type that is refused -> what to write instead.
+        otherwise: what to write instead of any other type.
+
+    Raises:
+        RequestError: the type is unknown or refused, or the object is malformed.
+    """
+    if isinstance(value, BaseModel):
+        return value
+    kind = _object(where, value).get("type") or default
+    model = kinds.get(kind) if isinstance(kind, str) else None
+    if model is None:
+        why = (refused or {}).get(str(kind), otherwise) or f"known types are {', '.join(kinds)}"
+        raise RequestError(f"{where}.type is {brief(kind)}: {why}", param=f"{where}.type")
+    return read_part(where, model, value)
+
+
+def _object(where: str, value: object) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise RequestError(f"{where} must be an object, not {brief(value)}", param=where)
+    return value

@@ -16,20 +16,18 @@ because cached tokens are not counted.
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from guided.engine.result import Result, StreamEvent
-from guided.server.engine_thread import Stream
 from guided.server.http.errors import body_of, status_of
 from guided.server.openai.answers import Answer, extension_fields
 from guided.server.openai.attribution import ShownToken
 from guided.server.openai.deltas import CallArguments, CallBegin, Delta, Reading, ReasoningText, Text
 from guided.server.openai.scores import chat_logprobs
-from guided.server.openai.streaming import KEEP_ALIVE, NewReading, merge_events, sse
+from guided.server.openai.streaming import KEEP_ALIVE
 
-__all__ = ["ResponseEvents", "final_response", "stream_events"]
+__all__ = ["ResponseEvents"]
 
 _Json = dict[str, Any]
 _PREFIXES: Final = {"message": "msg", "reasoning": "rs", "function_call": "fc"}
@@ -43,7 +41,10 @@ class ResponseEvents:
         answer: a chat answer; the response has its model, id and time.
         echoed_fields: the fields of the request that the response repeats.
         output: the items so far.
+        keep_alive: what a stream sends while no token arrives.
     """
+
+    keep_alive = KEEP_ALIVE
 
     def __init__(self, answer: Answer, echoed_fields: Mapping[str, Any]) -> None:
         self.answer, self.echoed_fields, self.output = answer, echoed_fields, list[_Json]()
@@ -207,52 +208,3 @@ class ResponseEvents:
             return []
         scores: list[_Json] = chat_logprobs(tokens, self.answer.vocabulary)["content"]
         return scores
-
-
-async def _all(
-    events: ResponseEvents, stream: Stream, new_reading: NewReading, keep_alive: float
-) -> AsyncGenerator[list[_Json]]:
-    """The events in batches, as they arrive. An empty batch: no event came for `keep_alive` seconds."""
-    reading = new_reading()
-    try:
-        yield list(events.begin())
-        async with aclosing(merge_events([stream], 1, keep_alive)) as batches:
-            async for batch in batches:
-                output = list[_Json]()
-                for _, event in batch:
-                    deltas = reading.read(event)
-                    output += events.read(event, deltas, reading.new_tokens)
-                if output or not batch:
-                    yield output
-        yield list(events.end(reading))
-    finally:
-        stream.cancel()
-
-
-async def final_response(events: ResponseEvents, stream: Stream, new_reading: NewReading) -> _Json:
-    """The whole response. Raises the error of the stream if it fails."""
-    last: _Json = {}
-    async with aclosing(_all(events, stream, new_reading, _NEVER)) as batches:
-        async for batch in batches:
-            last = batch[-1] if batch else last
-    response: _Json = last["response"]
-    return response
-
-
-async def stream_events(
-    events: ResponseEvents, stream: Stream, new_reading: NewReading, keep_alive: float
-) -> AsyncGenerator[str]:
-    """The events as named server-sent events. If the reader stops, the request is cancelled."""
-    try:
-        async with aclosing(_all(events, stream, new_reading, keep_alive)) as batches:
-            async for batch in batches:
-                yield _to_sse(batch) or KEEP_ALIVE
-    except Exception as error:
-        yield _to_sse(events.fail(error))
-
-
-def _to_sse(events: Iterable[_Json]) -> str:
-    return "".join(sse(event, event["type"]) for event in events)
-
-
-_NEVER: Final = 1e6  # seconds

@@ -11,53 +11,11 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, Field
 
-from guided.errors import brief
-from guided.server.http.errors import RequestError
-from guided.server.openai.reading import Checked, read_request
+from guided.server.openai.reading import Checked, one_of
 
-__all__ = ["INPUT_ITEMS", "CallItem", "CallOutputItem", "InputItem", "MessageItem", "ReasoningItem", "one_of"]
+__all__ = ["INPUT_ITEMS", "CallItem", "CallOutputItem", "InputItem", "MessageItem", "ReasoningItem"]
 
 _Status: TypeAlias = Literal["in_progress", "completed", "incomplete"] | None
-
-
-def one_of(
-    where: str,
-    value: object,
-    kinds: Mapping[str, type[BaseModel]],
-    *,
-    default: str = "",
-    refused: Mapping[str, str] | None = None,
-    otherwise: str = "",
-) -> BaseModel:
-    """Parse an object as the kind that its `type` names.
-
-    Args:
-        where: the object's path in the request, or in the object that contains it.
-        value: the object.
-        kinds: type -> kind.
-        default: the type if the object names none; "": the type is required.
-        refused: known type that is refused -> what to write instead.
-        otherwise: what to write instead of any other type.
-
-    Raises:
-        RequestError: the type is unknown or refused, or the object is malformed.
-    """
-    if isinstance(value, BaseModel):
-        return value
-    if not isinstance(value, Mapping):
-        raise RequestError(f"{where} must be an object, not {brief(value)}", param=where)
-    kind = value.get("type") or default
-    model = kinds.get(kind) if isinstance(kind, str) else None
-    if model is None:
-        why = (refused or {}).get(str(kind), otherwise) or f"known types are {', '.join(kinds)}"
-        raise RequestError(f"{where}.type is {brief(kind)}: {why}", param=f"{where}.type")
-    try:
-        return read_request(model, dict(value))
-    except RequestError as error:
-        param = f"{where}.{error.param}" if error.param else where
-        names_field = error.param and error.message.startswith(f"{error.param}")
-        message = f"{where}.{error.message}" if names_field else f"{where}: {error.message}"
-        raise RequestError(message, param=param, code=error.code) from None
 
 
 class _InputText(Checked):

@@ -12,18 +12,16 @@ hint. Reasoning that a client sends back is added to the message that follows it
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from copy import copy
+from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WrapValidator, model_validator
 
-from guided.chat.conversation import MessageError
-from guided.errors import BudgetError, OptionError, SpecError, UnsupportedError, brief
-from guided.server.http.errors import RequestError, body_of
-from guided.server.openai.reading import Checked, by_parts, read_request
-from guided.server.openai.requests import MOST_TOOLS, ChatRequest, StreamOptions, TextRequest
+from guided.errors import brief
+from guided.server.http.errors import RequestError
+from guided.server.openai.converted_request import ConvertedRequest
+from guided.server.openai.reading import Checked, by_parts, one_of
+from guided.server.openai.requests import MOST_TOOLS, StreamOptions, TextRequest
 from guided.server.openai.responses_items import (
     INPUT_ITEMS,
     CallItem,
@@ -31,7 +29,6 @@ from guided.server.openai.responses_items import (
     InputItem,
     MessageItem,
     ReasoningItem,
-    one_of,
 )
 
 __all__ = ["InputTokensRequest", "ResponsesRequest"]
@@ -195,10 +192,9 @@ class _Reasoning(Checked):
     generate_summary: None = None
 
 
-class InputTokensRequest(Checked):
+class InputTokensRequest(ConvertedRequest):
     """A request of /v1/responses/input_tokens: the fields that determine the prompt."""
 
-    model: str | None = None
     input: Annotated[str | Annotated[list[InputItem], Field(min_length=1)], BeforeValidator(_items)]
     instructions: str | None = None
     text: _TextConfig | None = None
@@ -222,43 +218,8 @@ class InputTokensRequest(Checked):
                 raise RequestError(f"{name}: {why}", param=name)
         return body
 
-    def chat(self) -> ChatRequest:
-        """The same request in the form of a chat completion.
-
-        Raises:
-            RequestError: the request is refused; the error uses this request's field names.
-        """
-        with self.rename_errors():
-            return read_request(ChatRequest, self.chat_body())
-
-    @contextmanager
-    def rename_errors(self) -> Iterator[None]:
-        """Rename the fields in errors of the `chat` request to the fields of this request."""
-        try:
-            yield
-        except RequestError as error:
-            param, message = error.param, error.message
-            raise RequestError(
-                self._rename(message),
-                param=param and self._rename(param),
-                code=error.code,
-                status=error.status,
-            ) from error
-        except (SpecError, UnsupportedError) as error:
-            flat = copy(error)  # a compiler owns the original, and may raise it again
-            flat.pointer = re.sub(r"^(tools/\d+)/function(?=/|$)", r"\1", error.pointer)
-            raise flat from error
-        except (BudgetError, MessageError, OptionError) as error:
-            error_body = body_of(error)["error"]
-            raise RequestError(
-                self._rename(error_body["message"]), param=self.param(error_body["param"]), code=error_body["code"]
-            ) from error
-
-    def param(self, name: str | None) -> str | None:
-        """The name in this request of a field of `chat`."""
-        return self._rename(name) if name else None
-
-    def _rename(self, text: str) -> str:
+    def rename(self, text: str) -> str:
+        """See `ConvertedRequest`."""
         for pattern, name in _NAMES:
             text = pattern.sub(name, text)
         return re.sub(
@@ -267,8 +228,12 @@ class InputTokensRequest(Checked):
             text,
         )
 
+    def rename_pointer(self, pointer: str) -> str:
+        """See `ConvertedRequest`."""
+        return re.sub(r"^(tools/\d+)/function(?=/|$)", r"\1", pointer)
+
     def chat_body(self) -> dict[str, Any]:
-        """The JSON object from which `chat` is parsed."""
+        """See `ConvertedRequest`."""
         format = self.text.chat_format if self.text is not None else None
         body: dict[str, Any] = {"model": self.model, "messages": self._messages()[0]}
         body |= {} if format is None else {"response_format": format}

@@ -12,30 +12,35 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from guided.engine.result import StreamEvent
 from guided.server.engine_thread import Stream
 from guided.server.http.errors import body_of
 from guided.server.openai.answers import Answer, usage_of
-from guided.server.openai.deltas import Reading
+from guided.server.openai.attribution import ShownToken
+from guided.server.openai.deltas import Delta, Reading
 from guided.server.openai.requests import StreamOptions
 
 __all__ = [
     "KEEP_ALIVE",
+    "NamedEvents",
     "NewReading",
     "collect_readings",
+    "last_event",
     "merge_events",
     "milliseconds",
     "sse",
     "stream_chunks",
+    "stream_events",
     "wait_until_begun",
 ]
 
 KEEP_ALIVE: Final = ": keep-alive\n\n"
 _LINE_ENDS: Final = (("\u2028", r"\u2028"), ("\u2029", r"\u2029"), ("\x85", r"\u0085"))
+_NEVER: Final = 1e6  # seconds
 NewReading = Callable[[], Reading]
 
 
@@ -163,6 +168,75 @@ def _take_events(streams: Sequence[Stream], samples: int) -> tuple[list[tuple[in
     except Exception as error:
         return events, error
     return events, None
+
+
+class NamedEvents(Protocol):
+    """The events of an API whose events have names, such as OpenAI's Responses API. `type` is the name of an event.
+
+    Attributes:
+        keep_alive: what a stream sends while no token arrives.
+    """
+
+    keep_alive: str
+
+    def begin(self) -> Iterator[dict[str, Any]]:
+        """The events before the first token."""
+
+    def read(
+        self, event: StreamEvent, deltas: Sequence[Delta], tokens: Sequence[ShownToken]
+    ) -> Iterator[dict[str, Any]]:
+        """The events for an event of the engine. A `Reading` has turned it into `deltas` and new `tokens`."""
+
+    def end(self, reading: Reading) -> Iterator[dict[str, Any]]:
+        """The events after the last token."""
+
+    def fail(self, error: Exception) -> Iterator[dict[str, Any]]:
+        """The events of an error, after those of `begin`."""
+
+
+async def _batches(
+    events: NamedEvents, stream: Stream, new_reading: NewReading, keep_alive: float
+) -> AsyncGenerator[list[dict[str, Any]]]:
+    """The events in batches, as they arrive. An empty batch: no event came for `keep_alive` seconds."""
+    reading = new_reading()
+    try:
+        yield list(events.begin())
+        async with aclosing(merge_events([stream], 1, keep_alive)) as batches:
+            async for batch in batches:
+                output = list[dict[str, Any]]()
+                for _, event in batch:
+                    deltas = reading.read(event)
+                    output += events.read(event, deltas, reading.new_tokens)
+                if output or not batch:
+                    yield output
+        yield list(events.end(reading))
+    finally:
+        stream.cancel()
+
+
+async def last_event(events: NamedEvents, stream: Stream, new_reading: NewReading) -> dict[str, Any]:
+    """Read a stream to its end, and return the last event. Raises the error of the stream if it fails."""
+    last: dict[str, Any] = {}
+    async with aclosing(_batches(events, stream, new_reading, _NEVER)) as batches:
+        async for batch in batches:
+            last = batch[-1] if batch else last
+    return last
+
+
+async def stream_events(
+    events: NamedEvents, stream: Stream, new_reading: NewReading, keep_alive: float
+) -> AsyncGenerator[str]:
+    """The events as named server-sent events. If the reader stops, the request is cancelled."""
+    try:
+        async with aclosing(_batches(events, stream, new_reading, keep_alive)) as batches:
+            async for batch in batches:
+                yield _named(batch) or events.keep_alive
+    except Exception as error:
+        yield _named(events.fail(error))
+
+
+def _named(events: Iterable[dict[str, Any]]) -> str:
+    return "".join(sse(event, event["type"]) for event in events)
 
 
 def milliseconds(seconds: float | None) -> float | None:

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 
 from guided.server.http.errors import RequestError
 from guided.server.http.openapi import takes
-from guided.server.http.request_context import request_context_of
 from guided.server.openai.answers import Answer
-from guided.server.openai.requests import read_request
-from guided.server.openai.responses_events import ResponseEvents, final_response, stream_events
+from guided.server.openai.responses_events import ResponseEvents
 from guided.server.openai.responses_request import InputTokensRequest, ResponsesRequest
-from guided.server.openai.streaming import wait_until_begun
+from guided.server.openai.streaming import last_event, stream_events
 from guided.server.openai.warnings import header_of
-from guided.server.routes.openai import PreparedRequest, prepare_request
+from guided.server.routes.converted import begin_answer, read_converted
 from guided.server.server import Server, run_while_connected, stream_response
 
 __all__ = ["add"]
 
-_Body = TypeVar("_Body", bound=InputTokensRequest)
 _ANSWER = {
     "id": "string",
     "object": "string",
@@ -45,11 +42,10 @@ def add(app: FastAPI, server: Server) -> None:
     @app.post("/v1/responses/input_tokens")
     @takes(InputTokensRequest, answer={"object": "string", "input_tokens": "integer"})
     async def input_tokens(request: Request) -> dict[str, Any]:
-        def read(value: Any) -> PreparedRequest:
-            return _read(server, InputTokensRequest, value)[1]
-
-        [part] = (await server.read(request, read)).parts
-        ids = await server.encode(request, part.prompt)
+        body, prepared = await server.read(request, partial(read_converted, server, InputTokensRequest))
+        with body.rename_errors():
+            [part] = prepared.parts
+            ids = await server.encode(request, part.prompt)
         return {"object": "response.input_tokens", "input_tokens": len(ids)}
 
     @app.get("/v1/responses/{response_id}")
@@ -59,32 +55,17 @@ def add(app: FastAPI, server: Server) -> None:
         raise RequestError(message, param="response_id", code="response_not_found", status=404)
 
 
-def _read(server: Server, kind: type[_Body], value: Any) -> tuple[_Body, PreparedRequest]:
-    """Parse a request, and build the engine's requests."""
-    body = read_request(kind, value)
-    server.check_model(body.model)
-    chat = body.chat()
-    with body.rename_errors():
-        return body, prepare_request(server, chat, allow_server_tools=False)
-
-
 async def _answer(server: Server, request: Request) -> Response:
     """A response, whole or as a stream."""
-    body, prepared = await server.read(request, partial(_read, server, ResponsesRequest))
+    body, prepared = await server.read(request, partial(read_converted, server, ResponsesRequest))
+    stream, warnings = await begin_answer(
+        server, request, body, prepared, streams=body.stream, priority=body.priority, rid=body.rid
+    )
+    answer = Answer(True, server.settings.model_name, server.engine.vocabulary, body.top)
+    events = ResponseEvents(answer, body.echoed_fields() | ({"warnings": warnings} if warnings else {}))
+    headers = header_of(warnings)
+    if body.stream:
+        return stream_response(stream_events(events, stream, prepared.new_reading, server.settings.keep_alive), headers)
     with body.rename_errors():
-        request.state.param, request_context_of(request).constraint_field = (
-            body.param(prepared.param),
-            body.param(prepared.text.param) or "",
-        )
-        [stream] = server.submit(request, prepared.parts, body.priority, rid=body.rid, streams=body.stream)
-        answer = Answer(True, server.settings.model_name, server.engine.vocabulary, body.top)
-        await run_while_connected(request, wait_until_begun([stream]))
-        warnings = [warning | {"param": body.param(warning["param"])} for warning in prepared.warnings([stream])]
-        events = ResponseEvents(answer, body.echoed_fields() | ({"warnings": warnings} if warnings else {}))
-        headers = header_of(warnings)
-        if not body.stream:
-            return JSONResponse(
-                await run_while_connected(request, final_response(events, stream, prepared.new_reading)),
-                headers=headers,
-            )
-    return stream_response(stream_events(events, stream, prepared.new_reading, server.settings.keep_alive), headers)
+        last = await run_while_connected(request, last_event(events, stream, prepared.new_reading))
+    return JSONResponse(last["response"], headers=headers)

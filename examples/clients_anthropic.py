@@ -1,0 +1,61 @@
+"""Anthropic's client against `guided serve`: an object, a stream, calls of tools and their results, and an error.
+
+pip install anthropic; then, beside a running server: python examples/clients_anthropic.py
+"""
+
+from __future__ import annotations
+
+from anthropic import Anthropic, BadRequestError
+from clients_types import KEY, MODEL, TOKENS, URL, Kind, Refused, Water, Weather
+from pydantic import BaseModel
+
+client = Anthropic(base_url=URL.removesuffix("/v1"), api_key=KEY, max_retries=0)
+ask = {"model": MODEL, "max_tokens": TOKENS}
+
+
+def user(text: str) -> dict[str, str]:
+    """A message of the user."""
+    return {"role": "user", "content": text}
+
+
+class Shore(BaseModel):
+    """A shore. The client sends limits, such as `max_length`, as a part of the description, so this class has none."""
+
+    name: str
+    kind: Kind
+    sandy: bool
+
+
+answer = client.messages.parse(**ask, messages=[user("Tell me of a shore.")], output_format=Shore)
+print(f"object: {answer.parsed_output!r}")
+
+with client.messages.stream(**ask, messages=[user("Tell me of a shore.")], output_format=Shore) as stream:
+    pieces = list(stream.text_stream)
+    final = stream.get_final_message()
+print(f"stream: {len(pieces) > 1 and ''.join(pieces) == final.content[0].text} {final.parsed_output!r}")
+
+# A schema is sent as it is.
+format = {"type": "json_schema", "schema": Water.model_json_schema()}
+answer = client.messages.create(**ask, messages=[user("Tell me of a lake.")], output_config={"format": format})
+print(f"schema: {Water.model_validate_json(answer.content[0].text)!r}")
+
+# A tool that has to be called, and an answer that reads its result.
+tools = [{"name": "weather", "description": "The weather.", "input_schema": Weather.model_json_schema()}]
+messages = [user("What is the weather in Oslo?")]
+choice = {"type": "any", "disable_parallel_tool_use": True}
+with client.messages.stream(**ask, messages=messages, tools=tools, tool_choice=choice) as stream:
+    call = stream.get_final_message()
+[use] = call.content
+print(f"call: {call.stop_reason} {Weather.model_validate(use.input)!r}")
+
+result = {"type": "tool_result", "tool_use_id": use.id, "content": "-3, snow"}
+messages += [{"role": "assistant", "content": call.content}, {"role": "user", "content": [result]}]
+counted = client.messages.count_tokens(model=MODEL, messages=messages)
+answer = client.messages.create(**ask, messages=messages, extra_body={"regex": "[A-Z][a-z]{2,9}"})
+print(f"answer: {answer.stop_reason} {answer.usage.input_tokens == counted.input_tokens} {answer.content[0].text}")
+
+format = {"type": "json_schema", "schema": Refused.model_json_schema()}
+try:
+    client.messages.create(**ask, messages=[user("What?")], output_config={"format": format})
+except BadRequestError as error:
+    print(f"refused: {error.error_code} {error.api_message}")

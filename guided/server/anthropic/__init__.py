@@ -1,0 +1,1 @@
+"""Anthropic's Messages API, on top of chat completions: requests, events, errors."""

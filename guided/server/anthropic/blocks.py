@@ -1,0 +1,169 @@
+"""The messages of /v1/messages and their content blocks. In: JSON. Out: messages in the form of chat completions.
+
+    block               in messages of   chat completions
+    text                every role       a part of the content
+    tool_use            the assistant    a call; its input becomes JSON text
+    tool_result         the user         a message of the role tool; "Error: " before the text of an error
+    thinking            the assistant    reasoning
+    redacted_thinking   the assistant    nothing: only the API that wrote it can read it
+
+Clients can send the content of an answer back unchanged. A message of the assistant is one message with all its text,
+all its calls and all its reasoning, because chat templates write them in an order of their own. `cache_control` has no
+effect on answers: the server reuses beginnings of prompts by itself. `signature` is not checked.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Final, Literal, TypeAlias
+
+from pydantic import BaseModel, BeforeValidator, Field, ValidationInfo, field_validator
+
+from guided.server.openai.ignored_fields import Only
+from guided.server.openai.reading import Checked, one_of
+
+__all__ = [
+    "CacheControl", "InputMessage", "TextBlock", "TextContent", "ThinkingBlock", "ToolResultBlock", "ToolUseBlock",
+    "plain", "texts_at",
+]  # fmt: skip
+
+_ONLY_TEXT: Final = 'this server reads only text: write {"type": "text", "text": ...}'
+_NO_SETS: Final = "this server has no sets of tools"
+
+
+class CacheControl(Checked):
+    """Marks a beginning of the prompt that is worth caching."""
+
+    type: Literal["ephemeral"]
+    ttl: Literal["5m", "1h"] | None = None
+
+
+class TextBlock(Checked):
+    """A text."""
+
+    type: Literal["text"]
+    text: str
+    cache_control: CacheControl | None = None
+    citations: Annotated[Any, Only(([],), "the model does not see citations")] = None
+
+
+def texts_at(where: str) -> BeforeValidator:
+    """Reads a list of text blocks at this path, and leaves anything else as it is."""
+    return BeforeValidator(lambda value: _blocks(where, value, {"text": TextBlock}))
+
+
+def _blocks(where: str, value: Any, kinds: Mapping[str, type[BaseModel]], otherwise: str = _ONLY_TEXT) -> Any:
+    if not isinstance(value, list):
+        return value
+    return [one_of(f"{where}.{number}", block, kinds, otherwise=otherwise) for number, block in enumerate(value)]
+
+
+TextContent: TypeAlias = str | list[TextBlock]
+"""A text, or text blocks."""
+
+
+class ToolUseBlock(Checked):
+    """A call of a tool."""
+
+    type: Literal["tool_use"]
+    id: str
+    name: str
+    input: dict[str, Any]
+    cache_control: CacheControl | None = None
+    caller: Annotated[Any, Only(({"type": "direct"},), "only the model calls tools")] = None
+    toolset_name: Annotated[Any, Only((), _NO_SETS)] = None
+
+    @property
+    def call(self) -> dict[str, Any]:
+        """The call in the form of chat completions."""
+        arguments = json.dumps(self.input, ensure_ascii=False)
+        return {"id": self.id, "type": "function", "function": {"name": self.name, "arguments": arguments}}
+
+
+class ToolResultBlock(Checked):
+    """The result of a call."""
+
+    type: Literal["tool_result"]
+    tool_use_id: str
+    content: Annotated[TextContent | None, texts_at("content")] = None
+    is_error: bool | None = None
+    cache_control: CacheControl | None = None
+    toolset_name: Annotated[Any, Only((), _NO_SETS)] = None
+
+    @property
+    def plain(self) -> str:
+        """The text. Chat templates have no place for `is_error`, so the text says it."""
+        return ("Error: " if self.is_error else "") + plain(self.content or "")
+
+
+class ThinkingBlock(Checked):
+    """The model's reasoning."""
+
+    type: Literal["thinking"]
+    thinking: str
+    signature: str
+
+
+class RedactedThinkingBlock(Checked):
+    """Reasoning that only Anthropic's API can read."""
+
+    type: Literal["redacted_thinking"]
+    data: str
+
+
+_KINDS: Final[Mapping[str, Mapping[str, type[BaseModel]]]] = {
+    "system": {"text": TextBlock},
+    "user": {"text": TextBlock, "tool_result": ToolResultBlock},
+    "assistant": {
+        "text": TextBlock,
+        "tool_use": ToolUseBlock,
+        "thinking": ThinkingBlock,
+        "redacted_thinking": RedactedThinkingBlock,
+    },
+}
+_Block: TypeAlias = TextBlock | ToolUseBlock | ToolResultBlock | ThinkingBlock | RedactedThinkingBlock
+
+
+class InputMessage(Checked):
+    """A message of a conversation."""
+
+    role: Literal["user", "assistant", "system"]
+    content: str | Annotated[list[_Block], Field(fail_fast=True)]
+
+    @field_validator("content", mode="before")
+    @classmethod
+    def _read_blocks(cls, value: Any, info: ValidationInfo) -> Any:
+        """Read the blocks that messages of this role may have."""
+        if (role := info.data.get("role")) is None:
+            return value
+        known = " and ".join(_KINDS[role])
+        otherwise = _ONLY_TEXT if role == "system" else f"blocks of the {role} are {known}; {_ONLY_TEXT}"
+        return _blocks("content", value, _KINDS[role], otherwise)
+
+    def blocks(self, kind: type[_Block]) -> Iterator[tuple[int, Any]]:
+        """The blocks of a kind, with their numbers."""
+        content = self.content if isinstance(self.content, list) else ()
+        return ((number, block) for number, block in enumerate(content) if isinstance(block, kind))
+
+    def chat_messages(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """The message in the form of chat completions: its tool results, then its text; each with its location here."""
+        texts = plain(self.content)
+        results = list(self.blocks(ToolResultBlock))
+        for number, result in results:
+            yield f".content.{number}", {"role": "tool", "tool_call_id": result.tool_use_id, "content": result.plain}
+        if results and not texts:
+            return
+        message: dict[str, Any] = {"role": self.role, "content": texts}
+        if calls := [block.call for _, block in self.blocks(ToolUseBlock)]:
+            message["tool_calls"] = calls
+        if reasoning := "".join(block.thinking for _, block in self.blocks(ThinkingBlock)):
+            message["reasoning"] = reasoning
+        yield "", message
+
+
+def plain(content: str | list[Any]) -> str:
+    """The text of some content. The texts of its blocks follow each other without a separator."""
+    if isinstance(content, str):
+        return content
+    return "".join(block.text for block in content if isinstance(block, TextBlock))

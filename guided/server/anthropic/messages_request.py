@@ -1,0 +1,340 @@
+"""The requests of /v1/messages. In: JSON. Out: the same request for /v1/chat/completions.
+
+    system, messages      ->  messages               tools (flat)     ->  tools
+    stop_sequences        ->  stop                   tool_choice      ->  tool_choice, parallel_tool_calls
+    output_config.format  ->  response_format        thinking         ->  chat_template_kwargs, think_first
+
+Most fields are read in one place for all routes (requests.py). Errors use the field names of the original request.
+Beyond Anthropic's fields, a request may have one of the fields that constrain the text (structured.py). Without
+`thinking`, the model does not reason. "adaptive" leaves the decision to the model's chat template.
+
+If the last message is the assistant's, the answer continues it. As in Anthropic's API, this excludes `thinking` and a
+format, each call needs a result in the next message, and results precede the other blocks of their message.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal, Self
+
+from pydantic import BaseModel, BeforeValidator, Field, model_validator
+
+from guided.errors import brief
+from guided.server.anthropic.blocks import (
+    CacheControl,
+    InputMessage,
+    TextContent,
+    ToolResultBlock,
+    ToolUseBlock,
+    plain,
+    texts_at,
+)
+from guided.server.http.errors import RequestError
+from guided.server.openai.converted_request import ConvertedRequest
+from guided.server.openai.ignored_fields import Only
+from guided.server.openai.reading import Checked, one_of, read_part
+from guided.server.openai.requests import MOST_TOOLS, Specified
+
+__all__ = ["CountTokensRequest", "MessagesRequest"]
+
+_MOST_STOPS = 128  # as in chat completions
+_LEAST_THINKING = 1024  # tokens, as in Anthropic's API
+_NO_THREADS: Final = "thread_unsupported_request"  # Anthropic's client then sends the whole conversation instead
+_NAMES: Final = (
+    (re.compile(r"\bresponse_format\.json_schema\.schema\b"), "output_config.format.schema"),
+    (re.compile(r"\bresponse_format(\.json_schema)?(?![\w-])"), "output_config.format"),
+    (re.compile(r"^stop\b"), "stop_sequences"),
+    (re.compile(r"\bchat_template_kwargs\b"), "thinking"),
+    (re.compile(r"\bthink_first\b"), "thinking.budget_tokens"),
+    (re.compile(r"\b(tools[./]\d+)[./]function([./])parameters(?=[./]|$)"), r"\1\2input_schema"),
+    (re.compile(r"\b(tools[./]\d+|tool_choice)[./]function(?=[./]|$)"), r"\1"),
+)
+"""Names of fields in /v1/chat/completions -> their names here."""
+
+
+# ---- thinking
+class _Enabled(Checked):
+    type: Literal["enabled"]
+    budget_tokens: Annotated[int, Field(ge=_LEAST_THINKING, strict=True)]
+    display: Literal["summarized", "omitted"] | None = None
+
+
+class _Adaptive(Checked):
+    type: Literal["adaptive"]
+    display: Literal["summarized", "omitted"] | None = None
+
+
+class _Disabled(Checked):
+    type: Literal["disabled"]
+
+
+_THINKING: Final[Mapping[str, type[BaseModel]]] = {"enabled": _Enabled, "adaptive": _Adaptive, "disabled": _Disabled}
+
+
+def _thinking(value: Any) -> Any:
+    return None if value is None else one_of("thinking", value, _THINKING)
+
+
+# ---- the format of the text
+class _JsonSchema(Checked):
+    type: Literal["json_schema"]
+    schema_: Annotated[dict[str, Any], Field(alias="schema")]
+
+
+class _OutputConfig(Checked):
+    format: _JsonSchema | None = None
+    effort: Annotated[Any, Only(("high",), "thinking.budget_tokens limits the length of thinking")] = None
+
+
+# ---- tools
+class _Tool(Checked):
+    type: Literal["custom"] | None = None
+    name: str
+    description: str | None = None
+    input_schema: dict[str, Any]
+    strict: bool | None = None
+    cache_control: CacheControl | None = None
+    allowed_callers: Annotated[Any, Only((["direct"],), "only the model calls tools")] = None
+    defer_loading: Annotated[Any, Only((False,), "the model sees all tools")] = None
+    eager_input_streaming: Annotated[Any, Only((True,), "inputs are streamed as the model writes them")] = None
+    input_examples: Annotated[Any, Only(([],), "write the examples into the description")] = None
+
+
+class _AnyChoice(Checked):
+    type: Literal["auto", "any"]
+    disable_parallel_tool_use: bool | None = None
+
+
+class _NamedChoice(Checked):
+    type: Literal["tool"]
+    name: str
+    disable_parallel_tool_use: bool | None = None
+
+
+class _NoChoice(Checked):
+    type: Literal["none"]
+
+
+_CHOICES: Final[Mapping[str, type[BaseModel]]] = {
+    "auto": _AnyChoice,
+    "any": _AnyChoice,
+    "tool": _NamedChoice,
+    "none": _NoChoice,
+}
+_ONLY_CUSTOM: Final = "this server has no tools of its own: describe a tool with an input_schema, and call it yourself"
+
+
+def _tools(value: Any) -> Any:
+    if not isinstance(value, list) or len(value) > MOST_TOOLS:
+        return value
+    kinds = {"custom": _Tool}
+    return [
+        one_of(f"tools.{number}", tool, kinds, default="custom", otherwise=_ONLY_CUSTOM)
+        for number, tool in enumerate(value)
+    ]
+
+
+def _tool_choice(value: Any) -> Any:
+    return None if value is None else one_of("tool_choice", value, _CHOICES)
+
+
+# ---- requests
+def _messages(value: Any) -> Any:
+    if not isinstance(value, list) or not value:
+        raise RequestError(f"messages must be a list of at least one message, not {brief(value)}", param="messages")
+    return [read_part(f"messages.{number}", InputMessage, message) for number, message in enumerate(value)]
+
+
+class CountTokensRequest(ConvertedRequest):
+    """A request of /v1/messages/count_tokens: the fields that determine the prompt."""
+
+    hints = {  # noqa: RUF012
+        "output_format": 'write "output_config": {"format": ...}',
+        "max_completion_tokens": "it is called max_tokens here",
+        "stop": "it is called stop_sequences here",
+        "functions": 'write "tools": [{"name": ..., "input_schema": ...}]',
+        "n": "an answer is one message: send several requests",
+        "mcp_servers": "this server calls no tools",
+        "context_management": "this server does not change conversations: send the messages that the model should see",
+    }
+
+    model: str
+    messages: Annotated[Annotated[list[InputMessage], Field(min_length=1)], BeforeValidator(_messages)]
+    system: Annotated[TextContent | None, texts_at("system")] = None
+    tools: Annotated[
+        Annotated[list[_Tool], Field(max_length=MOST_TOOLS, fail_fast=True)] | None, BeforeValidator(_tools)
+    ] = None
+    tool_choice: Annotated[_AnyChoice | _NamedChoice | _NoChoice | None, BeforeValidator(_tool_choice)] = None
+    thinking: Annotated[_Enabled | _Adaptive | _Disabled | None, BeforeValidator(_thinking)] = None
+    output_config: _OutputConfig | None = None
+    cache_control: CacheControl | None = None
+    speed: Annotated[Any, Only(("standard",), "there is only one speed")] = None
+
+    @model_validator(mode="after")
+    def _check_choice(self) -> Self:
+        if self.tool_choice is not None and not self.tools:
+            raise RequestError("tool_choice requires tools", param="tool_choice")
+        return self
+
+    @model_validator(mode="after")
+    def _check_results(self) -> Self:
+        """Check that each call has its result in the next message, before the other blocks of that message."""
+        called, unanswered = set[str](), dict[str, str]()  # unanswered: id -> location
+        for number, message in enumerate(self.messages):
+            for place, (at, result) in enumerate(message.blocks(ToolResultBlock)):
+                where = f"messages.{number}.content.{at}"
+                if unanswered.pop(result.tool_use_id, None) is None:
+                    text = f"{where}.tool_use_id: the previous message has no other call {brief(result.tool_use_id)}"
+                    raise RequestError(text, param=f"{where}.tool_use_id")
+                if place != at:
+                    raise RequestError(f"{where}: write tool results before the other blocks", param=where)
+            _refuse_unanswered(unanswered)
+            for at, call in message.blocks(ToolUseBlock):
+                where = f"messages.{number}.content.{at}"
+                if call.id in called:
+                    message_text = f"{where}.id: an earlier call has the same id {brief(call.id)}"
+                    raise RequestError(message_text, param=f"{where}.id")
+                called.add(call.id)
+                unanswered[call.id] = where
+        _refuse_unanswered(unanswered)
+        return self
+
+    @model_validator(mode="after")
+    def _check_continued(self) -> Self:
+        if self.messages[-1].role != "assistant":
+            return self
+        last = "a last message of the assistant, which the answer continues"
+        if isinstance(self.thinking, _Enabled):
+            raise RequestError(f"thinking cannot be combined with {last}", param="thinking")
+        if self.output_config is not None and self.output_config.format is not None:
+            raise RequestError(f"output_config.format cannot be combined with {last}", param="output_config.format")
+        return self
+
+    @property
+    def shows_thinking(self) -> bool:
+        """Whether the answer contains the text of the reasoning."""
+        return getattr(self.thinking, "display", None) != "omitted"
+
+    def rename(self, text: str) -> str:
+        """See `ConvertedRequest`."""
+        for pattern, name in _NAMES:
+            text = pattern.sub(name, text)
+        return re.sub(
+            r"^messages\.(\d+)[\w.]*|^message (\d+)(?=[: ])",
+            lambda match: self._chat_messages()[1][int(match[1] or match[2])],
+            text,
+        )
+
+    def rename_pointer(self, pointer: str) -> str:
+        """See `ConvertedRequest`."""
+        return re.sub(r"^(tools/\d+)/function(/parameters)?(?=/|$)", _flatten, pointer)
+
+    def chat_body(self) -> dict[str, Any]:
+        """See `ConvertedRequest`."""
+        body: dict[str, Any] = {"model": self.model, "messages": self._chat_messages()[0]}
+        if self.messages[-1].role == "assistant":
+            body |= {"continue_final_message": True, "add_generation_prompt": False}
+        if self.output_config is not None and self.output_config.format is not None:
+            schema = {"name": "output", "schema": self.output_config.format.schema_}
+            body["response_format"] = {"type": "json_schema", "json_schema": schema}
+        return body | self._chat_tools() | self._chat_thinking()
+
+    def _chat_messages(self) -> tuple[list[dict[str, Any]], list[str]]:
+        """The messages in the form of chat completions, and the location of each in this request."""
+        messages, locations = list[dict[str, Any]](), list[str]()
+        if self.system:
+            messages.append({"role": "system", "content": plain(self.system)})
+            locations.append("system")
+        for number, message in enumerate(self.messages):
+            for location, chat_message in message.chat_messages():
+                messages.append(chat_message)
+                locations.append(f"messages.{number}{location}")
+        return messages, locations
+
+    def _chat_tools(self) -> dict[str, Any]:
+        body: dict[str, Any] = {}
+        if self.tools:
+            body["tools"] = [{"type": "function", "function": _function(tool)} for tool in self.tools]
+        match self.tool_choice:
+            case _AnyChoice(type=type):
+                body["tool_choice"] = "required" if type == "any" else type
+            case _NamedChoice(name=name):
+                body["tool_choice"] = {"type": "function", "function": {"name": name}}
+            case _NoChoice():
+                body["tool_choice"] = "none"
+        if getattr(self.tool_choice, "disable_parallel_tool_use", None):
+            body["parallel_tool_calls"] = False
+        return body
+
+    def _chat_thinking(self) -> dict[str, Any]:
+        body: dict[str, Any] = {} if self.shows_thinking else {"include_reasoning": False}
+        match self.thinking:
+            case _Enabled(budget_tokens=budget):
+                return body | {"chat_template_kwargs": {"enable_thinking": True}, "think_first": budget}
+            case _Adaptive():
+                return body
+        return {"chat_template_kwargs": {"enable_thinking": False}}
+
+
+class _Metadata(Checked):
+    user_id: str | None = None
+
+
+class MessagesRequest(CountTokensRequest, Specified):
+    """A request of /v1/messages."""
+
+    hints = {**Specified.hints, **CountTokensRequest.hints}  # noqa: RUF012
+
+    max_tokens: Annotated[int, Field(ge=1, strict=True)]
+    stream: bool | None = None
+    stop_sequences: Annotated[list[str], Field(max_length=_MOST_STOPS, fail_fast=True)] | None = None
+    temperature: Annotated[float, Field(ge=0, le=1)] | None = None
+    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
+    top_k: Annotated[int, Field(ge=0)] | None = None
+    metadata: _Metadata | None = None
+    service_tier: Literal["auto", "standard_only"] | None = None
+    response_format: Annotated[Any, Only((), 'write "output_config": {"format": ...}')] = None
+    container: Annotated[Any, Only((), "this server runs no code")] = None
+    diagnostics: Annotated[Any, Only((), "this server does not report on its cache")] = None
+    inference_geo: Annotated[Any, Only((), "there is only this server")] = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_threads(cls, body: Any) -> Any:
+        if isinstance(body, Mapping) and body.get("thread") is not None:
+            message = "this server does not store conversations: send all messages, without thread"
+            raise RequestError(message, param="thread", code=_NO_THREADS)
+        return body
+
+    @model_validator(mode="after")
+    def _check_budget(self) -> Self:
+        if isinstance(self.thinking, _Enabled) and self.thinking.budget_tokens >= self.max_tokens:
+            numbers = f"budget_tokens={self.thinking.budget_tokens} and max_tokens={self.max_tokens}"
+            message = f"{numbers} cannot be combined: thinking counts as output, so raise max_tokens"
+            raise RequestError(message, param="thinking.budget_tokens")
+        return self
+
+    def chat_body(self) -> dict[str, Any]:
+        """See `CountTokensRequest.chat_body`."""
+        names = {*Specified.model_fields, "max_tokens", "temperature", "top_p", "top_k"} - {"response_format"}
+        body = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        body |= {"stop": self.stop_sequences} if self.stop_sequences else {}
+        return body | super().chat_body()
+
+
+def _function(tool: _Tool) -> dict[str, Any]:
+    """A tool in the form of chat completions."""
+    function = {"name": tool.name, "description": tool.description, "strict": tool.strict}
+    return {name: value for name, value in function.items() if value is not None} | {"parameters": tool.input_schema}
+
+
+def _flatten(match: re.Match[str]) -> str:
+    return f"{match[1]}/input_schema" if match[2] else match[1]
+
+
+def _refuse_unanswered(calls: Mapping[str, str]) -> None:
+    """Refuse calls without a result. `calls`: id -> location."""
+    for id, where in calls.items():
+        message = f"{where}: the next message must begin with a tool_result for the call {brief(id)}"
+        raise RequestError(message, param=where)

@@ -1,0 +1,75 @@
+"""Requests of other APIs, which are answered as chat completions. In: a request. Out: a `ChatRequest`.
+
+A subclass has the fields of its API, and says how a body for /v1/chat/completions is made of them. Errors of the chat
+completion get the names that their fields have in the original request.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from copy import copy
+from typing import Any
+
+from guided.chat.conversation import MessageError
+from guided.errors import BudgetError, OptionError, SpecError, UnsupportedError
+from guided.server.http.errors import RequestError, body_of
+from guided.server.openai.reading import Checked, read_request
+from guided.server.openai.requests import ChatRequest
+
+__all__ = ["ConvertedRequest"]
+
+
+class ConvertedRequest(Checked):
+    """See the module docstring."""
+
+    model: str | None = None
+
+    @abstractmethod
+    def chat_body(self) -> dict[str, Any]:
+        """The JSON object from which `chat` is parsed."""
+
+    @abstractmethod
+    def rename(self, text: str) -> str:
+        """A field of `chat`, or a message about it, with the names of this request."""
+
+    @abstractmethod
+    def rename_pointer(self, pointer: str) -> str:
+        """A location in the tools of `chat`, such as `tools/0/function/parameters/type`, in this request."""
+
+    def chat(self) -> ChatRequest:
+        """The same request in the form of a chat completion.
+
+        Raises:
+            RequestError: the request is refused; the error uses this request's field names.
+        """
+        with self.rename_errors():
+            return read_request(ChatRequest, self.chat_body())
+
+    @contextmanager
+    def rename_errors(self) -> Iterator[None]:
+        """Rename the fields in errors of the `chat` request to the fields of this request."""
+        try:
+            yield
+        except RequestError as error:
+            raise RequestError(
+                self.rename(error.message),
+                param=self.param(error.param),
+                code=error.code,
+                status=error.status,
+                retry_after=error.retry_after,
+            ) from error
+        except (SpecError, UnsupportedError) as error:
+            renamed = copy(error)  # a compiler owns the original, and may raise it again
+            renamed.pointer = self.rename_pointer(error.pointer)
+            raise renamed from error
+        except (BudgetError, MessageError, OptionError) as error:
+            error_body = body_of(error)["error"]
+            raise RequestError(
+                self.rename(error_body["message"]), param=self.param(error_body["param"]), code=error_body["code"]
+            ) from error
+
+    def param(self, name: str | None) -> str | None:
+        """The name in this request of a field of `chat`."""
+        return self.rename(name) if name else None

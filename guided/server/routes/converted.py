@@ -1,0 +1,61 @@
+"""What routes share whose requests are answered as chat completions: reading a request, and beginning its answer."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from fastapi import Request
+
+from guided.server.engine_thread import Stream
+from guided.server.http.request_context import request_context_of
+from guided.server.openai.converted_request import ConvertedRequest
+from guided.server.openai.reading import read_request
+from guided.server.openai.streaming import wait_until_begun
+from guided.server.routes.openai import PreparedRequest, prepare_request
+from guided.server.server import Server, run_while_connected
+
+__all__ = ["begin_answer", "read_converted"]
+
+_Body = TypeVar("_Body", bound=ConvertedRequest)
+
+
+def read_converted(server: Server, kind: type[_Body], value: Any) -> tuple[_Body, PreparedRequest]:
+    """Parse a request, and build the engine's requests.
+
+    Raises:
+        RequestError, GuidedError: the request is refused.
+    """
+    body = read_request(kind, value)
+    server.check_model(body.model)
+    chat = body.chat()
+    with body.rename_errors():
+        return body, prepare_request(server, chat, allow_server_tools=False)
+
+
+async def begin_answer(
+    server: Server,
+    request: Request,
+    body: ConvertedRequest,
+    prepared: PreparedRequest,
+    *,
+    streams: bool,
+    priority: int = 0,
+    rid: str | None = None,
+) -> tuple[Stream, list[dict[str, Any]]]:
+    """Submit a request, and wait for its first token. Return its stream, and the warnings of the answer.
+
+    Args:
+        server, request: the server and the HTTP request.
+        body, prepared: what `read_converted` returned.
+        streams, priority, rid: see `Server.submit`.
+
+    Raises:
+        RequestError, GuidedError: the request is refused.
+    """
+    context = request_context_of(request)
+    request.state.param, context.constraint_field = body.param(prepared.param), body.param(prepared.text.param) or ""
+    with body.rename_errors():
+        [stream] = server.submit(request, prepared.parts, priority, rid=rid, streams=streams)
+        await run_while_connected(request, wait_until_begun([stream]))
+    warnings = [warning | {"param": body.param(warning["param"])} for warning in prepared.warnings([stream])]
+    return stream, warnings
