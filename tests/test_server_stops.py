@@ -151,3 +151,16 @@ def test_the_transcript_stops_where_a_free_part_does(parts: list[tuple[bool, lis
         assert transcript.text == expected and expected.startswith(streamed)
     else:
         assert text.startswith(streamed)
+
+
+def test_anthropics_route_names_its_own_field():
+    tool = {"name": "f", "input_schema": CALL["function"]["parameters"]}
+    body = {"model": "guided", "max_tokens": 60, "messages": SAY, "tools": [tool], "stop_sequences": ["O"]}
+    [answer] = post([body | {"tool_choice": {"type": "any"}}], "/v1/messages")
+    assert answer["warnings"] == [
+        {
+            "message": "stop_sequences has no effect: it ends free text, but this answer consists of calls",
+            "param": "stop_sequences",
+        }
+    ]
+    assert answer["stop_reason"] == "tool_use" and answer["content"][0]["input"] == {"a": "STOP"}

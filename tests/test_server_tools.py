@@ -448,3 +448,26 @@ def test_strict_closes_objects_that_name_no_members(inner):
             assert (strict is True) == all(each == least for each in found), found
 
     run(body)
+
+
+def test_a_call_without_its_marker_is_a_call():
+    functions = Functions.of(
+        [tool("f")], "auto", parallel=True, style=guided.tool_style("qwen_3"), vocabulary=small_engine().vocabulary,
+        text=Structured(),
+    )  # fmt: skip
+    vocabulary = small_engine(more=("<tool_call>", "</tool_call>")).vocabulary
+    grammar = functions.constraint.compile(guided.GrammarCompiler(vocabulary))
+    for begin in (
+        '{"name": "f", "arguments": ',
+        '{"name":"f","arguments":',
+        '```json\n{\n  "name": "f",\n  "arguments": ',
+    ):
+        text = f'Yes. {begin}{{}}}}\n</tool_call> Done {{"name": "g"}}'
+        matcher = guided.GrammarMatcher(grammar)
+        assert all(map(matcher.accept_token, vocabulary.encode_with_special(text))) and matcher.is_accepting()
+        reader = functions.reader()
+        parts = [part for piece in text for part in reader.parts(piece)] + reader.finish()
+        assert [(call.name, call.arguments, call.complete) for call in reader.calls] == [("f", "{}", True)]
+        assert "".join(part.text for part in parts if hasattr(part, "text")) == 'Yes.  Done {"name": "g"}'
+        wrong = guided.GrammarMatcher(grammar)
+        assert wrong.accept_string(f"Yes. {begin}") and not wrong.accept_string("3")

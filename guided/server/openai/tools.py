@@ -8,6 +8,8 @@ the reader of its calls.
 | required | calls | tool_calls |
 | a function | one call of it | stop: calling it was not the model's decision |
 
+In free text, a call without its marker is a call, too (`ToolStyle.with_bare_calls`).
+
 Arguments always satisfy their schema, with or without `strict`. With `strict`, an object whose schema does not mention
 additional members may have only the members that the schema names. Calls are written in the model's style
 (`guided.tool_style`). Names of functions and members are checked, so that a request cannot name control tokens.
@@ -86,6 +88,8 @@ class Functions:
         _check_names(tools, style, vocabulary)
         mixed = chosen.mode == "auto" and text.constraint is None
         form = _text_format(style, text) if chosen.mode == "auto" else None
+        if mixed:
+            style = style.with_bare_calls()
         tag = style.structural_tag(tools, tool_choice=tool_choice, parallel_tool_calls=parallel, mixed=mixed, text=form)
         locations = _locations(tag, tools, form, text.param)
         options = {name: value for name, value in text.options.items() if name != "additional_properties"}

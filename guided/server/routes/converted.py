@@ -57,5 +57,8 @@ async def begin_answer(
     with body.rename_errors():
         [stream] = server.submit(request, prepared.parts, priority, rid=rid, streams=streams)
         await run_while_connected(request, wait_until_begun([stream]))
-    warnings = [warning | {"param": body.param(warning["param"])} for warning in prepared.warnings([stream])]
+    warnings = [
+        {"message": body.rename(warning["message"]), "param": body.param(warning["param"])}
+        for warning in prepared.warnings([stream])
+    ]
     return stream, warnings
