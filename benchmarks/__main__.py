@@ -44,6 +44,7 @@ SECTIONS = {
     "tight_budgets": "how many extracted fields are right when the budget is tight",
 }
 PROGRAMS = {
+    "audit": "masks on real schemas, beside other libraries: wrongly allowed and wrongly refused tokens",
     "conformance": "the public suites of JSON Schema; writes docs/conformance.md",
     "hard": "the section of that name alone, or single shapes of it, as a table",
     "many_tools": "the first mask of a chat with many tools, beside other libraries",

@@ -18,6 +18,7 @@ import numpy.typing as npt
 import psutil
 
 from benchmarks import llama3
+from benchmarks.audit_walks import complete, follow
 from benchmarks.engines import ENGINES, Refused
 from benchmarks.exact_minimum import exact_minimum
 
@@ -25,7 +26,9 @@ __all__ = [
     "Place",
     "budgets",
     "compile_times",
+    "complete",
     "first_walk",
+    "follow",
     "hard",
     "long_walk",
     "nest",

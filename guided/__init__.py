@@ -63,9 +63,11 @@ from guided.matching import (
     Explanation,
     GrammarCompiler,
     GrammarMatcher,
+    Masks,
     allocate_token_bitmask,
     allowed_tokens,
     fill_batch,
+    masks_of,
 )
 from guided.packages import importing
 from guided.vocabulary import Vocabulary
@@ -116,6 +118,7 @@ __all__ = [
     "LibraryGrammar",
     "LimitExceeded",
     "Limits",
+    "Masks",
     "Message",
     "ModelFileError",
     "OptionError",
@@ -152,6 +155,7 @@ __all__ = [
     "json_schema",
     "lark",
     "library",
+    "masks_of",
     "optional",
     "pattern",
     "python_type",

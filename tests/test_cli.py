@@ -31,7 +31,7 @@ PERSON = {
     "required": ["name", "age"],
     "additionalProperties": False,
 }
-COMMANDS = ("generate", "check", "explain", "sample", "lint", "bench")
+COMMANDS = ("generate", "check", "explain", "verify", "sample", "lint", "bench")
 
 
 KINDS = "--schema --type --regex --lark --gbnf --grammar --structural-tag --choice --pattern"

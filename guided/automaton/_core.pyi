@@ -374,6 +374,30 @@ class Matcher:
         How many of `tokens`, from the first on, would be accepted one after the other. The state is unchanged.
         """
 
+    def _accept_output(self, ids: Any, max_tokens: int | None) -> int:
+        """
+        Accept ids as long as they are allowed, and return their number.
+
+        Args:
+            ids: int64, shape (n,).
+            max_tokens: the budget for the first id, as of fill_next_token_bitmask. It shrinks by 1 with each id.
+
+        Raises:
+            BudgetError: not even the shortest output fits.
+        """
+
+    def _output_masks(self, ids: Any, max_tokens: int | None) -> tuple[Any, Any]:
+        """
+        Accept ids as `_accept_output` does, and return the masks of all positions.
+
+        Returns:
+            The distinct rows, int32 (rows, words), and for each position the number of its row, int32 (n,). After an id
+            that is not allowed, the row is empty.
+
+        Raises:
+            LimitExceeded: the rows take more than the memory limit of the grammar. BudgetError: as `_accept_output`.
+        """
+
     def rollback(self, n: int) -> None:
         """
         Undo the last `n` steps. A step is one accepted token or one accepted string.

@@ -8,13 +8,13 @@ unless options say otherwise. The compiled automaton matches them.
 from __future__ import annotations
 
 import argparse
-import os
 from dataclasses import asdict, dataclass
 from typing import Final
 
-from guided.cli.console import DONE, NO, Progress, error_fields, print_json, read_text
+from guided.cli.console import DONE, NO, Progress, error_fields, print_json
 from guided.cli.kinds import as_flags
 from guided.cli.specification import Specification, add_specification, specification_of
+from guided.cli.texts import add_texts, texts_of
 from guided.errors import GuidedError, LimitExceeded, UnsupportedError
 from guided.frontends.json_schema import JsonSchemaOptions, Report, check_json_schema
 from guided.frontends.json_schema.check import pattern_notes
@@ -45,15 +45,7 @@ _AS_A_VALIDATOR: Final = JsonSchemaOptions(surrounding_whitespace=True, property
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of the command."""
     add_specification(parser, required=True, generating=False)
-    group = parser.add_argument_group("texts")
-    group.add_argument(
-        "--instance",
-        metavar="FILE",
-        action="append",
-        default=[],
-        help="a file with a text to match; - for standard input",
-    )
-    group.add_argument("--text", action="append", default=[], help="a text to match")
+    add_texts(parser.add_argument_group("texts"), "match")
 
 
 @dataclass(frozen=True)
@@ -69,8 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the report. Return 0, or 1 if a check failed."""
     specification = specification_of(arguments)
     assert specification is not None
-    texts = [(name, read_text(name, "--text takes the text itself").encode()) for name in arguments.instance]
-    texts += [(f"text {number + 1}", os.fsencode(text)) for number, text in enumerate(arguments.text)]
+    texts = texts_of(arguments)
     base = _AS_A_VALIDATOR if texts else JsonSchemaOptions()
     report = _report(specification, base)
     error: GuidedError | None = report.error if report is not None else None

@@ -12,7 +12,7 @@ from contextlib import nullcontext
 from typing import Any, Final
 
 from guided import __version__
-from guided.cli import bench, check, explain, generate, lint, models, sample, serve
+from guided.cli import bench, check, explain, generate, lint, models, sample, serve, verify
 from guided.cli.console import (
     BAD_INPUT,
     InputError,
@@ -36,6 +36,7 @@ _EPILOG = """examples:
   guided generate "Name three rivers." --schema rivers.json
   guided check --schema order.schema.json --instance order.json
   guided explain --regex '[0-9]{4}-[0-9]{2}' --prefix 2025 --text '/'
+  guided verify --schema order.schema.json --vocabulary model.gguf --ids outputs.jsonl
   guided sample --schema order.schema.json --n 5
   guided serve
   guided lint --lark query.lark
@@ -94,14 +95,15 @@ def _report(fields: dict[str, Any], text: str, as_json: bool, code: int) -> int:
 def _parser() -> Parser:
     parser = Parser(
         prog="guided",
-        description="Constrained decoding: generate and serve; check, explain, sample, lint and bench specifications.",
+        description="Constrained decoding: generate and serve; check, explain, sample and lint specifications; "
+        "verify outputs.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"guided {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for module in (generate, check, explain, sample, serve, lint, bench, models):
+    for module in (generate, check, explain, verify, sample, serve, lint, bench, models):
         sub = commands.add_parser(
             module.NAME,
             help=module.HELP,

@@ -5,6 +5,7 @@ from guided.matching.compiled import CompiledGrammar
 from guided.matching.compiler import GrammarCompiler
 from guided.matching.explain.explanation import Expected, Explanation
 from guided.matching.matcher import GrammarMatcher
+from guided.matching.output_masks import Masks, masks_of
 
 __all__ = [
     "CompiledGrammar",
@@ -12,7 +13,9 @@ __all__ = [
     "Explanation",
     "GrammarCompiler",
     "GrammarMatcher",
+    "Masks",
     "allocate_token_bitmask",
     "allowed_tokens",
     "fill_batch",
+    "masks_of",
 ]

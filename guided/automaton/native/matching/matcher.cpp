@@ -264,6 +264,12 @@ bool Matcher::fill(uint32_t* row, int64_t max_tokens) {
   return entering([&] { return states_->budget_mask(state_, row, max_tokens, budget_bound_); });
 }
 
+bool Matcher::may_bind(int64_t max_tokens) const {
+  if (terminated_ || max_tokens < 0) return false;
+  const int64_t rest = states_->known_rest(state_);
+  return rest < 0 || rest > max_tokens - 2;  // without this token and the end token
+}
+
 std::tuple<int64_t, int64_t, int64_t> Matcher::rests() {
   return entering([&] { return states_->rests(state_); });
 }

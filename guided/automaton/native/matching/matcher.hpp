@@ -26,6 +26,8 @@ class Matcher {
   bool fill(uint32_t* row, int64_t max_tokens);  // max_tokens < 0: no budget
   // Whether the budget may have removed tokens from the last mask. False: it was the mask without a budget.
   bool budget_bound() const { return budget_bound_; }
+  // Whether a budget might remove tokens from the next mask. False: the mask is known to be the one without a budget.
+  bool may_bind(int64_t max_tokens) const;
   // Fills the row if the state's mask is known already; otherwise returns false.
   bool fill_known(uint32_t* row, bool& masks_something) const;
   bool accept_token(int32_t id);
@@ -60,6 +62,7 @@ class Matcher {
   // The accepted steps: a token, or -1 and a text.
   std::vector<std::pair<int32_t, std::string>> accepted() const;
   int32_t state() const { return state_; }
+  States& states() { return *states_; }
   Compiled& compiled() { return *compiled_; }
   int32_t configurations() const { return states_->size(); }
   size_t bytes() const { return states_->bytes(); }

@@ -25,6 +25,7 @@
 
 #include "base/call_meter.hpp"
 #include "base/common.hpp"
+#include "matching/mask_digests.hpp"
 #include "vocabulary/vocabulary.hpp"
 
 namespace guided {
@@ -57,6 +58,8 @@ class States {
   // As `mask`, without the tokens after which the output cannot end within `max_tokens`, including this token and the
   // end token. `bound`: set if the budget may have removed tokens.
   virtual bool budget_mask(int32_t state, uint32_t* row, int64_t max_tokens, bool& bound) = 0;
+  // So many tokens, without the end token, suffice after any token of the mask. -1: not computed yet.
+  virtual int64_t known_rest(int32_t) const { return -1; }
   // The tokens to the end of the output, without the end token.
   virtual int64_t distance(int32_t state) = 0;
   // See Matcher::rests.
@@ -93,6 +96,8 @@ class States {
   // ---- failures
   virtual bool is_broken() const { return broken_->load(std::memory_order_relaxed); }
   const CallLimits& limits() const { return limits_; }
+
+  MaskDigests mask_digests;
 
  protected:
   friend class StatesLock;

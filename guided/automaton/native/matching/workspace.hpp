@@ -37,6 +37,7 @@ class Workspace final : public States {
   bool known_mask(int32_t state, uint32_t* row, bool& masks_something) const override;
   bool mask(int32_t state, uint32_t* row) override;
   bool budget_mask(int32_t state, uint32_t* row, int64_t max_tokens, bool& bound) override;
+  int64_t known_rest(int32_t state) const override { return least_rests.get(state); }
   int64_t distance(int32_t state) override;
   std::tuple<int64_t, int64_t, int64_t> rests(int32_t state) override;
   std::vector<int32_t> shortest(int32_t state, size_t limit) override;

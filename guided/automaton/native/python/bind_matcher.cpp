@@ -7,11 +7,15 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <deque>
+#include <memory>
 #include <optional>
+#include <span>
 #include <unordered_set>
 
 #include "matching/fill_rows.hpp"
+#include "matching/output_masks.hpp"
 #include "python/bindings.hpp"
 
 using namespace nanobind::literals;
@@ -158,6 +162,27 @@ bool accept_token(Matcher& self, int64_t id) {
   return self.accept_token(static_cast<int32_t>(id));
 }
 
+using Ids = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+// Calls `work` with the ids and the budget, without the GIL.
+template <class Work>
+auto on_output(Matcher& self, const Ids& ids, std::optional<int64_t> max_tokens, Work&& work) {
+  const std::span<const int64_t> output(ids.data(), ids.shape(0));
+  return unlocked(self, [&] { return work(self, output, max_tokens ? std::max<int64_t>(*max_tokens, 0) : -1); });
+}
+
+nb::tuple masks_of_output(Matcher& self, const Ids& ids, std::optional<int64_t> max_tokens) {
+  auto masks = std::make_unique<OutputMasks>(on_output(self, ids, max_tokens, output_masks));
+  const auto words = static_cast<size_t>(self.compiled().vocabulary->words);
+  OutputMasks* data = masks.get();
+  const nb::capsule owner(masks.release(), [](void* p) noexcept { delete static_cast<OutputMasks*>(p); });
+  using Rows = nb::ndarray<nb::numpy, int32_t, nb::ndim<2>>;
+  using Numbers = nb::ndarray<nb::numpy, int32_t, nb::ndim<1>>;
+  auto* rows = reinterpret_cast<int32_t*>(data->rows.data());
+  return nb::make_tuple(Rows(rows, {data->rows.size() / words, words}, owner),
+                        Numbers(data->numbers.data(), {data->numbers.size()}, owner));
+}
+
 void fork(Matcher* self, Matcher& other) {
   InUse use(other);
   new (self) Matcher(other);
@@ -187,6 +212,24 @@ Returns:
 
 constexpr auto kValidate =
     R"(How many of `tokens`, from the first on, would be accepted one after the other. The state is unchanged.)";
+
+constexpr auto kAcceptOutput = R"(Accept ids as long as they are allowed, and return their number.
+
+Args:
+    ids: int64, shape (n,).
+    max_tokens: the budget for the first id, as of fill_next_token_bitmask. It shrinks by 1 with each id.
+
+Raises:
+    BudgetError: not even the shortest output fits.)";
+
+constexpr auto kOutputMasks = R"(Accept ids as `_accept_output` does, and return the masks of all positions.
+
+Returns:
+    The distinct rows, int32 (rows, words), and for each position the number of its row, int32 (n,). After an id
+    that is not allowed, the row is empty.
+
+Raises:
+    LimitExceeded: the rows take more than the memory limit of the grammar. BudgetError: as `_accept_output`.)";
 
 constexpr auto kRollback = R"(Undo the last `n` steps. A step is one accepted token or one accepted string.
 
@@ -223,6 +266,9 @@ constexpr auto kFillSignature =
 constexpr auto kFillBatchSignature =
     "def fill_batch(matchers: collections.abc.Sequence[Matcher], bitmask: typing.Any, "
     "rows: collections.abc.Sequence[int], max_tokens: int | None, threads: int) -> None";
+constexpr auto kAcceptOutputSignature = "def _accept_output(self, ids: typing.Any, max_tokens: int | None) -> int";
+constexpr auto kOutputMasksSignature =
+    "def _output_masks(self, ids: typing.Any, max_tokens: int | None) -> tuple[typing.Any, typing.Any]";
 constexpr auto kPrepareMasks =
     R"(Find out, without the GIL, what fill_next_token_bitmask(max_tokens=...) of each matcher needs.
 
@@ -244,6 +290,14 @@ void bind_matcher(nb::module_& m) {
            "max_tokens"_a = nb::none(), nb::sig(kFillSignature), kFill)
       .def("accept_token", &accept_token, "token"_a, kAccept)
       .def("validate_tokens", unlocked(&Matcher::validate), "tokens"_a, kValidate)
+      .def(
+          "_accept_output",
+          [](Matcher& self, const Ids& ids, std::optional<int64_t> max_tokens) {
+            return on_output(self, ids, max_tokens, accept_output);
+          },
+          "ids"_a.noconvert(), "max_tokens"_a.none(), nb::sig(kAcceptOutputSignature), kAcceptOutput)
+      .def("_output_masks", &masks_of_output, "ids"_a.noconvert(), "max_tokens"_a.none(),
+           nb::sig(kOutputMasksSignature), kOutputMasks)
       .def("rollback", alone(&Matcher::rollback), "n"_a, kRollback)
       .def("reset", alone(&Matcher::reset), "Go back to the start and forget the past.")
       .def_prop_ro(

@@ -1,0 +1,167 @@
+"""`guided verify`: was each token of an output allowed by the masks of its generation?
+
+In: a specification, a vocabulary, and outputs: token ids, or texts, which the vocabulary's tokenizer encodes. Out: for
+each output, whether every token was allowed, or the first token that was not, its place in the text, and the reason.
+The masks are those of `guided generate`, so the options have the same defaults. The exit code is 1 if a token was not
+allowed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import dataclass
+from typing import Any, Final
+
+from guided.cli.arguments import at_least
+from guided.cli.console import DONE, NO, InputError, Progress, print_json, read_text
+from guided.cli.specification import GENERATION, add_specification, specification_of
+from guided.cli.texts import add_texts, texts_of
+from guided.cli.vocabularies import add_vocabulary, vocabulary_of
+from guided.errors import brief, marked_line
+from guided.matching import Explanation, GrammarCompiler, Masks, masks_of
+from guided.matching.explain.explanation import is_text
+from guided.vocabulary import Vocabulary
+
+__all__ = ["EXAMPLES", "HELP", "NAME", "PURPOSE", "USAGE", "add_arguments", "run"]
+
+NAME = "verify"
+USAGE = "SPECIFICATION [--ids FILE] [--text TEXT ...] [--instance FILE ...] [OPTION ...]"
+HELP = "check that every token of an output was allowed by the masks"
+PURPOSE = "Check that every token of an output was allowed by the masks of a specification, with or without a budget."
+EXAMPLES = r"""Each line of --ids is an array of ids, such as [90, 1, 92], or an object with them as "tokens", such as a
+result of guided generate --json. The end token may be among them. With --max-tokens, each mask is the one under the
+budget that was left at its position.
+
+examples:
+  guided verify --schema s.json --vocabulary model.gguf --ids outputs.jsonl
+  guided verify --schema s.json --vocabulary model.gguf --ids outputs.jsonl --max-tokens 256
+  guided verify --regex '\d{4}-\d\d' --text 2025-1x          # over single bytes; the caret shows the x
+  guided verify --schema s.json --instance answer.json --whitespace json --open --json
+
+exit codes: 0 every token was allowed; 1 a token was not allowed; 2 bad input
+"""
+
+_LINE: Final = 'a line must be an array of token ids, or an object {"tokens": [id, ...]}'
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of the command."""
+    add_specification(parser, required=True, generating=True)
+    add_vocabulary(parser)
+    group = parser.add_argument_group("outputs")
+    group.add_argument("--ids", metavar="FILE", help="a file with the token ids of one output in each line, see below")
+    add_texts(group, "encode and verify")
+    group.add_argument(
+        "--max-tokens", type=at_least(0), metavar="N", help="the budget of each output, in tokens of its text (none)"
+    )
+
+
+@dataclass(frozen=True)
+class _Refusal:
+    """The first token of an output that was not allowed. `start`, `end`: its place in the text, in characters."""
+
+    token: str
+    text: str
+    start: int
+    end: int
+    explanation: Explanation
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Verify the outputs. Return 0, or 1 if a token was not allowed."""
+    specification = specification_of(arguments)
+    assert specification is not None
+    if arguments.ids is None and not arguments.text and not arguments.instance:
+        raise InputError("there is no output to verify: give --ids, --text or --instance")
+    vocabulary = vocabulary_of(arguments)
+    outputs = _read_lines(arguments.ids) if arguments.ids is not None else []
+    outputs += [(name, _encoded(vocabulary, name, text)) for name, text in texts_of(arguments)]
+    grammar = specification.compile(GrammarCompiler(vocabulary), GENERATION)
+    with Progress("verifying"):
+        verdicts = [(name, masks_of(grammar, ids, max_tokens=arguments.max_tokens)) for name, ids in outputs]
+    if arguments.json:
+        print_json({"outputs": [_fields(name, masks) for name, masks in verdicts]})
+    else:
+        for name, masks in verdicts:
+            _print(name, masks)
+    return DONE if all(masks.refused is None for _, masks in verdicts) else NO
+
+
+def _read_lines(file: str) -> list[tuple[str, list[int]]]:
+    """The name and the ids of each output in a file."""
+    shown = "standard input" if file == "-" else file
+    outputs = []
+    for number, line in enumerate(read_text(file, "--text takes a text itself").splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{shown}, line {number} is not JSON: {error}; {_LINE}") from None
+        ids = value.get("tokens") if isinstance(value, dict) else value
+        if not isinstance(ids, list) or not all(type(id) is int and abs(id) < 1 << 63 for id in ids):
+            raise InputError(f"{shown}, line {number} is {brief(line)}; {_LINE}")
+        outputs.append((f"line {number}", ids))
+    if not outputs:
+        raise InputError(f"{shown} contains no outputs; {_LINE}")
+    return outputs
+
+
+def _encoded(vocabulary: Vocabulary, name: str, text: bytes) -> list[int]:
+    if not is_text(text):
+        raise InputError(f"{name} is not UTF-8 text; pass its token ids with --ids")
+    return vocabulary.encode(text.decode())
+
+
+def _refusal(masks: Masks) -> _Refusal | None:
+    explanation, at = masks.explain(), masks.refused
+    if explanation is None or at is None:
+        return None
+    vocabulary, ids = masks.grammar.vocabulary, masks.ids.tolist()
+    pieces = [_shown(vocabulary, id) for id in ids]
+    start, end = (len(b"".join(pieces[:to]).decode(errors="replace")) for to in (at, at + 1))
+    text = b"".join(pieces).decode(errors="replace")
+    return _Refusal(pieces[at].decode(errors="replace"), text, min(start, end), end, explanation)
+
+
+def _shown(vocabulary: Vocabulary, id: int) -> bytes:
+    """The text of a token, or its name."""
+    data = vocabulary.token_bytes(id) if 0 <= id < vocabulary.size else None
+    return vocabulary.special_tokens.get(id, f"<[{id}]>").encode() if data is None else data
+
+
+def _print(name: str, masks: Masks) -> None:
+    refusal = _refusal(masks)
+    if refusal is None:
+        count = "the only token is" if len(masks) == 1 else f"all {len(masks):,} tokens are"
+        print(f"{name}: {count} allowed; the output {'is' if masks.is_complete else 'is not'} complete")
+        return
+    assert masks.refused is not None
+    print(f"{name}: token {masks.refused + 1:,} of {len(masks):,} is not allowed")
+    print(marked_line(refusal.text, (refusal.start, refusal.end)))
+    print(f"position {masks.refused}, id {masks.ids[masks.refused]}, {refusal.token!r}: {refusal.explanation.reason}")
+
+
+def _fields(name: str, masks: Masks) -> dict[str, Any]:
+    refusal = _refusal(masks)
+    refused: dict[str, Any] | None = None
+    if refusal is not None:
+        assert masks.refused is not None
+        refused = {
+            "position": masks.refused,
+            "id": int(masks.ids[masks.refused]),
+            "token": refusal.token,
+            "offset": refusal.start,
+            "reason": refusal.explanation.reason,
+            "expected": str(refusal.explanation.expected),
+            "places": [part or "(root)" for part in refusal.explanation.places],
+            "refused_by": list(refusal.explanation.refused_by),
+        }
+    return {
+        "name": name,
+        "tokens": len(masks),
+        "allowed": refusal is None,
+        "complete": masks.is_complete,
+        "refused": refused,
+    }

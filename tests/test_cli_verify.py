@@ -1,0 +1,108 @@
+"""`guided verify`: verdicts, places and exit codes; its verdicts against `re`."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.test_cli import run, run_json
+
+PERSON = json.dumps(
+    {"type": "object", "properties": {"name": {"type": "string"}, "age": {"type": "integer", "maximum": 99}}}
+)
+
+
+def ids_file(tmp_path, *lines: object) -> str:
+    path = tmp_path / "outputs.jsonl"
+    path.write_text("\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines) + "\n")
+    return str(path)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.text("0123x-", max_size=8))
+def test_verdicts_equal_those_of_re(text):
+    """A text is allowed if it is the beginning of a match, and complete if it is a match."""
+    match = re.fullmatch(r"\d{4}-\d\d", text)
+    starts = re.fullmatch(r"\d{0,4}|\d{4}-\d{0,2}", text)
+    got = run_json("verify", "--regex", r"\d{4}-\d\d", f"--text={text}", code=0 if starts else 1)["outputs"][0]
+    assert (got["allowed"], got["complete"], got["tokens"]) == (starts is not None, match is not None, len(text))
+    if got["refused"]:
+        position = got["refused"]["position"]
+        assert got["refused"]["token"] == text[position] and got["refused"]["offset"] == position
+        assert re.fullmatch(r"\d{0,4}|\d{4}-\d{0,2}", text[:position])
+
+
+def test_a_refused_token_is_shown_with_its_place_and_reason(tmp_path):
+    path = tmp_path / "answer.json"
+    path.write_text('{"name": "Ana", "age": 100}\n')
+    code, out, err = run("verify", "--schema", PERSON, "--instance", str(path), "--text", '{"name": "Ana", "age": 7}')
+    assert (code, err) == (1, "")
+    assert out.splitlines()[:3] == [
+        f"{path}: token 26 of 27 is not allowed",
+        '    {"name": "Ana", "age": 100}',
+        "                             ^",
+    ]
+    assert "position 25, id 48, '0': '0' is not allowed: expected '}'" in out
+    assert "refused by /properties/age/maximum" in out
+    assert out.endswith("text 1: all 25 tokens are allowed; the output is complete\n")
+
+
+def test_ids_from_a_file(tmp_path):
+    good, early = [*b"ab", 256], list(b"a")
+    file = ids_file(tmp_path, good, "", {"tokens": early, "text": "a"}, [97, 98, 99], [97, 300], [])
+    got = run_json("verify", "--regex", "ab", "--ids", file, code=1)["outputs"]
+    assert [(one["name"], one["allowed"], one["complete"], one["tokens"]) for one in got] == [
+        ("line 1", True, True, 3), ("line 3", True, False, 1), ("line 4", False, False, 3),
+        ("line 5", False, False, 2), ("line 6", True, False, 0),
+    ]  # fmt: skip
+    assert got[3]["refused"]["reason"] == "300 is not an id of the vocabulary (0 to 256)"
+    _, out, _ = run("verify", "--regex", "ab", "--ids", ids_file(tmp_path, early, [97, 256], [97, 98, 256, 97]))
+    assert out.splitlines()[0] == "line 1: the only token is allowed; the output is not complete"
+    assert "position 1, id 256, '<[256]>': the output is not complete: expected 'b'" in out
+    assert "position 3, id 97, 'a': the output has ended: nothing may follow" in out
+
+
+def test_results_of_generate_can_be_verified(tmp_path):
+    text = run("sample", "--schema", PERSON, "--seed", "3")[1].strip()
+    file = ids_file(tmp_path, {"tokens": list(text.encode())})
+    assert run("verify", "--schema", PERSON, "--ids", file)[0] == 0
+    assert run("verify", "--schema", PERSON, "--ids", file, "--max-tokens", str(len(text)))[0] == 0
+
+
+def test_a_budget(tmp_path):
+    text = '{"name": "Ana"}'
+    assert run("verify", "--schema", PERSON, "--text", text, "--max-tokens", "15")[0] == 0
+    code, out, _ = run("verify", "--schema", PERSON, "--text", text, "--max-tokens", "14")
+    assert code == 1 and "the budget does not: it leaves 1 more, and the shortest known completion has 2" in out
+    code, _, err = run("verify", "--schema", PERSON, "--text", text, "--max-tokens", "1")
+    assert code == 2 and "the shortest known completion has 2 tokens, but the budget is 1" in err
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("[1, 2", "line 2 is not JSON"),
+        ('{"ids": [1]}', 'line 2 is \'{"ids": [1]}\'; a line must be an array of token ids, or an object {"tokens"'),
+        ("[1, true]", "line 2 is '[1, true]'"),
+        ("[1.0]", "line 2 is"),
+        (f"[{2**63}]", "line 2 is"),
+        ('"ab"', "line 2 is"),
+        ("[" * 100_000, "line 2 is not JSON"),
+    ],
+)
+def test_lines_that_are_no_output(tmp_path, line, message):
+    code, out, err = run("verify", "--regex", "ab", "--ids", ids_file(tmp_path, [97], line))
+    assert code == 2 and not out
+    assert message in err
+
+
+def test_bad_input(tmp_path):
+    assert "there is no output to verify: give --ids, --text or --instance" in run("verify", "--regex", "a")[2]
+    assert "contains no outputs" in run("verify", "--regex", "a", "--ids", ids_file(tmp_path, ""))[2]
+    assert "cannot read nowhere" in run("verify", "--regex", "a", "--ids", "nowhere")[2]
+    assert "text 1 is not UTF-8 text" in run("verify", "--regex", "a", "--text", "\udcff")[2]
+    assert "-1 is less than 0" in run("verify", "--regex", "a", "--text", "a", "--max-tokens", "-1")[2]
