@@ -134,7 +134,7 @@ def test_a_function_is_called_and_the_model_reads_its_result():
     assert returned == {
         "role": "tool", "tool_call_id": written["id"], "name": "forecast", "content": "2 days of rain in Oslo",
     }  # fmt: skip
-    assert result.calls[0].value == returned["content"] and len(result.results) == 2
+    assert result.tool_calls[0].value == returned["content"] and len(result.results) == 2
     assert "for how long" in engine.prompts[0] and "of the temperature" in engine.prompts[0]
     assert "2 days of rain in Oslo" in engine.prompts[1]
 
@@ -149,21 +149,23 @@ def test_events_together_are_the_result(size: int):
     assert isinstance(done, guided.ChatDone) and not engine.open
     texts = [event.text for event in events if isinstance(event, guided.TextDelta)]
     assert "".join(texts) == "Both.ok"
-    for made in done.result.calls:
+    for made in done.result.tool_calls:
         parts = [event for event in events if isinstance(event, guided.CallArguments) and event.id == made.id]
         assert "".join(part.text for part in parts) == made.text and parts[-1].partial == json.loads(made.text)
         assert sum(isinstance(event, guided.CallStarted) and event.id == made.id for event in events) == 1
         assert [
             event.call for event in events if isinstance(event, guided.CallResult) and event.call.id == made.id
         ] == [made]
-    assert [made.result for made in done.result.calls] == ["2 days of rain in Oslo", "[1, 3]"] or SEEN[1][1]
+    assert [made.result for made in done.result.tool_calls] == ["2 days of rain in Oslo", "[1, 3]"] or SEEN[1][1]
     assert SEEN[1] == (Range(1, 5), True)
 
 
 def test_an_exception_is_what_the_model_reads():
     engine = Scripted(call("fail", {"why": "no such city"}), "Sorry.")
     result = engine.chat("?", tools=[fail])
-    assert result.calls[0].result == "error: ValueError: no such city" and isinstance(result.calls[0].error, ValueError)
+    assert result.tool_calls[0].result == "error: ValueError: no such city" and isinstance(
+        result.tool_calls[0].error, ValueError
+    )
     assert "error: ValueError: no such city" in engine.prompts[1]
 
 
@@ -180,17 +182,17 @@ def test_calls_without_their_marker_are_calls():
 def test_repeated_calls_run_once_and_end_the_calls():
     engine = Scripted(RAIN, RAIN, "It rains.")
     result = engine.chat([{"role": "user", "content": "Weather?"}], tools=[forecast])
-    assert len(SEEN) == 1 and len(result.calls) == 2 and result.text == "It rains."
-    assert {made.result for made in result.calls} == {"2 days of rain in Oslo"}
+    assert len(SEEN) == 1 and len(result.tool_calls) == 2 and result.text == "It rains."
+    assert {made.result for made in result.tool_calls} == {"2 days of rain in Oslo"}
     last = engine.prompts[-1]
     assert "2 days of rain in Oslo" in last and "<tools>" not in last and last.count("im_start") <= 3
     SEEN.clear()
     both = Scripted(f"{RAIN}\n{call('fail', {'why': 'x'})}\n{RAIN}", "It rains.").chat(
         "Weather?", tools=[forecast, fail]
     )
-    assert len(SEEN) == 2 and [made.result for made in both.calls[::2]] == ["2 days of rain in Oslo"] * 2
+    assert len(SEEN) == 2 and [made.result for made in both.tool_calls[::2]] == ["2 days of rain in Oslo"] * 2
     assert sorted(message["tool_call_id"] for message in both.messages if message["role"] == "tool") == sorted(
-        made.id for made in both.calls
+        made.id for made in both.tool_calls
     )
     SEEN.clear()
     engine = Scripted(RAIN, RAIN, RAIN, "It rains.")
@@ -202,7 +204,7 @@ def test_rounds_are_limited():
     cities = [call("forecast", {"place": {"city": city}}) for city in ("Oslo", "Lima", "Rome")]
     engine = Scripted(*cities[:2], "Done.")
     result = engine.chat("?", tools=[forecast], max_rounds=2)
-    assert len(result.calls) == 2 and result.text == "Done." and "<tools>" not in engine.prompts[2]
+    assert len(result.tool_calls) == 2 and result.text == "Done." and "<tools>" not in engine.prompts[2]
     assert Scripted("Hi.").chat("?", tools=[forecast], max_rounds=0).text == "Hi."
 
 
@@ -240,7 +242,7 @@ def test_coroutines_run_at_once_and_functions_on_threads():
         return await Scripted(script, "ok").achat("?", tools=[first, second, third])
 
     result = asyncio.run(asyncio.wait_for(body(), 30))
-    assert [made.value for made in result.calls] == [2, 3, 4] and names != [threading.main_thread().name]
+    assert [made.value for made in result.tool_calls] == [2, 3, 4] and names != [threading.main_thread().name]
     with pytest.raises(guided.OptionError, match="first is a coroutine function: call achat"):
         Scripted("x").chat("?", tools=[first])
 
@@ -274,7 +276,11 @@ def test_real_engines_call_in_every_style(style: str):
             "Go.", tools=[forecast, between], tool_choice="required", tool_style=style, max_rounds=1, seed=seed,
             temperature=1.0, max_tokens=400, max_string=20,
         )  # fmt: skip
-        assert result.calls and len(SEEN) == len(result.calls) and not any(made.error for made in result.calls)
+        assert (
+            result.tool_calls
+            and len(SEEN) == len(result.tool_calls)
+            and not any(made.error for made in result.tool_calls)
+        )
         SEEN.clear()
 
 
@@ -290,6 +296,6 @@ def test_results_are_text(value: Any):
         return value
 
     result = Scripted(call("give", {}), "ok").chat("?", tools=[give])
-    text = result.calls[0].result
+    text = result.tool_calls[0].result
     expected = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     assert text == expected.encode("utf-8", "replace").decode()

@@ -102,14 +102,14 @@ class ChatResult(Generic[ValueT_co]):
         value: its value if there is a constraint (`Result.value`), otherwise None.
         messages: the whole conversation, with the calls, the results and the last message. A later `chat` may continue
             it.
-        calls: all calls of this turn, in order.
+        tool_calls: all calls of this turn, in order, those of `guided.Tool`s included.
         results: the engine's result for each message that the model wrote.
     """
 
     text: str
     value: ValueT_co
     messages: list[dict[str, Any]]
-    calls: list[FunctionCall]
+    tool_calls: list[FunctionCall]
     results: list[Result]
 
     @property
@@ -118,4 +118,4 @@ class ChatResult(Generic[ValueT_co]):
         return self.results[-1].finish_reason
 
     def __repr__(self) -> str:
-        return f"ChatResult({self.text!r}, {len(self.calls)} calls, {len(self.messages)} messages)"
+        return f"ChatResult({self.text!r}, {len(self.tool_calls)} calls, {len(self.messages)} messages)"

@@ -197,7 +197,10 @@ class Turn:
     def _new_reader(self) -> AnswerReader:
         reader = self._style.reader(self._schemas) if self._schemas else None
         markers = () if self._form is None else self._style.begin_markers(chosen_tools(self._schemas).functions)
-        return AnswerReader(self._vocabulary, reader, markers, lambda: _ID.format(next(self._numbers)))
+        return AnswerReader(self._vocabulary, reader, markers, self._new_id)
+
+    def _new_id(self) -> str:
+        return _ID.format(next(self._numbers))
 
     def _end_message(self, result: Result) -> None:
         reader = self._reader
@@ -211,6 +214,10 @@ class Turn:
             ]
         self.messages.append(message)
         self._results.append(result)
+        self._calls += [
+            FunctionCall(self._new_id(), call.tool, call.text, value=call.result, result=call.result)
+            for call in result.tool_calls
+        ]
         if reader.calls:
             self._calls += reader.calls
             self.open_calls = list(reader.calls)
