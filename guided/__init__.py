@@ -71,7 +71,7 @@ from guided.packages import importing
 from guided.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
-    from guided.chat import Message
+    from guided.chat import Message, derive_tool_style
     from guided.engine import Engine
     from guided.engine.request import Options, Request
     from guided.engine.result import BudgetBound, Result, StreamEvent, Timings, ToolCall
@@ -124,6 +124,7 @@ __all__ = [
     "capture",
     "check_json_schema",
     "choice",
+    "derive_tool_style",
     "fill_batch",
     "from_response_format",
     "from_transformers",
@@ -152,7 +153,7 @@ __version__ = "0.1.0"
 _LAZY: Final = {
     **dict.fromkeys(("CALCULATOR", "Tool", "ToolTokens"), "guided.tools"),
     "Engine": "guided.engine",
-    "Message": "guided.chat",
+    **dict.fromkeys(("Message", "derive_tool_style"), "guided.chat"),
     **dict.fromkeys(("Options", "Request"), "guided.engine.request"),
     **dict.fromkeys(("BudgetBound", "Result", "StreamEvent", "Timings", "ToolCall"), "guided.engine.result"),
     "SamplingParams": "guided.sampling.params",

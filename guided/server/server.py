@@ -57,7 +57,7 @@ class Server:
     def __init__(self, engine: Engine, settings: Settings) -> None:
         """Raises GuidedError if the model lacks a token of the settings, or tools cannot be described in this style."""
         style = style_of(engine, settings)
-        if engine.chat is None or style.name != engine.chat.tool_style:  # otherwise the template defines the style
+        if engine.chat is None or style != engine.chat.style:  # otherwise the template defines the style
             check_style(style)
         Toolbox(settings.tools, engine.vocabulary)
         if settings.reasoning_end:

@@ -28,6 +28,7 @@ from guided.errors import SpecError, UnsupportedError, brief
 from guided.frontends.json_schema.options import JsonSchemaOptions
 from guided.frontends.openai.response_format import close_objects
 from guided.frontends.structural_tag.calls import CallReader
+from guided.frontends.structural_tag.markup import Markup
 from guided.frontends.structural_tag.tool_styles import ToolStyle
 from guided.frontends.structural_tag.tools import Function, chosen_tools
 from guided.matching.compiled import CompiledGrammar
@@ -140,7 +141,7 @@ def _text_format(style: ToolStyle, text: Structured) -> dict[str, Any] | None:
     if not text.is_json:
         condition = "if it is a JSON Schema, or if tool_choice is none or required"
         raise RequestError(f"{text.param} can be combined with tools only {condition}", param=text.param)
-    if style.data.get("trigger", "").startswith("{"):
+    if "section" not in style.data and style.data.get("trigger", "").startswith("{"):
         message = f"calls in the style {style.name} are JSON, so they cannot be distinguished from JSON text"
         raise RequestError(message, param=text.param)
     schema: Any = text.constraint
@@ -158,12 +159,12 @@ def _check_text(compiler: GrammarCompiler, text: Structured) -> None:
 
 
 def _begin_markers(style: ToolStyle, functions: Sequence[Function]) -> Iterator[str]:
-    section, call = style.data.get("section"), style.data["call"]
+    section = style.data.get("section")
     if section is not None:
-        yield section.get("lead", "") + section["begin"]
+        yield from (section.get("lead", "") + trigger for trigger in style.triggers(functions))
         return
-    for begin in [call["begin"]] if isinstance(call["begin"], str) else call["begin"]:
-        yield from (begin.replace("{name}", function.name).partition("{index}")[0] for function in functions)
+    for begin in Markup.of(style.data).begins:
+        yield from (begin.head(function.name) for function in functions)
 
 
 def _check_keys(tools: Sequence[_Json]) -> None:
