@@ -107,7 +107,13 @@ def read_back(style: str, text: str, source: random.Random) -> Any:
 @pytest.mark.parametrize("style", STYLES)
 def test_generated_texts_are_valid_and_read_back(style: str) -> None:
     source, judge = random.Random(style), by_python if style in PYTHONIC else by_gemma
-    for options in ({}, {"whitespace": "single_space"}, {"escapes": "minimal"}, {"property_order": "any"}):
+    every: list[dict[str, Any]] = [
+        {},
+        {"whitespace": "single_space"},
+        {"escapes": "minimal"},
+        {"property_order": "any"},
+    ]
+    for options in every:
         grammar = compiled(style, SCHEMA, numbers="plain", max_digits=9, **options)
         for _ in range(12):
             text = "".join(walk(byte_compiler(), grammar, source, 150))

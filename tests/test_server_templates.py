@@ -128,14 +128,14 @@ def test_calls_are_written_as_an_unknown_template_writes_them():
 
     async def derived(ask):
         text = await prompt(ask, messages=TALK[:-1], tools=TOOLS)
-        assert '<<<do>weather{"city": "Oslo"}</do>>>' in text and "<tool_call>" not in text
+        assert '<<<do>weather{"city": "Oslo"}</do>>>' in text and "tool_call" not in text
         options = {"model": "guided", "messages": SAY, "tools": TOOLS, "max_tokens": 300, "seed": 1}
         answer = await ask.chat.completions.parse(**options, tool_choice="required")
         assert [checked(call) for call in answer.choices[0].message.tool_calls]
 
     async def chosen(ask):
         text = await prompt(ask, messages=TALK[:-1], tools=TOOLS)
-        assert '<tool_call>\n{"name": "weather", "arguments": {"city": "Oslo"}}\n' in text and "<<" not in text
+        assert '[<tool_call>]\n{"name": "weather", "arguments": {"city": "Oslo"}}\n' in text and "<do>" not in text
 
     engine = qwen(UNKNOWN)
     assert style_of(engine, Settings()).name == "derived"

@@ -116,6 +116,8 @@ def _check_values(renderer: CallRenderer, style: ToolStyle, markup: CallMarkup) 
             exact.append(value)
         elif kind in _REQUIRED:
             message = f"the template writes {kind} as {brief(rendered)}, and the derived style as {brief(written)}"
+            if rendered.startswith(written):
+                message = f"{brief(written)}, which the template writes, is not read back as the same call"
             raise UnsupportedError(message, hint=HINT)
         else:
             notes.append(f"the template does not write {kind} as this style does")
@@ -152,7 +154,8 @@ def _written(style: ToolStyle, markup: CallMarkup, calls: Calls) -> str:
 def _read(style: ToolStyle, text: str, calls: Calls) -> list[tuple[str, Any]]:
     """The calls in a text; none if other text is left, or if a call is not complete."""
     reader = style.reader(probe_tools(calls))
-    reader.read(text)
+    for char in text:
+        reader.read(char)
     reader.finish()
     if reader.text.strip() or not all(call.complete for call in reader.calls):
         return []

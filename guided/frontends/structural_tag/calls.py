@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeAlias
 
 from guided.frontends.structural_tag.argument_forms import ArgumentForm, argument_form
-from guided.frontends.structural_tag.call_arguments import JsonArguments, XmlArguments, possible_mark_length
+from guided.frontends.structural_tag.call_arguments import JsonArguments, XmlArguments
 from guided.frontends.structural_tag.literal_arguments import LiteralArguments
 from guided.frontends.structural_tag.literal_forms import LiteralForm
 from guided.frontends.structural_tag.markup import Markup, Pattern
@@ -111,7 +111,7 @@ class CallReader:
         self._form = argument_form(markup.arguments)
         self._marks, self._section_marks = _marks(style), _section_marks(style)
         self._buffer, self._size = "", 0  # text that is not interpreted yet; the number of characters read so far
-        self._mode = _first_mode(style, reasoning)
+        self._mode, self._is_finished = _first_mode(style, reasoning), False
         self._current: Arguments | None = None  # of the current call
         self._parts: list[TextPart | CallPart] = []  # of the current piece
         self.spans: list[tuple[str, int, int]] = []
@@ -158,6 +158,9 @@ class CallReader:
 
     def finish(self) -> list[TextPart | CallPart]:
         """End the answer. If a possible beginning of a mark was held back, it is returned as text."""
+        self._is_finished = True
+        while self._current is None and self._step():
+            pass
         if self._current is None:
             self._emit(self._buffer)
             self._buffer = ""
@@ -172,12 +175,13 @@ class CallReader:
         if self._mode == "section":
             begins, marks = self._section_begins, self._section_marks
         marks = {**marks, **dict.fromkeys(begins, "call")}
-        first_mark, keep = _find_first_mark(self._buffer, marks), possible_mark_length(self._buffer, marks)
-        if first_mark is None or len(self._buffer) - keep < first_mark[0]:  # an earlier mark may begin there
-            self._emit(self._buffer[: len(self._buffer) - keep])
-            self._buffer = self._buffer[len(self._buffer) - keep :]
+        at, mark = _find_first_mark(self._buffer, marks) or (len(self._buffer), "")
+        if not self._is_finished and (begun := _find_begun_mark(self._buffer, at, marks)) >= 0:
+            at, mark = begun, ""  # there is no earlier mark, and this one may continue
+        if not mark:
+            self._emit(self._buffer[:at])
+            self._buffer = self._buffer[at:]
             return False
-        at, mark = first_mark
         self._emit(self._buffer[:at])
         if marks[mark] == "call":
             self._buffer = self._buffer[at:]
@@ -271,6 +275,16 @@ def _first_mode(style: Mapping[str, Any], reasoning: str) -> str:
         return "skip"
     in_reasoning = reasoning == "enabled" and style.get("reasoning", {}).get("in_prompt", False)
     return "reasoning" if in_reasoning else "text"
+
+
+def _find_begun_mark(text: str, last: int, marks: Mapping[str, str]) -> int:
+    """The first offset, `last` at most, at which the text ends within a mark; -1 if there is none."""
+    longest = max(map(len, marks), default=1) - 1
+    for at in range(max(0, len(text) - longest), min(last + 1, len(text))):
+        rest = text[at:]
+        if any(len(mark) > len(rest) and mark.startswith(rest) for mark in marks):
+            return at
+    return -1
 
 
 def _find_first_mark(text: str, marks: Mapping[str, str]) -> tuple[int, str] | None:
