@@ -73,7 +73,7 @@ from guided.packages import importing
 from guided.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
-    from guided.chat import Message
+    from guided.chat import Message, derive_tool_style
     from guided.engine import Engine
     from guided.engine.agent.events import (
         CallArguments,
@@ -146,6 +146,7 @@ __all__ = [
     "capture",
     "check_json_schema",
     "choice",
+    "derive_tool_style",
     "fill_batch",
     "from_response_format",
     "from_transformers",
@@ -189,7 +190,7 @@ _LAZY: Final = {
         "guided.engine.agent.events",
     ),
     "Engine": "guided.engine",
-    "Message": "guided.chat",
+    **dict.fromkeys(("Message", "derive_tool_style"), "guided.chat"),
     **dict.fromkeys(("Options", "Request"), "guided.engine.request"),
     **dict.fromkeys(("BudgetBound", "Result", "StreamEvent", "Timings", "ToolCall"), "guided.engine.result"),
     "SamplingParams": "guided.sampling.params",

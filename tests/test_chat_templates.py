@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from guided.chat import ChatTemplate, Conversation
+from guided.chat.compiled import compile_template
 from guided.chat.conversation import to_plain_messages, with_arguments
 from guided.chat.render_budget import _Meter
-from guided.chat.template import _compile_template
 from guided.errors import GuidedError
 from guided.vocabulary import Vocabulary
 
@@ -109,7 +109,7 @@ def template(name: str, *, strips: bool = False) -> ChatTemplate:
 
 def rendered(name: str, chat: Conversation, *, strips: bool = False, **more: Any) -> Any:
     """As transformers does it, which is given the arguments of calls as the template takes them."""
-    messages = with_arguments(chat.messages, as_text=_compile_template(TEMPLATES[name]).arguments_are_text)
+    messages = with_arguments(chat.messages, as_text=compile_template(TEMPLATES[name]).arguments_are_text)
     own = template(name).uses_variable("tools")
     options = dict(chat.variables) | more | {"tokenize": more.get("tokenize", True)}
     out = tokenizer(name, strips=strips).apply_chat_template(

@@ -12,6 +12,7 @@ import pytest
 
 import guided
 import guided.compat.xgrammar as xgr
+from tests.test_structural_tag_calls import XGRAMMARS
 from tests.xgrammar_samples import CITY, PERSON, SAMPLES, Sample, grammar_of
 
 torch = pytest.importorskip("torch")
@@ -337,7 +338,7 @@ def test_the_depth_of_recursion_is_kept() -> None:
 # --- tools
 
 
-@pytest.mark.parametrize("model", guided.TOOL_STYLES)
+@pytest.mark.parametrize("model", XGRAMMARS)
 def test_every_model_has_a_structural_tag(model: str) -> None:
     tag = xgr.get_model_structural_tag(model, tools=[WEATHER], tool_choice="required", reasoning="disabled")
     assert isinstance(tag, xgr.StructuralTag)

@@ -12,8 +12,11 @@ openai = pytest.importorskip("openai", reason="openai is not installed")
 pytest.importorskip("fastapi", reason="fastapi is not installed")
 pytest.importorskip("httpx", reason="httpx is not installed")
 
+import guided  # noqa: E402
+from guided.server.openai.conversations import style_of  # noqa: E402
+from guided.server.settings import Settings  # noqa: E402
 from tests.server_support import NAMES, small_engine  # noqa: E402
-from tests.test_server_tools import SAY, TOOLS, run  # noqa: E402
+from tests.test_server_tools import SAY, TOOLS, checked, run  # noqa: E402
 
 FOLDER = Path(__file__).parent / "chat_templates"
 QWEN = (FOLDER / "qwen-3.jinja").read_text("utf-8")
@@ -110,3 +113,32 @@ def test_a_template_that_refuses_is_a_bad_request():
 
     template = "{% if messages[0].role == 'system' %}{{ raise_exception('no system') }}{% endif %}"
     run(body, qwen(template + "{{ messages[0].content }}"))
+
+
+DO = "{% for c in m.tool_calls %}<do>{{ c.function.name }}{{ c.function.arguments|tojson }}</do>{% endfor %}"
+UNKNOWN = (
+    "{{ tools|tojson if tools }}{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content }}"
+    f"{{% if m.tool_calls %}}<<{DO}>>{{% endif %}}{{{{ '<|im_end|>\n' }}}}{{% endfor %}}"
+    "{{ '<|im_start|>assistant\n' if add_generation_prompt }}"
+)
+
+
+def test_calls_are_written_as_an_unknown_template_writes_them():
+    """Its style is derived. A style that the operator chose is used instead."""
+
+    async def derived(ask):
+        text = await prompt(ask, messages=TALK[:-1], tools=TOOLS)
+        assert '<<<do>weather{"city": "Oslo"}</do>>>' in text and "tool_call" not in text
+        options = {"model": "guided", "messages": SAY, "tools": TOOLS, "max_tokens": 300, "seed": 1}
+        answer = await ask.chat.completions.parse(**options, tool_choice="required")
+        assert [checked(call) for call in answer.choices[0].message.tool_calls]
+
+    async def chosen(ask):
+        text = await prompt(ask, messages=TALK[:-1], tools=TOOLS)
+        assert '[<tool_call>]\n{"name": "weather", "arguments": {"city": "Oslo"}}\n' in text and "<do>" not in text
+
+    engine = qwen(UNKNOWN)
+    assert style_of(engine, Settings()).name == "derived"
+    assert style_of(engine, Settings(tool_style="llama")) == guided.tool_style("llama")
+    run(derived, engine)
+    run(chosen, qwen(UNKNOWN), tool_style="qwen_3")

@@ -14,6 +14,7 @@ from guided.chat import ChatTemplate, Conversation
 from guided.chat.tagged_text import join_tagged, tagged
 from guided.chat.tokens import ids_of
 from guided.errors import GuidedError, SpecError, UnsupportedError
+from guided.frontends.structural_tag.markup import Markup
 from guided.frontends.structural_tag.tool_prompts import detect_style, tool_instructions, written_calls
 from guided.vocabulary import Vocabulary
 from tests.structural_tag_support import accepts, byte_compiler
@@ -176,7 +177,7 @@ def test_written_calls_are_of_the_style_and_read_back(style):
 @pytest.mark.parametrize("style", PLAIN)
 def test_a_model_is_told_how_to_call(style):
     text = "".join(piece.text for piece in tool_instructions(guided.tool_style(style), TOOLS))
-    begin = guided.tool_style(style).data["call"]["begin"].replace('"{name}"', "<function-name>")
+    begin = Markup.of(guided.tool_style(style).data).begins[0].text.replace('"{name}"', "<function-name>")
     assert begin.partition("<function-name>")[0].partition("{name}")[0].partition("{index}")[0] in text
     for tool in TOOLS:
         assert json.dumps(tool) in text

@@ -10,8 +10,11 @@ from typing import Any, Final, TypeAlias
 from guided.chat.tagged_text import tagged
 from guided.errors import GuidedError, SpecError, brief
 from guided.frontends.structural_tag.tool_prompts import read_arguments
+from guided.frontends.structural_tag.tool_styles import ToolStyle, tool_style
 
-__all__ = ["DEFAULT_TOOL_STYLE", "Conversation", "Message", "MessageError", "to_plain", "to_plain_messages"]
+__all__ = [
+    "DEFAULT_TOOL_STYLE", "Conversation", "Message", "MessageError", "as_style", "to_plain", "to_plain_messages",
+]  # fmt: skip
 
 Message: TypeAlias = Mapping[str, Any]
 """`role` and `content`, a text or a list of `{"type": "text", "text": ...}`. The assistant's messages may also have
@@ -46,8 +49,8 @@ class Conversation:
 
     Attributes:
         tools: the tools that the model may call, as in OpenAI's API.
-        tool_style: how the model writes calls, one of `guided.TOOL_STYLES`; None: the style of its template, or
-            `DEFAULT_TOOL_STYLE` if that is unknown.
+        tool_style: how the model writes calls: a style, or its name in `guided.TOOL_STYLES`; None: the style of its
+            template, or `DEFAULT_TOOL_STYLE` if that is unknown.
         begin: the beginning of the answer, such as "<think>\\n". Names of control tokens become these tokens. The part
             that the template already writes at its end is not repeated.
         documents: for a retrieval template, each with `title` and `text`.
@@ -60,13 +63,18 @@ class Conversation:
 
     messages: Sequence[Message]
     tools: Sequence[Mapping[str, Any]] = ()
-    tool_style: str | None = None
+    tool_style: str | ToolStyle | None = None
     begin: str = ""
     documents: Sequence[Mapping[str, Any]] = ()
     variables: Mapping[str, Any] = field(default_factory=dict)
     add_generation_prompt: bool = True
     continue_final_message: bool = False
     template: str | None = None
+
+
+def as_style(style: str | ToolStyle | None) -> ToolStyle | None:
+    """A style, or the one with this name. Raises SpecError if there is none with this name."""
+    return tool_style(style) if isinstance(style, str) else style
 
 
 def to_plain(value: Any, what: str, depth: int = 0) -> Any:

@@ -39,7 +39,10 @@ _METER: ContextVar[_Meter | None] = ContextVar("guided_chat_meter", default=None
 
 @contextmanager
 def metered(size: int) -> Iterator[None]:
-    """Set the budget for a conversation of `size` characters and values."""
+    """Set the budget for a conversation of `size` characters and values. Inside of another budget, that one applies."""
+    if _METER.get() is not None:
+        yield
+        return
     token = _METER.set(_Meter(_FREE + _FACTOR * size))
     try:
         yield

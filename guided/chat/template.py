@@ -4,14 +4,15 @@ In: the Jinja templates of a model, and a `Conversation`. Out: ids. Steps:
 
     conversation.py   checks messages, and turns them into plain data
     tool_messages.py  describes tools in the system message, unless the template describes them in this style
-    sandbox.py        renders the template with Jinja, within a cost limit (render_budget.py)
+    compiled.py       renders the template with Jinja, in a sandbox (sandbox.py) with a cost limit (render_budget.py)
     tagged_text.py    records which characters of the result the template wrote
     tokens.py         turns these into control tokens, and everything else into text
 
 So a message that contains `<|im_end|>` does not end a turn: only the template can write control tokens. The
 rendered text equals that of transformers to the character, because templates see the original strings without marks.
 
-A template that takes `tools` describes them itself if it uses the requested style of calls. Not supported: images, and
+A template that takes `tools` describes them itself if it uses the requested style of calls. If its style is not known,
+it is derived from what the template renders (derived_style.py). Not supported: images, and
 masks of the assistant's text. Needs the package jinja2, which is imported at the first rendering.
 """
 
@@ -20,23 +21,25 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, Final
 
+from guided.chat.compiled import CompiledTemplate, TemplateRefusal, compile_template
 from guided.chat.conversation import (
     DEFAULT_TOOL_STYLE,
     Conversation,
     Message,
+    as_style,
     to_plain,
     to_plain_messages,
     with_arguments,
 )
-from guided.chat.render_budget import STEP, metered
+from guided.chat.derived_style import derive_tool_style
 from guided.chat.sources import named_templates
 from guided.chat.tagged_text import join_tagged, tagged
 from guided.chat.tokens import ids_of, names_pattern
 from guided.chat.tool_messages import default_system, with_system_prompt, with_tool_prompt, without_tools
-from guided.errors import GuidedError, UnsupportedError, brief
+from guided.errors import GuidedError, brief
 from guided.frontends.structural_tag.tool_prompts import detect_style
 from guided.frontends.structural_tag.tool_styles import ToolStyle, tool_style
 from guided.vocabulary.vocabulary import Vocabulary
@@ -48,16 +51,9 @@ CHATML: Final = (
     "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
 )
 """For a model that has ChatML's control tokens but no template."""
-_LONGEST: Final = 1 << 16  # characters of a template; templates in use have at most about 20,000
 _CONTINUATION_MARK: Final = "\ue000goes on\ue001 "
 _ANSWER_MARK: Final = "\ue000answer\ue001"
-_PROBE_TOOL: Final = {"type": "function", "function": {"name": "f", "description": "f", "parameters": {
-    "type": "object", "properties": {"probing": {"type": "string", "description": "d"}}, "required": []}}}  # fmt: skip
 _RESERVED_VARIABLES: Final = frozenset(("messages", "tools", "documents", "add_generation_prompt"))
-
-
-class TemplateRefusal(GuidedError):
-    """A template refuses a conversation with `raise_exception`, because it does not support some part of it."""
 
 
 class ChatTemplate:
@@ -70,7 +66,7 @@ class ChatTemplate:
 
     Attributes:
         vocabulary: as given.
-        tool_style: how the template writes calls, one of `guided.TOOL_STYLES`; None: unknown.
+        tool_style: how the template writes calls, one of `guided.TOOL_STYLES`; None: none of these.
     """
 
     def __init__(
@@ -124,7 +120,7 @@ class ChatTemplate:
         """The text that `render` tokenizes. It is a `TaggedText`, which records the parts that the template wrote."""
         chat = given if isinstance(given, Conversation) else Conversation(given)
         source = self._source(chat)
-        template = _compile_template(source)
+        template = compile_template(source)
         messages = [self._with_own_markers(message, source) for message in to_plain_messages(chat.messages, source)]
         tools, documents = to_plain(list(chat.tools), "tools"), to_plain(list(chat.documents), "documents")
         variables = self._variables(chat, template)
@@ -137,20 +133,36 @@ class ChatTemplate:
             "add_generation_prompt": chat.add_generation_prompt and not chat.continue_final_message,
             **variables,
         }
-        text, describes_tools = None, "tools" in template.variables and chat.tool_style in (None, self.tool_style)
-        if describes_tools:
+        text = None
+        if "tools" in template.variables and self._writes_as(chat.tool_style):
             given = with_arguments(messages, as_text=template.arguments_are_text)
             try:
                 text = template.render(messages=given, tools=tools or None, **more)
             except TemplateRefusal:  # several calls in a message (Llama): write them as text
-                if self.tool_style is None or not any(message.get("tool_calls") for message in messages):
+                if self.style is None or not any(message.get("tool_calls") for message in messages):
                     raise
         if text is None:
-            style = tool_style(chat.tool_style or self.tool_style or DEFAULT_TOOL_STYLE)
+            style = as_style(chat.tool_style) or self.style or tool_style(DEFAULT_TOOL_STYLE)
             text = _render_with_tool_prompt(template, without_tools(messages, style), style, tools, source, more)
         if chat.continue_final_message:
             text = _cut_at_continuation_mark(text)
         return _append_begin(text, chat.begin)
+
+    @cached_property
+    def style(self) -> ToolStyle | None:
+        """How the template writes calls: the known style, or one that is derived from the template. None if the
+        template does not show calls, or if their form cannot be derived (`guided.derive_tool_style` tells why).
+        """
+        if self.tool_style is not None:
+            return tool_style(self.tool_style)
+        try:
+            return derive_tool_style(self._templates, tokens=self._tokens)
+        except GuidedError:
+            return None
+
+    def _writes_as(self, style: str | ToolStyle | None) -> bool:
+        """Whether the template writes calls in this style. None is the template's own style."""
+        return style is None or style == self.tool_style or (not isinstance(style, str) and style == self.style)
 
     @cached_property
     def shows_system(self) -> bool:
@@ -166,7 +178,7 @@ class ChatTemplate:
 
     def uses_variable(self, variable: str) -> bool:
         """Whether one of the templates reads a variable, such as `enable_thinking`."""
-        return any(variable in _compile_template(source).variables for source in self._templates.values())
+        return any(variable in compile_template(source).variables for source in self._templates.values())
 
     def _select(self, name: str | None, has_tools: bool) -> str:
         if name is not None:
@@ -185,7 +197,7 @@ class ChatTemplate:
     def _source(self, chat: Conversation) -> str:
         return self._select(chat.template, bool(chat.tools))
 
-    def _variables(self, chat: Conversation, template: _Template) -> dict[str, Any]:
+    def _variables(self, chat: Conversation, template: CompiledTemplate) -> dict[str, Any]:
         given: dict[str, Any] = to_plain(dict(chat.variables), "variables of the chat template")
         for name in given:
             if name in _RESERVED_VARIABLES:
@@ -209,95 +221,8 @@ class ChatTemplate:
         return tuple(name for name in self.vocabulary.text_markers if name in source and not name.isspace())
 
 
-class _Template:
-    """One compiled template.
-
-    Attributes:
-        variables: variables that the template reads and does not set.
-    """
-
-    def __init__(self, source: str) -> None:
-        if len(source) > _LONGEST:
-            raise UnsupportedError(f"the chat template has {len(source)} characters, more than {_LONGEST}")
-        try:
-            from jinja2 import TemplateSyntaxError, meta
-
-            from guided.chat.sandbox import environment
-        except ModuleNotFoundError as error:
-            if (error.name or "").partition(".")[0] not in ("jinja2", "markupsafe"):
-                raise
-            raise GuidedError("chat templates need the package jinja2: pip install 'guided-decoding[engine]'") from None
-        try:
-            with metered(len(source)):
-                self._template = environment().from_string(source)
-                self.variables = frozenset(meta.find_undeclared_variables(environment().parse(source)))
-        except TemplateSyntaxError as error:
-            reason = f"the chat template is not valid Jinja: {error.message} (line {error.lineno})"
-            raise UnsupportedError(reason, hint="give the prompt as text with raw=True, or token ids") from None
-        except (SyntaxError, RecursionError, MemoryError, ValueError) as error:
-            raise UnsupportedError(f"the chat template cannot be compiled: {type(error).__name__}") from None
-
-    @cached_property
-    def arguments_are_text(self) -> bool:
-        """Whether the template prints a call's arguments as given, not encoded as JSON. Found by a test."""
-        shown = [self._render_probe(value) for value in ({"probed": "p"}, '{"probed": "p"}')]
-        return ("probed" not in shown[0] or "{'probed'" in shown[0]) and '"probed"' in shown[1]
-
-    def _render_probe(self, arguments: Any) -> str:
-        call = {"id": "call00000", "type": "function", "function": {"name": "f", "arguments": arguments}}
-        user = {"role": "user", "content": "u"}
-        messages = [user, {"role": "assistant", "content": "", "tool_calls": [call]}]
-        messages += [{"role": "tool", "content": "t", "name": "f", "tool_call_id": "call00000"}]
-        try:
-            return self.render(messages=messages, tools=[_PROBE_TOOL], add_generation_prompt=False)
-        except GuidedError:
-            return ""
-
-    def render(self, **given: Any) -> str:
-        """The output of the template. Raises as `ChatTemplate.render`."""
-        from jinja2 import TemplateError
-        from jinja2.exceptions import SecurityError
-
-        from guided.chat.sandbox import Refusal
-
-        try:
-            with metered(_size(given)):
-                return self._template.render(**given)
-        except GuidedError:
-            raise
-        except Refusal as error:
-            raise TemplateRefusal(f"the model's chat template refuses this conversation: {error}") from None
-        except SecurityError as error:
-            raise UnsupportedError(f"the model's chat template uses a forbidden operation: {error}") from None
-        except (TemplateError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError) as error:
-            reason = f"{type(error).__name__}: {str(error)[:300]}"
-            raise GuidedError(f"the model's chat template cannot render this conversation: {reason}") from None
-        except RecursionError:
-            raise UnsupportedError("the model's chat template nests too deeply") from None
-        except MemoryError:
-            raise MemoryError("the conversation is too long to render") from None
-
-
-@lru_cache(maxsize=32)
-def _compile_template(source: str) -> _Template:
-    return _Template(source)
-
-
-def _size(value: Any) -> int:
-    """The number of characters, plus `STEP` for each value."""
-    out, pending = 0, [value]
-    while pending:
-        one = pending.pop()
-        out += STEP + (len(one) if isinstance(one, str) else 0)
-        if isinstance(one, Mapping):
-            pending += [*one.keys(), *one.values()]
-        elif isinstance(one, list):
-            pending += one
-    return out
-
-
 def _render_with_tool_prompt(
-    template: _Template,
+    template: CompiledTemplate,
     messages: list[dict[str, Any]],
     style: ToolStyle,
     tools: list[dict[str, Any]],

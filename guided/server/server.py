@@ -58,7 +58,7 @@ class Server:
     def __init__(self, engine: Engine, settings: Settings) -> None:
         """Raises GuidedError if the model lacks a token of the settings, or tools cannot be described in this style."""
         style, template = style_of(engine, settings), engine.chat_template
-        if template is None or style.name != template.tool_style:  # otherwise the template defines the style
+        if template is None or style != template.style:  # otherwise the template defines the style
             check_style(style)
         Toolbox(settings.tools, engine.vocabulary)
         if settings.reasoning_end:

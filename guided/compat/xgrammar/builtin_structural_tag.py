@@ -277,13 +277,14 @@ def _nested_formats(form: Any) -> Iterator[dict[str, Any]]:
             yield from _nested_formats(form.get(name))
 
 
-for _style in TOOL_STYLES:
-    _builders[_style] = partial(_build_for_style, _style)
+_STYLES: Final = tuple(name for name in TOOL_STYLES if tool_style(name).data["source"].startswith("xgrammar"))
+"""xgrammar's formats; guided has more styles."""
+_builders |= {name: partial(_build_for_style, name) for name in _STYLES}
 
 
 def __getattr__(name: str) -> Any:
     """`get_NAME_structural_tag` for each style, as in xgrammar."""
     style = name.removeprefix("get_").removesuffix("_structural_tag")
-    if name == f"get_{style}_structural_tag" and style in TOOL_STYLES:
+    if name == f"get_{style}_structural_tag" and style in _STYLES:
         return partial(_build_for_style, style)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -22,13 +22,14 @@ from contextlib import aclosing, closing
 from typing import Any, Final, Protocol, TypeAlias, Unpack, cast, overload
 
 from guided.chat import DEFAULT_TOOL_STYLE, ChatTemplate, Conversation, Message
+from guided.chat.conversation import as_style
 from guided.engine.agent.events import ChatDone, ChatEvent, ChatResult, FunctionCall
 from guided.engine.agent.turn import Turn
 from guided.engine.request import OTHERS_KEYWORDS, Options, RequestOptions
 from guided.engine.result import StreamEvent, ValueT_co
 from guided.errors import GuidedError, OptionError
 from guided.frontends.json_schema.options import JsonSchemaKeywords
-from guided.frontends.structural_tag.tool_styles import tool_style
+from guided.frontends.structural_tag.tool_styles import ToolStyle, tool_style
 from guided.frontends.structural_tag.tools import ToolChoice
 from guided.keywords import keywords_checked, read_items
 from guided.matching.constraint import Constraint
@@ -55,15 +56,15 @@ class ChatOptions(RequestOptions, total=False):
             tools.
         repeats: whether a message may repeat calls, its own or all those of the message before it, as a program that
             polls does (False). If not, the functions are not called again, and the model is asked for an answer.
-        tool_style: how the model writes calls, one of `guided.TOOL_STYLES`. None: the style of its chat template, or
-            the Hermes form if that is unknown.
+        tool_style: how the model writes calls: a style, or its name in `guided.TOOL_STYLES`. None: the style of its
+            chat template, or the Hermes form if that is unknown.
     """
 
     tool_choice: ToolChoice
     parallel: bool
     max_rounds: int
     repeats: bool
-    tool_style: str | None
+    tool_style: str | ToolStyle | None
 
 
 class _Engine(Protocol):
@@ -241,10 +242,10 @@ def _begin(
     functions = [
         tool if isinstance(tool, FunctionTool) else function_tool(tool) for tool in listed if not isinstance(tool, Tool)
     ]
-    chosen = options.pop("tool_style", None) or engine.chat_template.tool_style or DEFAULT_TOOL_STYLE
+    style = as_style(options.pop("tool_style", None)) or engine.chat_template.style or tool_style(DEFAULT_TOOL_STYLE)
     turn = Turn(
         engine.vocabulary,
-        tool_style(chosen),
+        style,
         messages,
         functions,
         constraint,

@@ -97,7 +97,7 @@ class Turn:
                 raise OptionError(f"{name} is {brief(flag)}, but must be True or False", option=name)
         self._conversation = messages if isinstance(messages, Conversation) else Conversation(list(messages))
         self.messages: list[Any] = list(self._conversation.messages)
-        self._vocabulary = vocabulary
+        self._vocabulary, self._prompt_style = vocabulary, style
         self._style = style if constraint is not None else style.with_bare_calls()
         self.tools = {tool.name: tool for tool in tools}
         self._schemas = [tool.schema for tool in tools]
@@ -122,7 +122,7 @@ class Turn:
         conversation = Conversation(
             messages,
             self._schemas,
-            self._style.name,
+            self._prompt_style,
             self._conversation.begin,
             self._conversation.documents,
             self._conversation.variables,

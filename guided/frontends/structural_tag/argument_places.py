@@ -35,7 +35,7 @@ from guided.ir.serial import ByIdentity, serial
 from guided.limits import Limits
 from guided.meter import compiling
 
-__all__ = ["ElementNarrowing", "Place", "Places", "arguments_goal", "is_json", "non_string_pattern"]
+__all__ = ["ArgumentsNarrowing", "Place", "Places", "arguments_goal", "is_json", "non_string_pattern"]
 
 Place: TypeAlias = frozenset[Goal]
 
@@ -72,14 +72,14 @@ def is_json(written: str, kinds: Collection[str], *, nests: bool) -> bool:
     return bool(pattern := non_string_pattern(kinds, nests=nests)) and re.fullmatch(pattern, written) is not None
 
 
-class ElementNarrowing(Narrowing):
-    """Also closes an object that is written as elements if its schema has an empty `properties` and does not mention
-    other members. In styles that cannot write undeclared members, `{"type": "object"}` is enough.
+class ArgumentsNarrowing(Narrowing):
+    """Also closes an object whose schema has an empty `properties` and does not mention other members. With `always`,
+    `{"type": "object"}` is enough, for styles that cannot write undeclared members.
     """
 
-    def __init__(self, expander: Expander, option: object, form: ElementForm) -> None:
+    def __init__(self, expander: Expander, option: object, *, always: bool = False) -> None:
         super().__init__(expander, option if option is True else "minimal")
-        self._always = form.repeats_names
+        self._always = always
 
     def closes(self, shape: Shape) -> bool:
         """See `Narrowing`."""
@@ -114,7 +114,8 @@ class Places:
             with compiling(_UNTIMED):
                 library = Library(schema, DEFAULTS, {}, _UNTIMED)
                 expander = Expander(Reader(library, DEFAULTS, _UNTIMED), DEFAULTS, _UNTIMED)
-                return cls(expander, arguments_goal(expander, library.root), ElementNarrowing(expander, None, form))
+                narrowing = ArgumentsNarrowing(expander, None, always=form.repeats_names)
+                return cls(expander, arguments_goal(expander, library.root), narrowing)
         except (GuidedError, RecursionError):
             return None
 

@@ -1,13 +1,13 @@
-"""Writes the arguments of a call in the XML styles: each member is an element, in some styles at all levels.
+"""Writes the arguments of a call in styles other than JSON: as elements, in some styles at all levels, or as literals.
 
-In: a schema, and a style of `element_forms.py`. Out: a part of a specification. All keywords of JSON Schema are
-enforced as in JSON, since the same code interprets them. `element_text.py` writes the values, and lists what cannot be
-written.
+In: a schema, and a form of `argument_forms.py`. Out: a part of a specification. All keywords of JSON Schema are
+enforced as in JSON, since the same code interprets them. `element_text.py` and `literal_text.py` write the values, and
+list what cannot be written.
 
-A string is written literally, without quotation marks and escapes, and ends where the element ends. So it cannot
-contain the closing tag. Neither can strings inside JSON. Any other value is JSON. If the schema allows strings and
-other values, an attribute shows the type in some styles. In the others, a text that looks like JSON of a type that the
-schema allows there is not a string (`argument_places.py`).
+In an element, a string is written literally, without quotation marks and escapes, and ends where the element ends. So
+it cannot contain the closing tag. Neither can strings inside JSON. Any other value is JSON. If the schema allows
+strings and other values, an attribute shows the type in some styles. In the others, a text that looks like JSON of a
+type that the schema allows there is not a string (`argument_places.py`).
 
 Properties are written in the order of the schema, or with `any_order` in any order. Required properties are present,
 and no property is repeated. If the schema declares properties and does not mention others, there are no others. A
@@ -27,12 +27,16 @@ from guided.frontends.json_schema.compile import json_schema_to_grammar
 from guided.frontends.json_schema.options import JsonSchemaOptions
 from guided.frontends.json_schema.simple import shortest_text_bound
 from guided.frontends.json_schema.text.lower import Lowering as Writer
+from guided.frontends.json_schema.text.notation import Notation
 from guided.frontends.json_schema.text.spelling import GAP
 from guided.frontends.regex import parse_regex
+from guided.frontends.structural_tag.argument_forms import ArgumentForm
 from guided.frontends.structural_tag.element_forms import FORMS, ElementForm
 from guided.frontends.structural_tag.element_text import ElementNotation
 from guided.frontends.structural_tag.excluded import without_strings
 from guided.frontends.structural_tag.formats import Format, located
+from guided.frontends.structural_tag.literal_forms import LiteralForm
+from guided.frontends.structural_tag.literal_text import LiteralNotation
 from guided.ir.embedded import Embedded
 from guided.ir.nodes import And, Grammar, Node, Seq, Special, Text
 from guided.limits import Limits
@@ -46,12 +50,12 @@ _NAME: Final = re.compile("[A-Za-z0-9_]+")
 _REFERENCE: Final = re.compile(r'"\$(ref|dynamicRef|recursiveRef|id|schema)"')
 
 
-def arguments(it: Format, style: str, lowering: Lowering, changes: dict[str, Any]) -> Expr:
-    """The elements of a schema's properties, with whitespace around each. `changes`: JSON options that differ."""
-    schema, at, form = it["json_schema"], f"{it.pointer}/json_schema", FORMS[style]
+def arguments(it: Format, form: ArgumentForm, lowering: Lowering, changes: dict[str, Any]) -> Expr:
+    """The arguments that satisfy a schema. `changes`: JSON options that differ."""
+    schema, at = it["json_schema"], f"{it.pointer}/json_schema"
     if isinstance(schema, dict) and isinstance(kind := schema.get("type"), str) and kind != "object":
         raise SpecError(f"arguments must be an object, not {brief(kind)}", pointer=f"{at}/type", hint='write "object"')
-    excluded = (form.excluded, *it.fields.get("excludes", ()))
+    excluded = (*_own_excluded(form), *it.fields.get("excludes", ()))
     gap = And((parse_regex(changes["whitespace"], dialect="ecma"), GAP)) if "whitespace" in changes else GAP
 
     def spell(text: str) -> Node:
@@ -69,19 +73,22 @@ def arguments(it: Format, style: str, lowering: Lowering, changes: dict[str, Any
         options = whole.changed(**changes, surrounding_whitespace=False)
         notations: list[ElementNotation] = []
 
-        def notation(writer: Writer) -> ElementNotation:
+        def notation(writer: Writer) -> Notation:
+            if isinstance(form, LiteralForm):
+                return LiteralNotation(writer, form, spell)
             notations.append(ElementNotation(writer, form, spell, gap))
             return notations[-1]
 
         try:
             grammar = json_schema_to_grammar(schema, options, limits=limits, findings=own_findings, notation=notation)
-            grammar = without_strings(grammar, excluded, limits)
+            grammar = without_strings(grammar, excluded, limits) if excluded else grammar
         except (SpecError, UnsupportedError) as error:
             raise located(error, at) from None
         findings += [replace(one, pointer=at + one.pointer) for one in own_findings]
         embedded = {
             name: Embedded(inner, options, {}, at + place)
-            for name, place in notations[0].embedded.items()
+            for each in notations
+            for name, place in each.embedded.items()
             if (inner := _schema_at(schema, place)) is not None
         }
         origins = {name: at + place for name, place in grammar.origins.items()}
@@ -101,24 +108,32 @@ def _schema_at(schema: Any, pointer: str) -> Any:
     return schema if isinstance(schema, bool | dict) and not _REFERENCE.search(json.dumps(schema)) else None
 
 
-def _strings(form: ElementForm) -> tuple[str, ...]:
+def _own_excluded(form: ArgumentForm) -> tuple[str, ...]:
+    """The text that no string may contain, because it ends the string."""
+    if isinstance(form, ElementForm):
+        return (form.excluded,)
+    return () if form.escapes else form.quotes
+
+
+def _strings(form: ArgumentForm) -> tuple[str, ...]:
     """The strings that a style writes around values."""
+    if isinstance(form, LiteralForm):
+        return form.quotes
     return form.begin, form.after, form.string, form.other, form.end
 
 
 def least_arguments(it: Format, lowering: Lowering) -> int | None:
-    """An upper bound on the bytes of the shortest elements, or None if the schema is not simple enough.
+    """An upper bound on the bytes of the shortest arguments, or None if the schema or the style is not simple enough.
 
     Only strings without length bounds, and enumerations of plain words, are accepted: these cannot look like other
     values.
     """
     if it.type not in ("json_schema", "qwen_xml_parameter"):
         return None
-    style, schema = it.fields.get("style", "qwen_xml"), it["json_schema"]
-    form = FORMS.get(style)
+    form, schema = it.fields.get("style", FORMS["qwen_xml"]), it["json_schema"]
     if (
         form is None
-        or form.nests
+        or (form.bare if isinstance(form, LiteralForm) else form.nests)
         or any(it.fields.get(name) for name in ("any_order", "max_whitespace_cnt", "excludes"))
     ):
         return None
@@ -126,6 +141,8 @@ def least_arguments(it: Format, lowering: Lowering) -> int | None:
     if least is None or schema.get("type") != "object" or schema.get("additionalProperties", False) is not False:
         return None
     properties = schema["properties"]
+    if isinstance(form, LiteralForm):  # no longer than JSON
+        return least if all(map(form.may_be_called, properties)) else None
     if not all(_NAME.fullmatch(name) and _cannot_look_like_json(value) for name, value in properties.items()):
         return None
     for part in _strings(form):

@@ -20,8 +20,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeAlias
 
-from guided.frontends.structural_tag.call_arguments import JsonArguments, XmlArguments, possible_mark_length
-from guided.frontends.structural_tag.element_forms import FORMS
+from guided.frontends.structural_tag.argument_forms import ArgumentForm, argument_form
+from guided.frontends.structural_tag.call_arguments import JsonArguments, XmlArguments
+from guided.frontends.structural_tag.literal_arguments import LiteralArguments
+from guided.frontends.structural_tag.literal_forms import LiteralForm
+from guided.frontends.structural_tag.markup import Markup, Pattern
 from guided.frontends.structural_tag.tools import Function
 
 __all__ = ["Call", "CallPart", "CallReader", "TextPart"]
@@ -71,14 +74,13 @@ class CallPart:
     ends: bool = False
 
 
-Arguments: TypeAlias = JsonArguments | XmlArguments
+Arguments: TypeAlias = JsonArguments | XmlArguments | LiteralArguments
 
 
 class _Begin(NamedTuple):
-    tail: str  # the text after {index}; "" if there is no {index}
     function: Function
-    name_at: int  # the offset of the name, without the digits of an index before it
-    is_name_last: bool  # whether the index is before the name
+    name_at: int  # the offset of the name in the first text; -1: it is in the rest
+    rest: re.Pattern[str] | None  # the begin after its first text; None: nothing
 
 
 class CallReader:
@@ -95,20 +97,21 @@ class CallReader:
     def __init__(self, style: Mapping[str, Any], functions: Sequence[Function], reasoning: str = "disabled") -> None:
         self._texts: dict[bool, list[str]] = {False: [], True: []}
         self.calls: list[Call] = []
-        call = style["call"]
-        begins = [call["begin"]] if isinstance(call["begin"], str) else call["begin"]
-        self._begins: dict[str, list[_Begin]] = {}  # by the text before {index}
+        self._begins: dict[str, list[_Begin]] = {}  # by their first text
+        self._section_begins: dict[str, list[_Begin]] = {}  # the same, in a group of calls
+        markup, opening = Markup.of(style), style.get("section", {}).get("begin")
         for function in functions:
-            for begin in begins:
-                head, _, tail = begin.replace("{name}", function.name).partition("{index}")
-                before = begin.partition("{name}")[0]
-                is_last, name_at = "{index}" in before, len(before.replace("{index}", ""))
-                self._begins.setdefault(head, []).append(_Begin(tail, function, name_at, is_last))
-        self._end: str = call["end"]
-        self._style: str = call["arguments"]
-        self._marks = _marks(style)
+            for begin in markup.begins:
+                in_section = self._section_begins if opening is not None else self._begins
+                in_section.setdefault(begin.head(function.name), []).append(_begin(begin, function))
+                if opening is not None and "trigger" in style:  # the first call begins the group
+                    first = begin.after(opening + style["section"].get("open", ""))
+                    self._begins.setdefault(first.head(function.name), []).append(_begin(first, function))
+        self._end = markup.end_pattern
+        self._form = argument_form(markup.arguments)
+        self._marks, self._section_marks = _marks(style), _section_marks(style)
         self._buffer, self._size = "", 0  # text that is not interpreted yet; the number of characters read so far
-        self._mode = _first_mode(style, reasoning)
+        self._mode, self._is_finished = _first_mode(style, reasoning), False
         self._current: Arguments | None = None  # of the current call
         self._parts: list[TextPart | CallPart] = []  # of the current piece
         self.spans: list[tuple[str, int, int]] = []
@@ -155,6 +158,9 @@ class CallReader:
 
     def finish(self) -> list[TextPart | CallPart]:
         """End the answer. If a possible beginning of a mark was held back, it is returned as text."""
+        self._is_finished = True
+        while self._current is None and self._step():
+            pass
         if self._current is None:
             self._emit(self._buffer)
             self._buffer = ""
@@ -165,34 +171,39 @@ class CallReader:
         """Read up to the next mark, or the end of the call. Returns whether there was one."""
         if self._current is not None:
             return self._read_arguments()
-        marks = {**self._marks, **dict.fromkeys(self._begins, "call")}
-        first_mark = _find_first_mark(self._buffer, marks)
-        if first_mark is None:
-            keep = possible_mark_length(self._buffer, marks)
-            self._emit(self._buffer[: len(self._buffer) - keep])
-            self._buffer = self._buffer[len(self._buffer) - keep :]
+        begins, marks = self._begins, self._marks
+        if self._mode == "section":
+            begins, marks = self._section_begins, self._section_marks
+        marks = {**marks, **dict.fromkeys(begins, "call")}
+        at, mark = _find_first_mark(self._buffer, marks) or (len(self._buffer), "")
+        if not self._is_finished and (begun := _find_begun_mark(self._buffer, at, marks)) >= 0:
+            at, mark = begun, ""  # there is no earlier mark, and this one may continue
+        if not mark:
+            self._emit(self._buffer[:at])
+            self._buffer = self._buffer[at:]
             return False
-        at, mark = first_mark
         self._emit(self._buffer[:at])
         if marks[mark] == "call":
             self._buffer = self._buffer[at:]
-            return self._begin(mark)
+            return self._begin(mark, begins[mark])
         self._buffer = self._buffer[at + len(mark) :]
         self._mode = marks[mark]
         return True
 
-    def _begin(self, mark: str) -> bool:
+    def _begin(self, mark: str, begins: Sequence[_Begin]) -> bool:
         """Begin the call that starts with this mark. Returns False if it is not known yet which tool is called."""
-        for begin in self._begins[mark]:
-            number = re.compile("[0-9]+" + re.escape(begin.tail)).match(self._buffer, len(mark)) if begin.tail else None
-            if number is not None or not begin.tail:
-                name, index, name_at = begin.function.name, len(self.calls), self.interpreted_length + begin.name_at
-                if number is not None and begin.is_name_last:
-                    name_at += number.end() - len(mark) - len(begin.tail)  # the digits
+        for begin in begins:
+            rest = begin.rest.match(self._buffer, len(mark)) if begin.rest is not None else None
+            if rest is not None or begin.rest is None:
+                name, index = begin.function.name, len(self.calls)
+                name_at = begin.name_at if begin.name_at >= 0 or rest is None else rest.start("name")
+                name_at += self.interpreted_length
                 self.spans.append((f"/{index}/name", name_at, name_at + len(name)))
-                self._buffer = self._buffer[number.end() if number else len(mark) :]
+                self._buffer = self._buffer[rest.end() if rest is not None else len(mark) :]
                 self._arguments_at = self.interpreted_length
-                self._current = _arguments_reader(self._style, begin.function)
+                self._current = _arguments_reader(self._form, begin.function)
+                if begins is not self._section_begins.get(mark) and self._section_begins:
+                    self._mode = "section"
                 self.calls.append(Call(index, name, "{}", False))
                 self._call_part("", begins=True)
                 return True
@@ -212,8 +223,8 @@ class CallReader:
         """Read arguments, and end the call if its end has been read."""
         assert self._current is not None
         self._buffer = self._current.read(self._buffer)
-        end = self._buffer.find(self._end) if self._current.may_end else -1
-        if end < 0:
+        end = self._end.search(self._buffer) if self._current.may_end else None
+        if end is None:
             return False
         call, at = self.calls[-1], self._arguments_at
         self.calls[-1] = replace(call, arguments=self._current.text(), complete=True)
@@ -221,23 +232,28 @@ class CallReader:
             (f"/{call.index}/arguments{pointer}", at + start, at + end) for pointer, start, end in self._current.spans()
         ]
         self._call_part(self._current.new_text(ended=True), ends=True)
-        self._buffer, self._current = self._buffer[end + len(self._end) :], None
+        self._buffer, self._current = self._buffer[end.end() :], None
         return True
 
 
-def _arguments_reader(style: str, function: Function) -> Arguments:
+def _begin(begin: Pattern, function: Function) -> _Begin:
+    """How the calls of a function begin."""
+    rest = begin.rest(function.name)
+    return _Begin(function, begin.name_at, re.compile(rest) if rest else None)
+
+
+def _arguments_reader(form: ArgumentForm | None, function: Function) -> Arguments:
     """The reader for the arguments of a call."""
-    form = FORMS.get(style)
     if form is None:
         return JsonArguments()
-    return XmlArguments(form, function.parameters)
+    return LiteralArguments(form) if isinstance(form, LiteralForm) else XmlArguments(form, function.parameters)
 
 
 def _marks(style: Mapping[str, Any]) -> dict[str, str]:
-    """The strings that change the reader's mode, each with the mode that follows."""
+    """The strings that change the reader's mode outside groups of calls, each with the mode that follows."""
     marks: dict[str, str] = {}
-    if (section := style.get("section")) is not None:
-        marks |= {section["begin"]: "skip", section["end"]: "skip" if "response" in style else "text"}
+    if (section := style.get("section")) is not None and "trigger" not in style:
+        marks[section["begin"]] = "section"
     if (response := style.get("response")) is not None:
         marks |= {response["begin"]: "text", response["end"]: "skip"}
     if (channels := style.get("channels")) is not None:
@@ -248,11 +264,27 @@ def _marks(style: Mapping[str, Any]) -> dict[str, str]:
     return marks
 
 
+def _section_marks(style: Mapping[str, Any]) -> dict[str, str]:
+    """The strings that end a group of calls."""
+    section = style.get("section")
+    return {} if section is None else {section["end"]: "skip" if "response" in style else "text"}
+
+
 def _first_mode(style: Mapping[str, Any], reasoning: str) -> str:
     if "channels" in style:
         return "skip"
     in_reasoning = reasoning == "enabled" and style.get("reasoning", {}).get("in_prompt", False)
     return "reasoning" if in_reasoning else "text"
+
+
+def _find_begun_mark(text: str, last: int, marks: Mapping[str, str]) -> int:
+    """The first offset, `last` at most, at which the text ends within a mark; -1 if there is none."""
+    longest = max(map(len, marks), default=1) - 1
+    for at in range(max(0, len(text) - longest), min(last + 1, len(text))):
+        rest = text[at:]
+        if any(len(mark) > len(rest) and mark.startswith(rest) for mark in marks):
+            return at
+    return -1
 
 
 def _find_first_mark(text: str, marks: Mapping[str, str]) -> tuple[int, str] | None:

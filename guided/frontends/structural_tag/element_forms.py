@@ -15,7 +15,7 @@ reads them back.
     <cofl:value name="at" type="dict"><cofl:value name="lat" type="json">1.5</cofl:value></cofl:value>
     <cofl:value name="tags" type="list"><cofl:value type="raw">a</cofl:value></cofl:value>
 
-Source: the texts that xgrammar 0.2.8's grammars for these styles accept.
+Source: the texts that xgrammar 0.2.8's grammars for these styles accept; for step_xml, SGLang's parser of Step 3.
 """
 
 from __future__ import annotations
@@ -53,6 +53,8 @@ class ElementForm(NamedTuple):
             names except \0.
         names_integers: whether an integer may also be labelled "integer", where the schema does not constrain the
             value.
+        separator, last: the whitespace that prompts have between elements, and after the last one. In answers, there
+            may be any whitespace around elements.
     """
 
     begin: str
@@ -69,6 +71,8 @@ class ElementForm(NamedTuple):
     between: bool = False
     escapes: Mapping[str, str] = _NONE
     names_integers: bool = False
+    separator: str = ""
+    last: str = ""
 
     @property
     def is_typed(self) -> bool:
@@ -123,8 +127,11 @@ class ElementForm(NamedTuple):
 
 
 FORMS: Final[Mapping[str, ElementForm]] = {
-    "qwen_xml": ElementForm("<parameter=", ">", "", "", "</parameter>", lines=True),
+    "qwen_xml": ElementForm("<parameter=", ">", "", "", "</parameter>", lines=True, separator="\n"),
     "minimax_xml": ElementForm('<parameter name="', '"', ">", ">", "</parameter>"),
+    "step_xml": ElementForm(
+        '<steptml:parameter name="', '"', ">", ">", "</steptml:parameter>", separator="\n"
+    ),
     "glm_xml": ElementForm("<arg_key>", "</arg_key>{gap}<arg_value>", "", "", "</arg_value>"),
     "deepseek_xml": ElementForm(
         '<｜DSML｜parameter name="', '"', ' string="true">', ' string="false">', "</｜DSML｜parameter>"

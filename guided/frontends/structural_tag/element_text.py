@@ -35,7 +35,7 @@ from guided.frontends.json_schema.text.notation import Notation
 from guided.frontends.json_schema.text.spelling import QUOTE
 from guided.frontends.regex import parse_regex
 from guided.frontends.structural_tag.argument_places import (
-    ElementNarrowing,
+    ArgumentsNarrowing,
     Place,
     Places,
     arguments_goal,
@@ -82,7 +82,9 @@ class ElementNotation(Notation):
         super().__init__(lowering)
         self._form, self._gap, self._spell_string = form, gap, spell
         self._spellings: dict[str, Node] = {}
-        self._elements = ElementNarrowing(lowering.expander, lowering.options.additional_properties, form)
+        self._elements = ArgumentsNarrowing(
+            lowering.expander, lowering.options.additional_properties, always=form.repeats_names
+        )
         self.embedded: dict[str, str] = {}
         self._places: Places | None = None  # in styles that do not write types
         self._places_by_number: list[Place] = []  # index n: the place of levels -2n and -2n - 1

@@ -11,14 +11,10 @@ from typing import Any, Final, NamedTuple
 
 from guided.errors import SpecError, UnsupportedError
 
-__all__ = ["ARGUMENT_STYLES", "FORMATS", "REQUIRED", "Field", "Format", "located"]
+__all__ = ["FORMATS", "REQUIRED", "Field", "Format", "located"]
 
 REQUIRED: Final = object()
 """The default of a required field."""
-ARGUMENT_STYLES: Final = (
-    "json", "qwen_xml", "minimax_xml", "minimax_m3_xml", "deepseek_xml", "glm_xml", "cohere_xml", "kimi_k3_xml",
-    "deepseek_v4_1_xml",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +57,7 @@ FORMATS: Final[Mapping[str, Mapping[str, Field]]] = {
     "const_string": {"value": Field("string")},
     "json_schema": {
         "json_schema": Field("schema"),
-        "style": Field("style", "json"),
+        "style": Field("style", None),  # None: JSON; else an `ArgumentForm`
         "any_order": Field("boolean", False),
         "max_whitespace_cnt": _COUNT,
         "excludes": _STRINGS,

@@ -43,6 +43,7 @@ from guided.frontends.json_schema.compile import json_schema_to_grammar
 from guided.frontends.json_schema.options import JsonSchemaOptions
 from guided.frontends.json_schema.simple import shortest_text_bound
 from guided.frontends.structural_tag.arguments import arguments, least_arguments
+from guided.frontends.structural_tag.element_forms import FORMS
 from guided.frontends.structural_tag.excluded import without_strings
 from guided.frontends.structural_tag.formats import Format, located
 from guided.ir.nodes import ANY_CHAR, And, Grammar, Length, MaxTokens, Node, OtherTokens, Repeat, Seq, Special, Text
@@ -160,15 +161,15 @@ class Lowering:
     # --- formats that are complete specifications
 
     def _schema(self, it: Format) -> Expr:
-        style = it.fields.get("style", "qwen_xml")
+        form = it.fields.get("style", FORMS["qwen_xml"])
         changes: dict[str, Any] = {}
         if it.fields.get("any_order"):
             changes["property_order"] = "any"
         most = it.fields.get("max_whitespace_cnt")
         if most is not None:
             changes["whitespace"] = f"[ \\t\\n\\r]{{0,{most}}}"
-        if style != "json":
-            return arguments(it, style, self, changes)
+        if form is not None:
+            return arguments(it, form, self, changes)
         schema, at = it["json_schema"], f"{it.pointer}/json_schema"
         part = self.json(schema, at, changes, it["excludes"])
         least = None if changes or it["excludes"] else shortest_text_bound(schema, self.options)

@@ -14,7 +14,8 @@ from typing import Any
 from guided.close_names import close_name
 from guided.errors import LimitExceeded, SpecError, brief
 from guided.frontends.json_schema.documents.source_spans import escape, syntax_hint
-from guided.frontends.structural_tag.formats import ARGUMENT_STYLES, FORMATS, REQUIRED, Format
+from guided.frontends.structural_tag.argument_forms import ArgumentForm, argument_form
+from guided.frontends.structural_tag.formats import FORMATS, REQUIRED, Format
 from guided.limits import Limits
 
 __all__ = ["read_structural_tag"]
@@ -212,12 +213,8 @@ class _Reader:
     def at_most(self, value: Any, at: str) -> int:
         return self._integer(value, at, -1)
 
-    def style(self, value: Any, at: str) -> str:
-        if value not in ARGUMENT_STYLES:
-            raise SpecError(
-                f"there is no style {brief(value)}", pointer=at, hint=f"one of {', '.join(ARGUMENT_STYLES)}"
-            )
-        return str(value)
+    def style(self, value: Any, at: str) -> ArgumentForm | None:
+        return argument_form(value, at)
 
     def schema(self, value: Any, at: str) -> dict[str, Any] | bool:
         if not isinstance(value, dict | bool):

@@ -14,7 +14,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from guided.errors import SpecError, UnsupportedError, brief
-from guided.frontends.structural_tag.element_forms import FORMS, ElementForm
+from guided.frontends.structural_tag.argument_forms import argument_form
+from guided.frontends.structural_tag.element_forms import ElementForm
+from guided.frontends.structural_tag.literal_forms import LiteralForm
+from guided.frontends.structural_tag.markup import Markup
 from guided.frontends.structural_tag.tool_styles import TOOL_STYLES, ToolStyle, tool_style
 
 __all__ = ["Piece", "check_style", "detect_style", "read_arguments", "tool_instructions", "written_calls"]
@@ -23,6 +26,9 @@ _HEAD: Final = (
     "# Tools\n\nYou may call one or more functions to assist with the user query.\n\n"
     "You are provided with function signatures within <tools></tools> XML tags:\n<tools>"
 )
+_PYTHON_ESCAPES: Final = {code: f"\\x{code:02x}" for code in (*range(32), 127)} | {
+    ord("\\"): "\\\\", ord("\n"): "\\n", ord("\r"): "\\r", ord("\t"): "\\t",
+}  # fmt: skip
 _EXAMPLE: Final = ("example_function_name", '{"example_parameter": "value"}')
 
 
@@ -58,25 +64,28 @@ def written_calls(style: ToolStyle, calls: Sequence[tuple[str, str]]) -> list[Pi
         SpecError: arguments nest too deeply. UnsupportedError: the style has its own form of messages.
     """
     check_style(style)
+    markup = Markup.of(style.data)
     section, separator = style.data.get("section"), style.between
     out = [] if section is None else [Piece(section.get("lead", "") + section["begin"] + section.get("open", ""))]
     try:
         for number, (name, written) in enumerate(calls):
             out += [Piece(separator)] if number else []
-            out += _call(style.data["call"], name, written, number)
+            out += _call(markup, name, written, number)
     except RecursionError:
         raise SpecError("the arguments of a call nest too deeply", hint="leave the call out") from None
     return [*out, *([] if section is None else [Piece(section["end"])])]
 
 
-def _call(call: Mapping[str, Any], name: str, written: str, number: int) -> list[Piece]:
-    begin = call["begin"] if isinstance(call["begin"], str) else call["begin"][0]
-    kind, arguments = call["arguments"], read_arguments(written)
+def _call(markup: Markup, name: str, written: str, number: int) -> list[Piece]:
+    form, arguments = argument_form(markup.arguments), read_arguments(written)
     inner = [Piece(written if arguments else "{}", True)]
-    if kind in FORMS and isinstance(arguments, dict):
-        inner = _members(FORMS[kind], arguments)
-    before, _, after = begin.replace("{index}", str(number)).partition("{name}")
-    return [Piece(before), Piece(name, True), Piece(after), *inner, Piece(call["end"])]
+    if isinstance(form, ElementForm) and isinstance(arguments, dict):
+        inner = _members(form, arguments)
+    elif form is not None and not isinstance(form, ElementForm) and isinstance(arguments, dict):
+        inner = _literals(form, arguments)
+    number += markup.first
+    before, _, after = markup.begins[0].filled(number).partition("{name}")
+    return [Piece(before), Piece(name, True), Piece(after), *inner, Piece(markup.ends[0].filled(number))]
 
 
 def read_arguments(written: object) -> dict[str, Any] | str:
@@ -100,14 +109,15 @@ def read_arguments(written: object) -> dict[str, Any] | str:
 
 def _members(form: ElementForm, value: Mapping[str, Any]) -> list[Piece]:
     out: list[Piece] = []
+    around = "\n" if form.lines else ""
     for number, (key, inner) in enumerate(value.items()):
-        name, around = form.name(key), "\n" if form.lines else ""
+        name = form.name(key)
         head = f"{form.after}{form.head(_type(inner))}".replace("{gap}", "")
         end, repeats, tail = form.end.partition("{name}")
         closing = [Piece(around + end), Piece(name, True), Piece(tail)] if repeats else [Piece(around + end)]
-        begin = [Piece((around if number else "") + form.begin), Piece(name, True), Piece(head + around)]
+        begin = [Piece((form.separator if number else "") + form.begin), Piece(name, True), Piece(head + around)]
         out += [*begin, *_value(form, inner), *closing]
-    return out
+    return [*out, Piece(form.last)] if value and form.last else out
 
 
 def _value(form: ElementForm, value: Any) -> list[Piece]:
@@ -117,6 +127,40 @@ def _value(form: ElementForm, value: Any) -> list[Piece]:
         items = [(Piece(form.item + form.head(_type(item))), item) for item in value]
         return [piece for begin, item in items for piece in (begin, *_value(form, item), Piece(form.item_end))]
     return [Piece(_argument_text(value), True)]
+
+
+def _literals(form: LiteralForm, value: Mapping[str, Any]) -> list[Piece]:
+    """Arguments as literals, or the members of an object whose names have no delimiters."""
+    out: list[Piece] = []
+    for number, (key, inner) in enumerate(value.items()):
+        out += [Piece(form.comma)] if number else []
+        out += [Piece(key, True), Piece(form.assign), *_literal(form, inner)]
+    return out
+
+
+def _literal(form: LiteralForm, value: Any) -> list[Piece]:
+    if isinstance(value, dict) and form.bare:
+        members = _literals(form._replace(assign=form.colon), value)
+        return [Piece("{"), *members, Piece("}")]
+    if isinstance(value, dict | list):
+        values = value.items() if isinstance(value, dict) else ((None, item) for item in value)
+        out = [Piece("{" if isinstance(value, dict) else "[")]
+        for number, (key, inner) in enumerate(values):
+            out += [Piece(form.comma)] if number else []
+            out += [] if key is None else [*_literal(form, key), Piece(form.colon)]
+            out += _literal(form, inner)
+        return [*out, Piece("}" if isinstance(value, dict) else "]")]
+    if isinstance(value, str):
+        quote = Piece(form.quotes[0])
+        return [quote, Piece(_python_text(value, form.quotes[0]) if form.escapes else value, True), quote]
+    if value is None or isinstance(value, bool):
+        return [Piece(form.constant(value)[0])]
+    return [Piece(json.dumps(value))]
+
+
+def _python_text(text: str, quote: str) -> str:
+    """The content of a Python string."""
+    return text.translate(_PYTHON_ESCAPES).replace(quote, "\\" + quote)
 
 
 def _argument_text(value: Any) -> str:
@@ -132,16 +176,15 @@ def detect_style(template: str) -> str | None:
     """The style in which a chat template writes calls. None if it cannot be determined."""
     text, best = template.replace("\\n", "\n").replace('\\"', '"'), ("", "")
     for name in TOOL_STYLES:
-        call = tool_style(name).data["call"]
-        begin = call["begin"] if isinstance(call["begin"], str) else call["begin"][0]
-        head = begin.partition("{name}")[0]
-        form = FORMS.get(call["arguments"])
-        matches = head.startswith(("<", "]")) and head in text and (form is None or form.nests or form.begin in text)
+        data = tool_style(name).data
+        if (shown := data.get("shown")) is not None:
+            if all(part in text if isinstance(part, str) else any(one in text for one in part) for part in shown):
+                return name
+            continue
+        head = Markup.of(data).begins[0].text.partition("{name}")[0]
+        form = argument_form(data["call"]["arguments"])
+        begin = form.begin if isinstance(form, ElementForm) and not form.nests else ""
+        matches = head.startswith(("<", "]")) and head in text and begin in text
         if matches and len(head) > len(best[0]):
             best = (head, name)
-    recognized = (
-        name
-        for name in TOOL_STYLES
-        if "shown" in (data := tool_style(name).data) and all(part in text for part in data["shown"])
-    )
-    return next(recognized, None) or best[1] or None
+    return best[1] or None

@@ -8,23 +8,27 @@
 Each file of `styles/` describes one format:
 
     models            the models that use the format
+    source            where the format was read: chat templates, parsers and tokenizers of published packages
     reasoning         begin, end, after: the markers and the text that follows; in_prompt: the prompt ends with begin;
                       disabled: the text that replaces reasoning; skipped: the same, if reasoning is optional; excludes:
                       strings that do not occur in reasoning; auto_excludes: the same, if reasoning is optional
     excludes          strings that do not occur in free text
-    trigger           the begin of a call in free text (without a section)
+    trigger           the begin of a call in free text. With a section, it contains {name}: the group has no begin of
+                      its own that free text does not have, so it begins with the first call
     section           calls form a group: lead, begin, open, separator, end; begin is the trigger; text_after: whether
                       text and more groups may follow if a call is required; excludes: more strings that do not occur in
                       free text, if a section is possible
     response          the answer is a message of blocks: begin and end of the text block, which precedes the section.
                       Without reasoning, the prompt ends with begin. `end` at the top level: the end of the message
     channels          the output consists of messages: separator, and the messages text and reasoning
-    call              begin, with {name} and {index}; end; arguments: how they are written, see `ARGUMENT_STYLES`;
-                      excludes: strings that do not occur in strings of the arguments
+    call              begin, end: texts, or lists of alternatives, with {name}, {index} and {id} (markup.py); id: a
+                      pattern for {id}; first: the first {index}, in prompts; separator: the text between calls without
+                      a section, in prompts; arguments: their form (argument_forms.py); excludes: strings that do not
+                      occur in strings of the arguments
     instructions      the sentence that tells the model how to call, if its chat template has one (tool_prompts.py)
-    shown             strings in all chat templates of the style, if these build the begin of a call from pieces
-
-Source: the chat templates of the models, as xgrammar 0.2.8 writes them (`builtin_structural_tag.py`).
+    shown             strings in all chat templates of the style, if these build the begin of a call from pieces, or if
+                      another style has the same begin; a list: one of these strings
+    notes             of a derived style: the values that the chat template writes in another way
 """
 
 from __future__ import annotations
@@ -39,6 +43,7 @@ from typing import Any, Final, Literal, TypeAlias
 from guided.close_names import close_name
 from guided.errors import SpecError, UnsupportedError, brief
 from guided.frontends.structural_tag.calls import CallReader
+from guided.frontends.structural_tag.markup import Markup
 from guided.frontends.structural_tag.tools import ChosenTools, Function, ToolChoice, chosen_tools
 
 __all__ = ["TOOL_STYLES", "ToolStyle", "tool_style"]
@@ -52,11 +57,11 @@ TOOL_STYLES: Final = tuple(sorted(path.stem for path in _FOLDER.glob("*.json")))
 
 @dataclass(frozen=True, slots=True)
 class ToolStyle:
-    """How a family of models writes tool calls.
+    """How a family of models, or the author of a chat template, writes tool calls.
 
     Attributes:
-        name: one of `TOOL_STYLES`.
-        data: the content of its file.
+        name: one of `TOOL_STYLES`; or any other name, for a style that was derived (`guided.derive_tool_style`).
+        data: the content of its file: plain JSON.
     """
 
     name: str
@@ -113,8 +118,7 @@ class ToolStyle:
             answer = self._blocks(chosen, parallel_tool_calls, reasoning)
         else:
             answer = [self._answer(chosen, parallel_tool_calls)]
-        elements = [*self._reasoning(reasoning), *answer]
-        return _structural_tag(elements[0] if len(elements) == 1 else {"type": "sequence", "elements": elements})
+        return _structural_tag(_sequence([*self._reasoning(reasoning), *answer]))
 
     def reader(self, tools: Sequence[Mapping[str, Any]] | None, *, reasoning: Reasoning = "disabled") -> CallReader:
         """Create a reader that reads an answer back while it is written."""
@@ -122,13 +126,10 @@ class ToolStyle:
 
     def begin_markers(self, functions: Sequence[Function]) -> tuple[str, ...]:
         """The markers with which an answer begins if it is not mixed and consists of calls."""
-        section, call = self.data.get("section"), self.data["call"]
+        section = self.data.get("section")
         if section is not None:
-            return (section.get("lead", "") + section["begin"],)
-        begins = [call["begin"]] if isinstance(call["begin"], str) else call["begin"]
-        return tuple(
-            begin.replace("{name}", function.name).partition("{index}")[0] for begin in begins for function in functions
-        )
+            return tuple(section.get("lead", "") + trigger for trigger in self.triggers(functions))
+        return tuple(begin.head(function.name) for begin in Markup.of(self.data).begins for function in functions)
 
     @property
     def is_always_mixed(self) -> bool:
@@ -138,7 +139,7 @@ class ToolStyle:
     @property
     def calls_are_json(self) -> bool:
         """Whether calls are JSON, so that they cannot be distinguished from JSON text."""
-        return str(self.data.get("trigger", "")).startswith("{")
+        return "section" not in self.data and str(self.data.get("trigger", "")).startswith("{")
 
     def with_bare_calls(self) -> ToolStyle:
         """The style, in which calls may also begin without their marker, as small models often write them.
@@ -162,20 +163,29 @@ class ToolStyle:
     def between(self) -> str:
         """The text between consecutive calls."""
         section = self.data.get("section")
-        return "\n" if section is None else str(section["separator"])
+        return str(self.data["call"].get("separator", "\n") if section is None else section["separator"])
+
+    def triggers(self, functions: Sequence[Function]) -> list[str]:
+        """The texts that begin calls in free text."""
+        trigger = self.data.get("trigger") or self.data["section"]["begin"]
+        return list(dict.fromkeys(trigger.replace("{name}", function.name) for function in functions))
 
     def _calls(self, function: Function) -> list[Json]:
         """The tags of one tool's calls."""
-        call = self.data["call"]
+        call, markup = self.data["call"], Markup.of(self.data)
         schema = {"type": "json_schema", "json_schema": function.parameters, "style": call["arguments"]}
         schema |= {name: call[name] for name in ("excludes",) if name in call}
+        end: str | list[str] = call["end"]
+        after: list[Json] = []
+        if any(one.rest("") for one in markup.ends):
+            ends = [_elements(one.parts("")) for one in markup.ends]
+            after = [{"type": "or", "elements": [_sequence(one) for one in ends]}] if len(ends) > 1 else ends[0]
+            end = ""
         out = []
-        for begin in [call["begin"]] if isinstance(call["begin"], str) else call["begin"]:
-            head, index, tail = begin.replace("{name}", function.name).partition("{index}")
-            number = {"type": "regex", "pattern": "[0-9]+"}
-            parts = [number, *([_text(tail)] if tail else []), schema]
-            content = {"type": "sequence", "elements": parts} if index else schema
-            out.append({"type": "tag", "begin": head, "content": content, "end": call["end"]})
+        for begin in markup.begins:
+            (head, _), *rest = begin.parts(function.name)
+            content = _sequence([*_elements(rest), schema, *after])
+            out.append({"type": "tag", "begin": head, "content": content, "end": end})
         return out
 
     def _reasoning(self, mode: Reasoning) -> list[Json]:
@@ -203,22 +213,23 @@ class ToolStyle:
         if section is not None:
             if chosen.mode == "named" or (chosen.mode == "required" and not section.get("text_after", False)):
                 return self._section(chosen, parallel, section.get("lead", ""))
-            tags = [self._section(chosen, parallel)]
+            tags = (
+                self._opened_sections(tags, parallel) if "trigger" in self.data else [self._section(chosen, parallel)]
+            )
         elif chosen.mode == "named":
-            return tags[0]
-        trigger = section["begin"] if section is not None else self.data["trigger"]
+            return tags[0] if len(tags) == 1 else {"type": "or", "elements": tags}
+        triggers = self.triggers(chosen.functions)
         excluded = [*self.data["excludes"], *(section or {}).get("excludes", [])]
-        bare = [tag["begin"] for tag in tags if not tag["begin"].startswith(trigger)]
+        bare = [tag["begin"] for tag in tags if not tag["begin"].startswith(tuple(triggers))]
         return {
-            "type": "triggered_tags", "triggers": [trigger, *bare], "tags": tags,
+            "type": "triggered_tags", "triggers": [*triggers, *bare], "tags": tags,
             "at_least_one": chosen.mode == "required", "stop_after_first": not parallel,
-            "excludes": [one for one in excluded if one != trigger],
+            "excludes": [one for one in excluded if one not in triggers],
         }  # fmt: skip
 
     def _separate(self, chosen: ChosenTools, parallel: bool, text: Mapping[str, Any] | None) -> Json:
         """Only calls, or only text unless a call is required."""
-        trigger = self.data.get("trigger") or self.data["section"]["begin"]
-        marks = [trigger] if chosen.functions else []
+        marks = self.triggers(chosen.functions)
         only_text = {"type": "any_text", "excludes": [*self.data["excludes"], *marks]} if text is None else dict(text)
         if not chosen.functions:
             return only_text
@@ -236,6 +247,19 @@ class ToolStyle:
         calls = _tags_with_separator(tags, section["separator"], not parallel or chosen.mode == "named")
         begin = lead + section["begin"] + section.get("open", "")
         return {"type": "tag", "begin": begin, "content": calls, "end": section["end"]}
+
+    def _opened_sections(self, tags: list[Json], parallel: bool) -> list[Json]:
+        """Groups of calls, one for each call that may be the first."""
+        section = self.data["section"]
+        more = {"type": "sequence", "elements": [_text(section["separator"]), {"type": "or", "elements": tags}]}
+        out = []
+        for tag in tags:
+            ends = [tag["end"]] if isinstance(tag["end"], str) else tag["end"]
+            after = [{"type": "or", "elements": list(map(_text, ends))}] if len(ends) > 1 else [_text(ends[0])]
+            content = [tag["content"], *after, *([{"type": "star", "content": more}] if parallel else [])]
+            begin = section["begin"] + section.get("open", "") + tag["begin"]
+            out.append({"type": "tag", "begin": begin, "content": _sequence(content), "end": section["end"]})
+        return out
 
     def _blocks(self, chosen: ChosenTools, parallel: bool, reasoning: Reasoning) -> list[Json]:
         """An answer of blocks: text, then calls if there are any."""
@@ -293,6 +317,15 @@ def _tags_with_separator(tags: list[Json], separator: str, single: bool) -> Json
         "type": "tags_with_separator", "tags": tags, "separator": separator, "at_least_one": True,
         "stop_after_first": single,
     }  # fmt: skip
+
+
+def _elements(parts: Sequence[tuple[str, bool]]) -> list[Json]:
+    """Texts and patterns as formats."""
+    return [{"type": "regex", "pattern": text} if is_pattern else _text(text) for text, is_pattern in parts if text]
+
+
+def _sequence(elements: list[Json]) -> Json:
+    return elements[0] if len(elements) == 1 else {"type": "sequence", "elements": elements}
 
 
 def _text(value: str) -> Json:

@@ -32,8 +32,10 @@ __all__ = ["build_chat_request", "style_of"]
 
 def style_of(engine: Engine, settings: Settings) -> ToolStyle:
     """The model's style of tool calls: from the settings, else from its chat template, else Hermes."""
-    template_style = engine.chat_template.tool_style if engine.chat_template is not None else None
-    return tool_style(settings.tool_style or template_style or DEFAULT_TOOL_STYLE)
+    if settings.tool_style is not None:
+        return tool_style(settings.tool_style)
+    template_style = engine.chat_template.style if engine.chat_template is not None else None
+    return template_style or tool_style(DEFAULT_TOOL_STYLE)
 
 
 def build_chat_request(
@@ -129,7 +131,7 @@ def _prompt(
     return Conversation(
         messages,
         tools,
-        style.name,
+        style,
         "" if not begins or (switches and not thinks) else _begin(settings, thinks),
         documents=chat.documents or (),
         variables=variables | switches,

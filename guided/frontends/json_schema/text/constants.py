@@ -82,7 +82,7 @@ class Constants:
     def _spell(self, value: Json, shape: Shape, level: int, nested: int) -> Node | None:
         spend()
         if value is None or isinstance(value, bool):
-            return Text({None: "null", True: "true", False: "false"}[value])
+            return self._lowering.notation.constant(value)
         if isinstance(value, Decimal10):
             return self._numbers((value,), shape.numbers) if value in shape.numbers else None
         if isinstance(value, str):

@@ -34,7 +34,7 @@ from guided.frontends.json_schema.text.notation import Notation
 from guided.frontends.json_schema.text.numbers import number_node
 from guided.frontends.json_schema.text.objects import object_text
 from guided.frontends.json_schema.text.productive import generates
-from guided.ir.nodes import EMPTY, Alt, And, Grammar, Node, Not, Ref, Text
+from guided.ir.nodes import EMPTY, Alt, And, Grammar, Node, Not, Ref
 from guided.ir.serial import serial
 from guided.limits import Limits
 from guided.meter import STEP, spend
@@ -42,8 +42,6 @@ from guided.meter import STEP, spend
 __all__ = ["Lowering"]
 
 _SMALL = 8  # at most this many shapes, or values of an enumeration, are inlined
-_NULL = Text("null")
-_BOOLEAN = Alt((Text("true"), Text("false")))
 
 
 class Lowering:
@@ -281,8 +279,8 @@ class Lowering:
 
 
 _OF_TYPE: dict[str, Callable[[Lowering, Shape, str, int], Node]] = {
-    "null": lambda *_: _NULL,
-    "boolean": lambda *_: _BOOLEAN,
+    "null": lambda lowering, *_: lowering.notation.constant(None),
+    "boolean": lambda lowering, *_: Alt((lowering.notation.constant(True), lowering.notation.constant(False))),
     "number": Lowering._number,
     "string": Lowering._string,
     "array": array_text,

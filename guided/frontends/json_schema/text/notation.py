@@ -82,6 +82,10 @@ class Notation:
         """The values of one type of the schema at `where`. `make` returns their text at a level."""
         return make(level)
 
+    def constant(self, value: bool | None) -> Node:
+        """`true`, `false` or `null`."""
+        return Text({None: "null", True: "true", False: "false"}[value])
+
     def names_integers(self, level: int) -> bool:
         """Whether an unconstrained value may also be an "integer", with a separate text."""
         return False

@@ -1,0 +1,200 @@
+"""Infers the texts around calls that a chat template writes: begin and end of a call and of a group of calls, and the
+text between calls.
+
+In: a `CallRenderer`, and the shape of the arguments. Out: `section`, `trigger` and `call` of a style's description
+(tool_styles.py). How: messages with one, two and three calls are rendered and split at the names and arguments.
+
+    <calls>[{"name": "  N1  ", "args": {...}  }, {"name": "  N2  ", "args": {...}  }]</calls><|im_end|>
+    first               inner                 between              inner                 last
+
+The common end of `first` and `between` is the begin of a call, and the common begin of `between` and `last` its end.
+What remains of `first` and `last` belongs to the group, and what remains of `between` separates calls. Where these
+overlap, a text begins where a marker can begin. Numbers that count the calls become {index}, and the identifiers of
+calls {id}.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from guided.chat.call_probes import HINT, CallRenderer, common_begin, common_end
+from guided.chat.call_shapes import Shape
+from guided.chat.compiled import TemplateRefusal
+from guided.errors import UnsupportedError, brief
+
+__all__ = ["CallMarkup", "infer_markup"]
+
+_PROBES: Final = tuple((f"qz{word}", {f"qzkey{word}": f"qzvalue{word}"}) for word in ("first", "second", "third"))
+_TOKEN: Final = re.compile(r"\{id\}|[0-9]+|.", re.DOTALL)
+_SEPARATOR: Final = re.compile(r"[\s,;]*")
+_PUNCTUATION: Final = re.compile(r"[\s\[\]{}()\"',:;]*")
+_SHORT_ID: Final = "[a-zA-Z0-9]{9}"
+_LONG_ID: Final = "[a-zA-Z0-9_-]{1,64}"
+
+
+@dataclass(frozen=True, slots=True)
+class CallMarkup:
+    """The inferred texts.
+
+    Attributes:
+        data: `section`, `trigger` and `call` of a style's description, without the form of the arguments.
+        lead: whitespace before the calls, without a section.
+        parallel: whether the template accepts several calls in a message.
+    """
+
+    data: dict[str, Any]
+    lead: str
+    parallel: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Pieces:
+    """The texts around the arguments of one message: before the first name, between each name and its arguments,
+    between calls, and after the last arguments.
+    """
+
+    first: str
+    inner: list[str]
+    between: list[str]
+    last: str
+
+
+def infer_markup(renderer: CallRenderer, shape: Shape) -> CallMarkup:
+    """The markup of a template.
+
+    Raises:
+        UnsupportedError: it cannot be inferred. GuidedError: the template cannot render the calls.
+    """
+    pieces = _pieces(renderer, shape, len(_PROBES))
+    if pieces is None:
+        return _single_call(renderer, shape)
+    inner, first_index = _align(pieces.inner)
+    begin, lengths, other_index = _align_ends([pieces.first, *pieces.between])
+    first = pieces.first[: len(pieces.first) - lengths[0]] + begin
+    between = pieces.between[0][: len(pieces.between[0]) - lengths[1]] + begin
+    start, end, separator = _split(first, between, pieces.last)
+    opening, closing = first[: len(first) - len(start)], pieces.last[len(end) :]
+    if not opening.strip():  # whitespace after the last call belongs to the message
+        end, separator = end.rstrip(), end[len(end.rstrip()) :] + separator
+    call: dict[str, Any] = {"begin": f"{start}{{name}}{inner}", "end": end}
+    number = first_index if first_index is not None else other_index
+    call |= {"first": number} if number else {}
+    call |= {"id": _id_pattern(renderer)} if "{id}" in call["begin"] + end else {}
+    if opening.strip():
+        return CallMarkup({**_section(call, opening, closing, separator), "call": call}, "", True)
+    if separator.strip():
+        raise UnsupportedError(f"calls are separated by {brief(separator)}, and no marker surrounds them", hint=HINT)
+    call["separator"] = separator
+    return CallMarkup({"trigger": _trigger(start), "call": call}, opening, True)
+
+
+def _single_call(renderer: CallRenderer, shape: Shape) -> CallMarkup:
+    """The markup of a template that does not write several calls in one message."""
+    pieces = _pieces(renderer, shape, 1)
+    assert pieces is not None
+    start = pieces.first.lstrip()
+    call: dict[str, Any] = {"begin": f"{start}{{name}}{pieces.inner[0]}", "end": pieces.last.rstrip()}
+    call |= {"id": _id_pattern(renderer)} if "{id}" in call["begin"] + call["end"] else {}
+    return CallMarkup({"trigger": _trigger(start), "call": call}, pieces.first[: -len(start)], False)
+
+
+def _pieces(renderer: CallRenderer, shape: Shape, count: int) -> _Pieces | None:
+    """The pieces of a message with this many calls. None if the template does not show all of them."""
+    calls = _PROBES[:count]
+    try:
+        text = re.sub("call0000[0-9]", "{id}", renderer.text(calls))
+    except TemplateRefusal:
+        return None
+    inner, between = list[str](), list[str]()
+    for name, arguments in calls:
+        before, found, text = text.partition(name)
+        if not found:
+            return None
+        start, stop = shape.span(text, arguments)
+        inner.append(text[:start].replace(name, "{name}"))
+        between.append(before)
+        text = text[stop:]
+    if renderer.message_end:
+        text = text.partition(renderer.message_end)[0]
+    return _Pieces(between[0], inner, between[1:], text)
+
+
+def _section(call: Mapping[str, Any], opening: str, closing: str, separator: str) -> dict[str, Any]:
+    """The description of a group of calls."""
+    begin, end = opening.strip(), closing.rstrip()
+    if not end or "result" in end:
+        raise UnsupportedError(
+            f"calls begin with {brief(begin)}, but the end of a group of calls cannot be seen", hint=HINT
+        )
+    lead, space = opening[: len(opening) - len(opening.lstrip())], opening[len(opening.rstrip()) :]
+    section = {"begin": begin, "separator": separator, "end": end}
+    section |= {name: text for name, text in (("lead", lead), ("open", space)) if text}
+    if not _PUNCTUATION.fullmatch(begin):
+        return {"section": section}
+    return {"section": section, "trigger": _trigger(begin + space + call["begin"])}
+
+
+def _trigger(start: str) -> str:
+    """The text before the first number or identifier, which begins a call in free text."""
+    head = re.split(r"\{index\}|\{id\}", start)[0]
+    if _PUNCTUATION.fullmatch(head.replace("{name}", "")) and "{name}" not in head:
+        raise UnsupportedError(f"calls begin with {brief(head)}, which other text also contains", hint=HINT)
+    return head
+
+
+def _id_pattern(renderer: CallRenderer) -> str:
+    """A regular expression for identifiers: nine letters and digits, if the template refuses other ones (Mistral)."""
+    return _LONG_ID if renderer.accepts_id("call_0123-abcdefg") else _SHORT_ID
+
+
+def _split(first: str, between: str, last: str) -> tuple[str, str, str]:
+    """The begin of a call, its end, and the separator: the longest begin for which the rest of `between` is an end and
+    a separator, then the longest end.
+    """
+    longest = len(common_end(first, between))
+    for start in range(len(between) - longest, len(between) + 1):
+        if not _can_begin(between, start):
+            continue
+        for end in range(min(len(common_begin(between, last)), start), -1, -1):
+            cut_word = end and between[end - 1].isalnum() and last[end : end + 1].isalnum()
+            if not cut_word and _SEPARATOR.fullmatch(between[end:start]):
+                return between[start:], between[:end], between[end:start]
+    raise UnsupportedError(
+        f"the end of a call cannot be separated from the begin of the next one in {brief(between)}", hint=HINT
+    )
+
+
+def _can_begin(text: str, at: int) -> bool:
+    """Whether the begin of a call can be here."""
+    if at == len(text):
+        return True
+    before = text[at - 1] if at else " "
+    return (before.isspace() or before in ">)]}`,;") and not text[at].isspace() and text[at] not in ">)},;"
+
+
+def _align(texts: Sequence[str]) -> tuple[str, int | None]:
+    """The text that all texts are, with {index} for numbers that count; and the first of these numbers."""
+    template, lengths, index = _align_ends(texts)
+    if any(length != len(text) for length, text in zip(lengths, texts, strict=True)):
+        raise UnsupportedError(f"calls differ after the name: {brief(texts[0])}, {brief(texts[1])}", hint=HINT)
+    return template, index
+
+
+def _align_ends(texts: Sequence[str]) -> tuple[str, list[int], int | None]:
+    """The common end of texts, with {index} for numbers that count; its length in each text; and the first number."""
+    tokens = [list(reversed(_TOKEN.findall(text))) for text in texts]
+    out, lengths, index = list[str](), [0] * len(texts), None
+    for column in zip(*tokens, strict=False):
+        numbers = [int(token) for token in column if token.isdecimal() and len(token) < 10]
+        if len(set(column)) == 1:
+            out.append(column[0])
+        elif len(numbers) == len(column) and numbers == list(range(numbers[0], numbers[0] + len(numbers))):
+            out.append("{index}")
+            index = numbers[0]
+        else:
+            break
+        lengths = [length + len(token) for length, token in zip(lengths, column, strict=True)]
+    return "".join(reversed(out)), lengths, index

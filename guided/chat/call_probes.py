@@ -1,0 +1,185 @@
+"""Renders a chat template with made-up calls, and cuts the text of the calls out of the result.
+
+In: a compiled template. Out: the text that the template writes for the calls of an assistant's message, with what
+follows it. How: the same conversation is rendered twice, with calls and with a marked answer. The calls begin where the
+two texts begin to differ. The text after the marked answer shows how a message ends.
+
+If a template leaves out the calls of the last message, the calls are rendered with their results after them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, Final, TypeAlias
+
+from guided.chat.compiled import CompiledTemplate, TemplateRefusal
+from guided.chat.conversation import to_plain_messages, with_arguments
+from guided.chat.tagged_text import tagged
+from guided.errors import GuidedError, LimitExceeded, UnsupportedError, brief
+
+__all__ = ["HINT", "CallRenderer", "Calls", "common_begin", "common_end", "probe_tools"]
+
+Calls: TypeAlias = Sequence[tuple[str, Mapping[str, Any]]]
+"""Names and arguments."""
+HINT: Final = "choose a style by its name, one of guided.TOOL_STYLES"
+_ANSWER: Final = "\ue000answer\ue001"
+_MARK: Final = re.compile(r"\s*(?:<[^<>]*>|\[[^\[\]]*\]|\S+)")
+_USER: Final = {"role": "user", "content": "question"}
+
+
+class CallRenderer:
+    """Renders calls with one template.
+
+    Args:
+        source: the text of the template.
+        tokens: values of `bos_token`, `eos_token` and similar variables.
+
+    Raises:
+        UnsupportedError: the template does not show calls.
+    """
+
+    def __init__(self, template: CompiledTemplate, source: str, tokens: Mapping[str, str]) -> None:
+        self._template, self._source = template, source
+        self._tokens = {name: tagged(text) for name, text in tokens.items()}
+        self._follow = False
+        if not self._shows_calls():
+            self._follow = True
+            if not self._shows_calls():
+                raise UnsupportedError("the chat template does not show the calls of earlier messages", hint=HINT)
+
+    def text(self, calls: Calls, *, tools: Calls | None = None) -> str:
+        """The text of the calls of an assistant's message. If their results follow, they are included.
+
+        `tools`: the tools are those of these calls.
+
+        Raises:
+            TemplateRefusal: the template refuses these calls. GuidedError: it cannot render them. UnsupportedError:
+                answers without calls begin with a header of their own.
+        """
+        listed = probe_tools(calls if tools is None else tools)
+        rendered, answered = self._render(self._messages(calls), listed), self._render(self._answer(), listed)
+        start = len(common_begin(rendered, answered))
+        header, _, after = answered[start:].partition(_ANSWER)
+        if header.strip():
+            raise UnsupportedError(f"answers begin with {brief(header)}, and calls do not", hint=HINT)
+        end = "" if self._follow else _from_marker(common_end(rendered[start:], after), after)
+        return rendered[start : len(rendered) - len(end)]
+
+    def text_or_empty(self, calls: Calls) -> str:
+        """As `text`. "" if the template refuses these calls, or cannot render them."""
+        try:
+            return self.text(calls)
+        except LimitExceeded:
+            raise
+        except GuidedError:
+            return ""
+
+    def accepts_id(self, identifier: str) -> bool:
+        """Whether the template accepts this identifier of a call."""
+        calls = [("qzfirst", {"qza": "qzone"})]
+        messages = self._messages(calls)
+        messages[1]["tool_calls"][0]["id"] = identifier
+        try:
+            return identifier in self._render(messages, probe_tools(calls))
+        except TemplateRefusal:
+            return False
+
+    @cached_property
+    def message_end(self) -> str:
+        """If results follow calls: the first marker after an answer, such as <|im_end|>. Otherwise ""."""
+        rendered = self._render(self._answer(), probe_tools([("qzfirst", {})]))
+        match = _MARK.match(rendered.partition(_ANSWER)[2]) if self._follow else None
+        return match[0] if match else ""
+
+    def _shows_calls(self) -> bool:
+        """Whether the text contains the name of a function that is called and not listed as a tool."""
+        try:
+            return "qzfirst" in self.text([("qzfirst", {"qza": "qzone"})], tools=[("qzother", {"qza": "qzone"})])
+        except LimitExceeded:
+            raise
+        except GuidedError:
+            if self._follow:
+                raise
+            return False
+
+    def _messages(self, calls: Calls) -> list[dict[str, Any]]:
+        written = [
+            {"id": f"call{number:05d}", "type": "function", "function": {"name": name, "arguments": dict(arguments)}}
+            for number, (name, arguments) in enumerate(calls)
+        ]
+        messages: list[dict[str, Any]] = [_USER, {"role": "assistant", "content": "", "tool_calls": written}]
+        if self._follow:
+            messages += [
+                {"role": "tool", "content": "result", "name": name, "tool_call_id": f"call{number:05d}"}
+                for number, (name, _) in enumerate(calls)
+            ]
+        return messages
+
+    def _answer(self) -> list[dict[str, Any]]:
+        return [_USER, {"role": "assistant", "content": _ANSWER}, *([_USER] if self._follow else [])]
+
+    def _render(self, messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> str:
+        plain = with_arguments(to_plain_messages(messages, self._source), as_text=self._template.arguments_are_text)
+        given = {"messages": plain, "tools": tools, "documents": None, "add_generation_prompt": False}
+        text = str.__str__(self._template.render(**given, **self._tokens))
+        if _ANSWER not in text and "tool_calls" not in messages[1]:
+            raise UnsupportedError("the chat template does not show the answers of earlier messages", hint=HINT)
+        return text
+
+
+def common_begin(*texts: str) -> str:
+    """The longest text with which all texts begin."""
+    first, last = min(texts), max(texts)
+    size = next((at for at, char in enumerate(first) if at == len(last) or char != last[at]), len(first))
+    return first[:size]
+
+
+def common_end(*texts: str) -> str:
+    """The longest text with which all texts end."""
+    return common_begin(*(text[::-1] for text in texts))[::-1]
+
+
+def _from_marker(end: str, text: str) -> str:
+    """The end of a text, from the first marker on. "" if there is none."""
+    if end == text:
+        return end
+    for at in range(len(text) - len(end), len(text)):
+        if text[at] in "<[" and (text[at - 1].isspace() or text[at - 1] in ">]"):
+            return text[at:]
+    return ""
+
+
+def probe_tools(calls: Calls) -> list[dict[str, Any]]:
+    """A tool for each function that is called, with the types of its arguments."""
+    tools: dict[str, dict[str, Any]] = {}
+    for name, arguments in calls:
+        properties = {key: {**_schema(value), "description": "an argument"} for key, value in arguments.items()}
+        parameters = {
+            "type": "object", "properties": properties, "required": list(arguments), "additionalProperties": False,
+        }  # fmt: skip
+        function = {"name": name, "description": "a function", "parameters": parameters}
+        tools[name] = {"type": "function", "function": function}
+    return list(tools.values())
+
+
+def _schema(value: Any) -> dict[str, Any]:
+    """A schema with the types in a value."""
+    match value:
+        case bool():
+            return {"type": "boolean"}
+        case int() | float():
+            return {"type": "number"}
+        case str():
+            return {"type": "string"}
+        case None:
+            return {"type": "null"}
+        case list():
+            return {
+                "type": "array",
+                "prefixItems": list(map(_schema, value)),
+                "items": _schema(value[0]) if value else {},
+            }
+    properties = {key: _schema(inner) for key, inner in value.items()}
+    return {"type": "object", "properties": properties, "required": list(value), "additionalProperties": False}

@@ -1,0 +1,165 @@
+"""Derives how a model writes tool calls from its chat template.
+
+    style = guided.derive_tool_style(template)
+    tag, reader = style.structural_tag(tools), style.reader(tools)       # as with guided.tool_style
+
+In: the text of a Jinja template. Out: a `ToolStyle`, or an error that tells what could not be inferred. Steps:
+
+    call_probes.py   renders conversations with made-up calls, and cuts out the text of the calls
+    call_shapes.py   infers the form of the arguments: JSON, elements, or literals
+    call_markup.py   infers the texts around calls
+    this module      checks the style on other calls
+
+Check: for calls with many kinds of values, one or several in a message, the style writes exactly the text that the
+template renders, and its reader reads this text back as the same calls. Values that a template renders in another way
+than the style writes them are listed in `notes` of the description. For example, many templates write `True` although
+the other values are JSON. Plain texts and integers must agree.
+
+Cost: about 70 renderings. What it does not do: infer the markers of reasoning.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Mapping
+from typing import Any, Final
+
+from guided.chat.call_markup import CallMarkup, infer_markup
+from guided.chat.call_probes import HINT, CallRenderer, Calls, probe_tools
+from guided.chat.call_shapes import infer_shape
+from guided.chat.compiled import compile_template
+from guided.chat.render_budget import metered
+from guided.chat.sources import named_templates
+from guided.errors import GuidedError, UnsupportedError, brief
+from guided.frontends.structural_tag.argument_forms import argument_form, describe_form
+from guided.frontends.structural_tag.tool_prompts import written_calls
+from guided.frontends.structural_tag.tool_styles import ToolStyle
+
+__all__ = ["derive_tool_style"]
+
+_VALUES: Final[Mapping[str, Any]] = {
+    "a text": "Oslo in May",
+    "an integer": 12,
+    "a negative number with a fraction": -1.5,
+    "a large number": 1e30,
+    "true": True,
+    "false": False,
+    "null": None,
+    "an empty text": "",
+    "a text with quotation marks": "say \"a\" or 'b'",
+    "a text with line ends": "one\ntwo\n\nthree",
+    "a text that begins with a line end": "\none",
+    "a text with spaces around it": "  a ",
+    "a text with backslashes": "C:\\dir\\new",
+    "a text with markup": "<b> & </b> {x} [y] | é ｜ 漢",
+    "a text that looks like JSON": '{"a": 1}',
+    "a text that looks like a number": "12",
+    "an empty list": [],
+    "a list of texts": ["a", "b c"],
+    "a list of numbers": [1, 2.5],
+    "an empty object": {},
+    "an object": {"lat": -1.5, "names": ["Oslo", "x"]},
+    "an object in an object": {"at": {"on": {"y": "z"}, "x": 1}},
+    "constants in a list": [True, None],
+    "constants in an object": {"off": None, "on": True},
+}
+_REQUIRED: Final = ("a text", "an integer")
+_TRIALS: Final = 12
+_SIZE: Final = 500_000  # determines the budget of all renderings together; templates in use need a twentieth of it
+
+
+def derive_tool_style(
+    chat_template: str | Mapping[str, str], *, tokens: Mapping[str, str] | None = None, name: str = "derived"
+) -> ToolStyle:
+    """Derive a style of tool calls from a chat template.
+
+    Args:
+        chat_template: the text of a template, or texts by name; of these, "tool_use" or else "default" is used.
+        tokens: values of `bos_token`, `eos_token` and similar variables of the template.
+        name: the name of the style.
+
+    Raises:
+        UnsupportedError: the template is invalid, or shows no calls, or their form cannot be inferred. The error has
+            the reason. GuidedError: the template refuses the calls. LimitExceeded: rendering costs too much.
+    """
+    templates = named_templates(chat_template)
+    source = templates.get("tool_use") or templates.get("default") or next(iter(templates.values()), None)
+    if source is None:
+        raise GuidedError("there is no chat template: pass its text, or a mapping from names to texts")
+    variables = {"bos_token": "", "eos_token": "", **(tokens or {})}
+    with metered(_SIZE):
+        return _derive(CallRenderer(compile_template(source), source, variables), name)
+
+
+def _derive(renderer: CallRenderer, name: str) -> ToolStyle:
+    shape = infer_shape(renderer)
+    markup = infer_markup(renderer, shape)
+    call = {**markup.data["call"], "arguments": "json" if shape.form is None else describe_form(shape.form)}
+    data = {"models": [], "source": "derived from a chat template", "excludes": [], **markup.data, "call": call}
+    style = ToolStyle(name, data)
+    argument_form(call["arguments"])  # checks the description
+    exact, notes = _check_values(renderer, style, markup)
+    _check_messages(renderer, style, markup, exact)
+    if not markup.parallel:
+        notes.append("the template does not write several calls in one message")
+    return ToolStyle(name, data | ({"notes": notes} if notes else {}))
+
+
+def _check_values(renderer: CallRenderer, style: ToolStyle, markup: CallMarkup) -> tuple[list[Any], list[str]]:
+    """Compare how the style and the template write each value. Returns the values that agree, and notes on others."""
+    exact, notes = list[Any](), list[str]()
+    for kind, value in _VALUES.items():
+        calls = [("probe", {"a": value, "b": "x"})]
+        rendered, written = renderer.text_or_empty(calls), _written(style, markup, calls)
+        if rendered.startswith(written) and _read(style, written, calls) == list(calls):
+            exact.append(value)
+        elif kind in _REQUIRED:
+            message = f"the template writes {kind} as {brief(rendered)}, and the derived style as {brief(written)}"
+            if rendered.startswith(written):
+                message = f"{brief(written)}, which the template writes, is not read back as the same call"
+            raise UnsupportedError(message, hint=HINT)
+        else:
+            notes.append(f"the template does not write {kind} as this style does")
+    return exact, notes
+
+
+def _check_messages(renderer: CallRenderer, style: ToolStyle, markup: CallMarkup, values: list[Any]) -> None:
+    """Compare messages of several calls with random arguments.
+
+    Raises:
+        UnsupportedError: the style does not write what the template renders, or does not read it back.
+    """
+    draw = random.Random(0)
+    for trial in range(_TRIALS):
+        calls = []
+        for number in range(1 + trial % 3 if markup.parallel else 1):
+            names = sorted(draw.sample(["a", "at_place", "b2", "city", "zone"], draw.randint(0, 3)))
+            calls.append((f"probe_{number}", {key: draw.choice(values) for key in names}))
+        rendered, written = renderer.text(calls), _written(style, markup, calls)
+        if not rendered.startswith(written):
+            message = f"the template writes calls as {brief(rendered)}, and the derived style as {brief(written)}"
+            raise UnsupportedError(message, hint=HINT)
+        found = _read(style, written, calls)
+        if found != calls:
+            raise UnsupportedError(f"{brief(written)} is read back as the calls {brief(found)}", hint=HINT)
+
+
+def _written(style: ToolStyle, markup: CallMarkup, calls: Calls) -> str:
+    """The text that the style writes."""
+    named = [(name, json.dumps(arguments, ensure_ascii=False)) for name, arguments in calls]
+    return markup.lead + "".join(piece.text for piece in written_calls(style, named))
+
+
+def _read(style: ToolStyle, text: str, calls: Calls) -> list[tuple[str, Any]]:
+    """The calls in a text; none if other text is left, or if a call is not complete."""
+    reader = style.reader(probe_tools(calls))
+    for char in text:
+        reader.read(char)
+    reader.finish()
+    if reader.text.strip() or not all(call.complete for call in reader.calls):
+        return []
+    try:
+        return [(call.name, json.loads(call.arguments)) for call in reader.calls]
+    except ValueError:
+        return []

@@ -1,0 +1,134 @@
+"""The forms of arguments: by name, or described in the structural tag itself.
+
+    "qwen_xml"                                                                     a name, see `ARGUMENT_STYLES`
+    {"type": "elements", "begin": "<arg ", "after": ">", "string": "", "other": "", "end": "</arg>"}   `ElementForm`
+    {"type": "literals", "quotes": ["'"], "assign": "=", "comma": ", "}                                `LiteralForm`
+
+In: the value of `style`. Out: a form. A description has the fields of its form; absent fields have their defaults. It
+comes from strangers, so each field is checked: its type, its length, and that the text can be read back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+from guided.close_names import close_name
+from guided.errors import SpecError, brief
+from guided.frontends.structural_tag.element_forms import FORMS, ElementForm
+from guided.frontends.structural_tag.literal_forms import LITERAL_FORMS, LiteralForm
+
+__all__ = ["ARGUMENT_STYLES", "ArgumentForm", "argument_form", "describe_form"]
+
+ArgumentForm: TypeAlias = ElementForm | LiteralForm
+ARGUMENT_STYLES: Final = ("json", *FORMS, *LITERAL_FORMS)
+"""The names of all forms."""
+_LONGEST: Final = 200  # characters of a text; those of known forms have at most 40
+_TYPES: Final = ("string", "number", "boolean", "null", "object", "array")
+
+
+def argument_form(style: object, pointer: str = "") -> ArgumentForm | None:
+    """The form with this name or description; None for JSON.
+
+    Raises:
+        SpecError: there is no such form, or the description is invalid. `pointer` is its location.
+    """
+    if isinstance(style, Mapping):
+        return _read_form(style, pointer)
+    if not isinstance(style, str) or style not in ARGUMENT_STYLES:
+        raise SpecError(
+            f"there is no style {brief(style)}", pointer=pointer, hint=f"one of {', '.join(ARGUMENT_STYLES)}"
+        )
+    return FORMS.get(style) or LITERAL_FORMS.get(style)
+
+
+def describe_form(form: ArgumentForm) -> dict[str, Any]:
+    """The description of a form, as plain JSON without defaults."""
+    defaults: Mapping[str, Any] = type(form)._field_defaults
+    given = {name: value for name, value in form._asdict().items() if name not in defaults or value != defaults[name]}
+    plain = {name: list(value) if isinstance(value, tuple) else value for name, value in given.items()}
+    return {"type": "elements" if isinstance(form, ElementForm) else "literals", **plain}
+
+
+def _read_form(given: Mapping[Any, Any], pointer: str) -> ArgumentForm:
+    kinds: dict[Any, type[ElementForm] | type[LiteralForm]] = {"elements": ElementForm, "literals": LiteralForm}
+    kind = given.get("type")
+    if not isinstance(kind, str) or kind not in kinds:
+        raise SpecError(
+            f"the type of a form of arguments is {brief(kind)}", pointer=f"{pointer}/type",
+            hint='write "type": "elements", or "literals"',
+        )  # fmt: skip
+    made, fields = kinds[kind], dict[str, Any]()
+    for name, value in given.items():
+        if name == "type":
+            continue
+        if name not in made._fields:
+            close = close_name(str(name), made._fields)
+            hint = f"did you mean {close!r}?" if close else f"known members are {', '.join(made._fields)}"
+            raise SpecError(f"arguments of this form have no {brief(name)}", pointer=f"{pointer}/{name}", hint=hint)
+        fields[name] = _READERS[type(made._field_defaults.get(name, ""))](value, f"{pointer}/{name}")
+    missing = [name for name in made._fields if name not in fields and name not in made._field_defaults]
+    if missing:
+        raise SpecError(f'"{missing[0]}" is missing', pointer=pointer, hint=f'add "{missing[0]}"')
+    form = made(**fields)
+    for name, problem in _problems(form):
+        raise SpecError(problem, pointer=f"{pointer}/{name}", hint="change the description of the arguments")
+    return form
+
+
+def _problems(form: ArgumentForm) -> list[tuple[str, str]]:
+    """What makes it impossible to read a form back: the field, and the reason."""
+    if isinstance(form, LiteralForm):
+        known = [quote in ("'", '"') for quote in form.quotes]
+        checks = [
+            ("quotes", not form.quotes or "" in form.quotes, "strings need a delimiter"),
+            ("quotes", form.escapes and not all(known), "strings with Python's escapes have the delimiters ' or \""),
+            ("assign", form.assign.strip() not in ("=", ":"), "names and values are separated by = or :"),
+            ("colon", form.colon.strip() not in ("=", ":"), "names and values are separated by = or :"),
+            ("comma", form.comma.strip() != ",", "values are separated by a comma"),
+            ("bare", form.bare and form.escapes, "objects in Python have names with delimiters"),
+        ]
+        return [(name, reason) for name, is_wrong, reason in checks if is_wrong]
+    whitespace = ("separator", "last")
+    checks = [
+        ("begin", not form.begin.strip(), "an element needs a text before its name"),
+        ("after", not (form.after + form.other).strip(), "a name needs a text after it"),
+        ("end", not form.end.strip(), "an element needs a text at its end"),
+        ("never", form.repeats_names and not form.never, "an end that repeats the name needs a text that no value has"),
+        ("item", bool(form.item) != bool(form.item_end), "items need both a begin and an end"),
+        ("item", form.is_typed and form.nests and "{type}" not in form.other, "the types of values are not written"),
+        *((name, bool(getattr(form, name).strip()), "only whitespace may be here") for name in whitespace),
+    ]
+    return [(name, reason) for name, is_wrong, reason in checks if is_wrong]
+
+
+def _text(value: object, at: str) -> str:
+    if not isinstance(value, str) or len(value) > _LONGEST or "\0" in value:
+        raise SpecError(
+            f"{brief(value)} is not a text of at most {_LONGEST} characters", pointer=at, hint="write a short text"
+        )
+    return value
+
+
+def _flag(value: object, at: str) -> bool:
+    if not isinstance(value, bool):
+        raise SpecError(f"{brief(value)} is not a boolean", pointer=at, hint="write true or false")
+    return value
+
+
+def _texts(value: object, at: str) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple) or not 0 < len(value) <= 4:
+        raise SpecError(f"{brief(value)} is not a list of texts", pointer=at, hint='write ["..."]')
+    return tuple(_text(one, f"{at}/{number}") for number, one in enumerate(value))
+
+
+def _mapping(value: object, at: str) -> Mapping[str, str]:
+    if not isinstance(value, Mapping) or len(value) > len(_TYPES) or not all(isinstance(key, str) for key in value):
+        raise SpecError(f"{brief(value)} is not an object of texts", pointer=at, hint='write {"...": "..."}')
+    return {key: _text(one, f"{at}/{key}") for key, one in value.items()}
+
+
+_READERS: Final[Mapping[type, Callable[[object, str], Any]]] = {
+    str: _text, bool: _flag, tuple: _texts, dict: _mapping,
+}  # fmt: skip
+"""By the type of a field's default. Fields without a default are texts."""

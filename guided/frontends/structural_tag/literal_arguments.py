@@ -1,0 +1,257 @@
+"""Reads the arguments of one call that are literals (literal_forms.py), while they are written.
+
+    city='Os                  ->      {"city": "Os"}
+    city='Oslo', days=3)      ->      {"city": "Oslo", "days": 3}, and the rest of the text
+
+How: the text is translated into JSON piece by piece, and `JsonArguments` reads this JSON. A word, such as a number or a
+constant, is translated once the next character shows its end; a string as far as its characters and escapes are
+complete. The constants of Python and of JSON are both accepted, whichever the style writes. The arguments end at the
+first closing bracket outside a value.
+
+Cost: each character is read once. What it does not do: check the text. Characters that cannot be read are skipped.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from guided.frontends.json_schema.documents.source_spans import pointer_of
+from guided.frontends.structural_tag.call_arguments import JsonArguments, json_string, possible_mark_length
+from guided.frontends.structural_tag.literal_forms import LiteralForm
+
+__all__ = ["LiteralArguments"]
+
+_SPACE: Final = " \t\r\n"
+_CLOSING: Final = ")]}"
+_WORD: Final = re.compile(r"[^\s,:=()\[\]{}]+")
+_NAME_END: Final = re.compile(r"[=:,()\[\]{}]")
+_NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+_CONSTANTS: Final = {"True": "true", "False": "false", "None": "null", "true": "true", "false": "false", "null": "null"}
+_ESCAPE: Final = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)", re.DOTALL)
+_WAITING: Final = re.compile(r"\\(x[0-9a-fA-F]{0,1}|u[0-9a-fA-F]{0,3}|U[0-9a-fA-F]{0,7}|)\Z")
+_SIMPLE: Final = {
+    "a": "\a", "b": "\b", "t": "\t", "n": "\n", "v": "\v", "f": "\f", "r": "\r", "\\": "\\", "'": "'", '"': '"',
+    "\n": "",
+}  # fmt: skip
+
+
+@dataclass(slots=True)
+class _Open:
+    """An object or array that is being read. `key`: the name or number of its current value. `count`: of its values."""
+
+    is_object: bool
+    key: str | int = 0
+    count: int = 0
+
+
+class LiteralArguments:
+    """Reads arguments that are literals. The interface is that of `JsonArguments`."""
+
+    def __init__(self, form: LiteralForm) -> None:
+        self._form, self._json = form, JsonArguments()
+        self._buffer, self._at = "", 0  # the text that is not interpreted yet, and its offset in the arguments
+        self._open = [_Open(True)]
+        self._expects = "name"  # name, value, or comma
+        self._quote, self._string_at = "", 0  # the delimiter of the string that is being read; "": none
+        self._name_parts: list[str] = []
+        self._searched = 0  # the part of the buffer that has no end of a name
+        self._spans: list[tuple[str, int, int]] = []
+        self._emit("{")
+
+    @property
+    def may_end(self) -> bool:
+        """Whether the arguments may end here."""
+        return not self._open
+
+    def read(self, piece: str) -> str:
+        """Read a piece, and return the text after the arguments."""
+        if not self._open:
+            return piece
+        self._buffer += piece
+        while self._open and self._step():
+            pass
+        rest, self._buffer = ("", self._buffer) if self._open else (self._buffer, "")
+        return rest
+
+    def text(self) -> str:
+        """The arguments so far, as valid JSON."""
+        return self._json.text()
+
+    def new_text(self, *, ended: bool) -> str:
+        """The new JSON text that can no longer change; `ended`: the arguments are complete."""
+        return self._json.new_text(ended=ended)
+
+    def spans(self) -> list[tuple[str, int, int]]:
+        """As for `JsonArguments`. The span of a string includes its delimiters."""
+        return self._spans
+
+    def _emit(self, json: str) -> None:
+        self._json.read(json)
+
+    def _skip(self, count: int) -> None:
+        self._buffer, self._at = self._buffer[count:], self._at + count
+
+    def _step(self) -> bool:
+        """Read a token. Returns False if it is not complete."""
+        if self._quote:
+            return self._read_string()
+        skipped = len(self._buffer) - len(self._buffer.lstrip(_SPACE))
+        if skipped:
+            self._skip(skipped)
+            self._searched = 0
+        if not self._buffer:
+            return False
+        if self._expects != "value" and self._buffer[0] in _CLOSING and not self._searched:
+            return self._close()
+        if self._expects == "comma":
+            if self._buffer[0] == ",":
+                self._expects = "name" if self._open[-1].is_object else "value"
+            self._skip(1)
+            return True
+        return self._read_name() if self._expects == "name" else self._read_value()
+
+    def _close(self) -> bool:
+        """End the innermost object or array, or the arguments. In the latter case, the bracket is not part of them."""
+        closed = self._open.pop()
+        self._emit("}" if closed.is_object else "]")
+        if self._open:
+            self._skip(1)
+        if not closed.count and self._open:
+            self._spans.append((self._pointer(), self._string_at, self._at))
+        self._expects = "comma"
+        return True
+
+    def _begin_quote(self) -> bool | None:
+        """Begin a string, if there is a delimiter. Returns None if more text is needed to decide."""
+        for quote in dict.fromkeys((*self._form.quotes, *(("'", '"') if self._form.escapes else ()))):
+            if self._buffer.startswith(quote):
+                self._quote, self._string_at = quote, self._at
+                self._skip(len(quote))
+                return True
+            if quote.startswith(self._buffer):
+                return None
+        return False
+
+    def _read_name(self) -> bool:
+        begins = self._begin_quote() if not self._searched else False
+        if begins is None:
+            return False
+        if begins:
+            self._name_parts = []
+            return True
+        end = _NAME_END.search(self._buffer, self._searched)
+        if end is None:
+            self._searched = len(self._buffer)
+            return False
+        if end[0] in "=:":
+            self._begin_member(self._buffer[: end.start()].strip())
+            self._skip(end.end())
+        else:  # a name without a value
+            self._skip(end.end() - (end[0] in _CLOSING))
+            self._searched = 0
+        return True
+
+    def _begin_member(self, name: str) -> None:
+        inside = self._open[-1]
+        self._emit(f"{', ' if inside.count else ''}{json_string(name)}: ")
+        inside.key, inside.count = name, inside.count + 1
+        self._expects, self._searched = "value", 0
+
+    def _begin_value(self) -> None:
+        """Begin a value; items of arrays are numbered here."""
+        inside = self._open[-1]
+        if not inside.is_object:
+            self._emit(", " if inside.count else "")
+            inside.key, inside.count = inside.count, inside.count + 1
+
+    def _read_value(self) -> bool:
+        first = self._buffer[0]
+        if first in _CLOSING:
+            if self._open[-1].is_object:  # a name without a value
+                self._emit("null")
+            return self._close()
+        begins = self._begin_quote()
+        if begins is None:
+            return False
+        if begins:
+            self._begin_value()
+            self._emit('"')
+        elif first in "[{(":
+            self._begin_value()
+            self._emit("{" if first == "{" else "[")
+            self._string_at = self._at
+            self._open.append(_Open(first == "{"))
+            self._expects = "name" if first == "{" else "value"
+            self._skip(1)
+        elif (word := _WORD.match(self._buffer)) is None:
+            self._skip(1)
+        elif word.end() == len(self._buffer):
+            return False
+        else:
+            self._begin_value()
+            self._emit(_json_word(word[0]))
+            self._spans.append((self._pointer(), self._at, self._at + word.end()))
+            self._expects = "comma"
+            self._skip(word.end())
+        return True
+
+    def _read_string(self) -> bool:
+        """Read the characters of a string that are complete, and its end. Returns False if more text is needed."""
+        stop, parts = 0, list[str]()
+        while stop < len(self._buffer):
+            char = self._buffer[stop]
+            if self._buffer.startswith(self._quote, stop):
+                self._add("".join(parts))
+                self._skip(stop + len(self._quote))
+                self._end_string()
+                return True
+            if char == "\\" and self._form.escapes:
+                match = None if _WAITING.match(self._buffer, stop) else _ESCAPE.match(self._buffer, stop)
+                if match is None:
+                    break
+                parts.append(_escaped(match[1]))
+                stop = match.end()
+                continue
+            if (
+                stop + len(self._quote) > len(self._buffer)
+                and possible_mark_length(self._buffer[stop:], {self._quote: ""}) == len(self._buffer) - stop
+            ):
+                break
+            parts.append(char)
+            stop += 1
+        self._add("".join(parts))
+        self._skip(stop)
+        return False
+
+    def _add(self, text: str) -> None:
+        if self._expects == "name":
+            self._name_parts.append(text)
+        else:
+            self._emit(json_string(text)[1:-1])
+
+    def _end_string(self) -> None:
+        self._quote = ""
+        if self._expects == "value":
+            self._emit('"')
+            self._spans.append((self._pointer(), self._string_at, self._at))
+            self._expects = "comma"
+            return
+        self._begin_member("".join(self._name_parts))  # the colon after the name is skipped
+
+    def _pointer(self) -> str:
+        return pointer_of(tuple(inside.key for inside in self._open))
+
+
+def _json_word(word: str) -> str:
+    """A number or constant as JSON; any other word becomes a string."""
+    return word if _NUMBER.fullmatch(word) else _CONSTANTS.get(word) or json_string(word)
+
+
+def _escaped(escape: str) -> str:
+    """The text of an escape without its backslash. A surrogate has none of its own, and becomes U+FFFD."""
+    if len(escape) > 1:
+        code = int(escape[1:], 16)
+        return chr(code) if code <= 0x10FFFF and not 0xD800 <= code <= 0xDFFF else "\ufffd"
+    return _SIMPLE.get(escape, "\\" + escape)

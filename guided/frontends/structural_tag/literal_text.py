@@ -1,0 +1,208 @@
+"""Writes the arguments of calls as literals (literal_forms.py): Python's keyword arguments, and similar notations.
+
+In: the interpreted schema from `frontends/json_schema/`, so all of its keywords have the same meaning here. Out: IR.
+A string has one of the style's delimiters and, in Python, any of its escapes except octal numbers and names of
+characters (Python's language reference, section 2.4.1). Numbers are those of JSON, which Python and the other
+notations read as the same numbers.
+
+Levels (see `Notation`): -1 are the arguments, without brackets, and -2 is any value.
+
+Undeclared names without delimiters may occur twice, and the reader keeps the last value. So schemas that count such
+members are refused. In Python's objects, undeclared names are JSON strings without unnecessary escapes, which differ.
+So are the names of more than 64 optional members in a row. Items that must differ are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from functools import cache
+from typing import Final
+
+from guided.errors import UnsupportedError, brief
+from guided.frontends.json_schema.algebra.expand import Goal
+from guided.frontends.json_schema.algebra.shape import Window
+from guided.frontends.json_schema.algebra.strings import either, sized
+from guided.frontends.json_schema.documents.schema import Schema
+from guided.frontends.json_schema.documents.source_spans import escape
+from guided.frontends.json_schema.text.lower import Lowering
+from guided.frontends.json_schema.text.member_tries import Field
+from guided.frontends.json_schema.text.narrow import Narrowing
+from guided.frontends.json_schema.text.notation import Notation
+from guided.frontends.json_schema.text.spelling import MINIMAL_STRING, QUOTE, Layout, layout_of
+from guided.frontends.regex import parse_regex
+from guided.frontends.structural_tag.argument_places import ArgumentsNarrowing, arguments_goal
+from guided.frontends.structural_tag.literal_forms import LiteralForm
+from guided.ir.encodings import UTF8, Encoding, Form, Span
+from guided.ir.nodes import EPSILON, And, Encoded, Node, Not, Seq, Text
+from guided.ir.ranges import charset, complement, intersect
+from guided.ir.serial import serial
+
+__all__ = ["LiteralNotation", "python_string"]
+
+_ROOT: Final = -1
+_VALUE: Final = -2
+_SHORT: Final = {"a": 7, "b": 8, "t": 9, "n": 10, "v": 11, "f": 12, "r": 13, "\\": 0x5C, "'": 0x27, '"': 0x22}
+_NECESSARY: Final = "tnr\\"
+_CHARACTERS: Final = ((0, 0xD7FF), (0xE000, 0x10FFFF))
+
+
+def _byte(char: str) -> tuple[Span, ...]:
+    return (Span(ord(char), ord(char), 0, 1),)
+
+
+def _hex(step: int) -> tuple[Span, ...]:
+    return (Span(0x30, 0x39, 0, step), Span(0x41, 0x46, 10 * step, step), Span(0x61, 0x66, 10 * step, step))
+
+
+@cache
+def python_string(quote: str, *, minimal: bool) -> Encoding:
+    r"""The content of Python's strings with this quotation mark: characters, and escapes such as \n, \x1b and \u00e9.
+
+    `minimal`: a character that needs no escape has none. Control characters are always escaped.
+    """
+    controls = charset(((0, 0x1F), (0x7F, 0x7F)))
+    raw = complement(charset((*controls, (0x5C, 0x5C), (ord(quote), ord(quote)))))
+    forms = [Form(common, form.digits) for form in UTF8.forms if (common := intersect(form.ranges, raw))]
+    short = {char: code for char, code in _SHORT.items() if not minimal or char in _NECESSARY + quote}
+    escapes = tuple(Span(ord(char), ord(char), code, 1) for char, code in short.items())
+    forms.append(Form(charset((code, code) for code in short.values()), (_byte("\\"), escapes)))
+    bytes_ = intersect(controls, complement(charset((code, code) for code in short.values())))
+    forms.append(Form(bytes_ if minimal else ((0, 0xFF),), (_byte("\\"), _byte("x"), _hex(16), _hex(1))))
+    if not minimal:
+        four = tuple(_hex(1 << shift) for shift in (12, 8, 4, 0))
+        forms.append(Form(intersect(_CHARACTERS, ((0, 0xFFFF),)), (_byte("\\"), _byte("u"), *four)))
+        plane = ((Span(0x30, 0x31, 0, 1 << 20),), _hex(1 << 16))
+        forms.append(Form(_CHARACTERS, (_byte("\\"), _byte("U"), _byte("0"), _byte("0"), *plane, *four)))
+    return Encoding(f"python-string in {quote}{' minimal' if minimal else ''}", tuple(forms))
+
+
+class LiteralNotation(Notation):
+    """The notation of one style. `spell` writes a string of its form."""
+
+    def __init__(self, lowering: Lowering, form: LiteralForm, spell: Callable[[str], Node]) -> None:
+        super().__init__(lowering)
+        options, self._form = lowering.options, form
+        minimal = options.escapes == "minimal"
+        self._strings = [
+            (spell(quote), python_string(quote, minimal=minimal) if form.escapes else UTF8) for quote in form.quotes
+        ]
+        self.encoding = self.constant_encoding = MINIMAL_STRING  # of names that are JSON strings
+        self._gap = layout_of(options).inside_brackets
+        self.layout = Layout(self._mark(form.comma), self._mark(form.colon), self._gap, EPSILON)
+        self._assign = self._mark(form.assign)
+        self._arguments = ArgumentsNarrowing(lowering.expander, options.additional_properties)
+
+    def _mark(self, text: str) -> Node:
+        """A separator. If the options allow whitespace, there may be any around it."""
+        return Text(text) if self._gap == EPSILON else Seq((self._gap, Text(text.strip()), self._gap))
+
+    def _is_bare(self, level: int) -> bool:
+        """Whether names at this level have no delimiters."""
+        return level == _ROOT or self._form.bare
+
+    # --- levels
+
+    def top(self, goal: Goal) -> Node:
+        """The arguments."""
+        return self.lowering.value(arguments_goal(self.lowering.expander, self.lowering.root), _ROOT)
+
+    def same_text(self, level: int) -> int:
+        """See `Notation`."""
+        return level
+
+    def inside(self, level: int, step: str | int) -> int:
+        """See `Notation`."""
+        return _VALUE
+
+    def additional_levels(self, level: int, goal: Goal, known: Collection[str]) -> list[tuple[tuple[Node, ...], int]]:
+        """See `Notation`."""
+        return [((), _VALUE)]
+
+    def narrowing_at(self, level: int) -> Narrowing:
+        """See `Notation`."""
+        return self._arguments if level == _ROOT else self.narrowing
+
+    # --- values
+
+    def constant(self, value: bool | None) -> Node:
+        """See `Notation`."""
+        return either([Text(spelling) for spelling in self._form.constant(value)])
+
+    def string(self, key: object, label: str, where: str, content: Callable[[], Node], level: int) -> Node:
+        """See `Notation`."""
+        return self.lowering.rule((key, _VALUE), label, where, lambda: self._quoted(content()))
+
+    def quoted(self, content: Node, encoding: Encoding, level: int) -> Node:
+        """See `Notation`."""
+        return self._quoted(content)
+
+    def quoted_text(self, text: str, level: int) -> Node:
+        """See `Notation`."""
+        return self._quoted(Text(text))
+
+    def _quoted(self, content: Node) -> Node:
+        return either([Seq((quote, Encoded(content, encoding), quote)) for quote, encoding in self._strings])
+
+    # --- containers
+
+    def wrap(self, brackets: str, body: Node | None, may_be_empty: bool, level: int) -> Node:
+        """See `Notation`."""
+        if level != _ROOT:
+            return self.layout.wrap(brackets, body, may_be_empty, 0)
+        cases = [self._gap] if may_be_empty else []
+        return either(cases if body is None else [*cases, Seq((self._gap, body, self._gap))])
+
+    def check_unique(self, schema: Schema, level: int) -> None:
+        """See `Notation`."""
+        raise UnsupportedError(
+            "uniqueItems is not supported in this style", pointer=schema.at("uniqueItems"),
+            hint="leave uniqueItems out",
+        )  # fmt: skip
+
+    def field(self, name: str, value: Node, required: bool, level: int, where: str | None = None) -> Field:
+        """See `Notation`."""
+        if not self._is_bare(level):
+            return Field(name, self.after_key(value), required, self._quoted(Text(name)))
+        if not self._form.may_be_called(name):
+            raise UnsupportedError(
+                f"the name {brief(name)} cannot be written in this style", hint="use ASCII letters, digits and _",
+                pointer=f"{where}/properties/{escape(name)}" if where is not None else "",
+            )  # fmt: skip
+        return Field(name, self._after_name(value, level), required, Text(name))
+
+    def _after_name(self, value: Node, level: int) -> Node:
+        return Seq((self._assign, value)) if level == _ROOT else self.after_key(value)
+
+    def spelling(self, level: int) -> tuple[Callable[[str], Node], tuple[Node, Node]]:
+        """See `Notation`."""
+        if self._is_bare(level):
+            return Text, (EPSILON, EPSILON)
+        return lambda text: Encoded(Text(text), MINIMAL_STRING), (QUOTE, QUOTE)
+
+    def many_optional(self, fields: Sequence[Field], window: Window, level: int) -> Node | None:
+        """See `Notation`."""
+        return None
+
+    def other(
+        self, names: tuple[Node, ...], known: Collection[str], value: Node, level: int, where: str, in_place: bool
+    ) -> Node:
+        """See `Notation`."""
+        if not self._is_bare(level):
+            return super().other(names, known, value, level, where, in_place)
+        unknown = Not(either([Text(name) for name in known]))
+        content = And((*names, parse_regex(self._form.name_pattern), unknown))
+        key = ("bare name", *map(serial, names), *known)
+        name: Node = Encoded(sized(content, 0, self.lowering.options.max_string), UTF8)
+        named = name if in_place else self.lowering.rule(key, f"other name of #{where}", where, lambda: name)
+        return Seq((named, self._after_name(value, level)))
+
+    def distinct(self, text: Node, known: Collection[str], level: int, counted: str | None) -> Node:
+        """See `Notation`."""
+        if not self._is_bare(level):
+            return super().distinct(text, known, level, counted)
+        if counted is not None:
+            raise UnsupportedError(
+                "undeclared properties may occur twice in this style, so they cannot be counted", pointer=counted,
+                hint='write "additionalProperties": false, and name the properties',
+            )  # fmt: skip
+        return text

@@ -1,0 +1,105 @@
+"""The texts around calls, with their placeholders. In: a style's description (tool_styles.py). Out: for one function,
+the text and the patterns that a structural tag, a reader or a prompt needs.
+
+    "functions.{name}:{index}<|sep|>"      head: "functions.f:"      rest: [0-9]+, "<|sep|>"
+
+{name} is the function's name, {index} the number of the call, and {id} an identifier of the call, which the model
+chooses. In prompts, identifiers are numbered.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+__all__ = ["Markup", "Pattern"]
+
+_PLACEHOLDER: Final = re.compile(r"(\{name\}|\{index\}|\{id\})")
+_ID: Final = "[a-zA-Z0-9]{9}"
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A text with placeholders. `id_pattern`: a regular expression for identifiers of calls."""
+
+    text: str
+    id_pattern: str = _ID
+
+    def after(self, text: str) -> Pattern:
+        """The same after a text."""
+        return Pattern(text + self.text, self.id_pattern)
+
+    def parts(self, name: str) -> list[tuple[str, bool]]:
+        """Texts, and patterns (with True), one after the other. The first one is a text, which may be empty."""
+        out: list[tuple[str, bool]] = [("", False)]
+        for part in _PLACEHOLDER.split(self.text):
+            if part in ("{index}", "{id}"):
+                out.append(("[0-9]+" if part == "{index}" else self.id_pattern, True))
+            elif part:
+                text = name if part == "{name}" else part
+                before, is_pattern = out[-1]
+                out[-1:] = [(before, True), (text, False)] if is_pattern else [(before + text, False)]
+        return out
+
+    def head(self, name: str) -> str:
+        """The text before the first number or identifier."""
+        return self.parts(name)[0][0]
+
+    def rest(self, name: str) -> str:
+        """A regular expression for the text after the head; "" if there is none. The name is a group, if it is here."""
+        _, mark, after = self._split_at_pattern()
+        if not mark:
+            return ""
+        out = ""
+        for part in _PLACEHOLDER.split(mark + after):
+            known = {"{index}": "[0-9]+", "{id}": self.id_pattern, "{name}": f"(?P<name>{re.escape(name)})"}
+            out += known.get(part, re.escape(part))
+        return out
+
+    @property
+    def name_at(self) -> int:
+        """The offset of the name in the head; -1 if it comes later."""
+        return self._split_at_pattern()[0].find("{name}")
+
+    def _split_at_pattern(self) -> tuple[str, str, str]:
+        match = re.search(r"\{index\}|\{id\}", self.text)
+        if match is None:
+            return self.text, "", ""
+        return self.text[: match.start()], match[0], self.text[match.end() :]
+
+    def filled(self, number: int) -> str:
+        """The text for call `number` of a prompt, with {name} left in it."""
+        return self.text.replace("{index}", str(number)).replace("{id}", f"call{number:05d}")
+
+
+@dataclass(frozen=True, slots=True)
+class Markup:
+    """The texts around one call.
+
+    Attributes:
+        begins, ends: the possible texts before and after the arguments. Prompts have the first ones.
+        arguments: the form of the arguments; see `argument_form`.
+        first: the number of the first call.
+    """
+
+    begins: tuple[Pattern, ...]
+    ends: tuple[Pattern, ...]
+    arguments: str | Mapping[str, Any]
+    first: int
+
+    @classmethod
+    def of(cls, style: Mapping[str, Any]) -> Markup:
+        """The markup of a style."""
+        call = style["call"]
+        begins, ends = (
+            tuple(Pattern(text, call.get("id", _ID)) for text in ([given] if isinstance(given, str) else given))
+            for given in (call["begin"], call["end"])
+        )
+        return cls(begins, ends, call["arguments"], call.get("first", 0))
+
+    @property
+    def end_pattern(self) -> re.Pattern[str]:
+        """A regular expression for the text after the arguments."""
+        return re.compile("|".join(re.escape(end.head("")) + end.rest("") for end in self.ends))
