@@ -111,3 +111,12 @@ def test_events_have_the_value_so_far():
     assert {event.partial for event in engine.stream("x", max_tokens=3)} == {None}
     pattern = list(engine.stream("x", "[ab]{4}", max_tokens=9))
     assert [event.partial for event in pattern] == [pattern[-1].result.text[:end] for end in (1, 2, 3, 4, 4)]
+
+
+def test_lists_grow_below_their_least_length():
+    class Pair(BaseModel):
+        both: Annotated[list[int], Field(min_length=2)]
+
+    parse = ValueParser(Pair.model_validate_json, True, Pair)
+    assert parse.partial('{"both": [1, ').both == [1]
+    assert partial_value(Annotated[list[Point], Field(min_length=2)], [{"x": 1, "y": 2}, {}]) == [Point(1, 2)]

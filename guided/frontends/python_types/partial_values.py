@@ -7,8 +7,8 @@ In: a type, and the JSON value of the text so far, without an unfinished string 
     dict, TypedDict, list   a container with the entries so far
     other types             the value if it is complete, otherwise the JSON value
 
-A field is complete once its value has the field's type, so an optional list in a model grows item by item, and a
-dataclass in it appears when its last member has been written. Until then such a field is missing.
+A field is complete once its value has the field's type, so a list in a model grows item by item (whatever its least
+length is), and a dataclass in it appears when its last member has been written. Until then such a field is missing.
 
 Cost: linear in the value. Nothing is kept between calls.
 """
@@ -56,7 +56,8 @@ def _typed(tp: Any, value: Any) -> Any:
     try:
         return _reader(tp)(value)
     except (GuidedError, ValueError):  # pydantic's ValidationError is a ValueError
-        return _MISSING
+        is_container = typing.get_origin(tp) is typing.Annotated and isinstance(value, list | dict)
+        return _typed(tp.__origin__, value) if is_container else _MISSING
 
 
 def _reader(tp: Any) -> Callable[[Any], Any]:
