@@ -47,19 +47,21 @@ class ConstraintOptions(JsonSchemaKeywords, total=False):
 
     Attributes:
         registry: URI -> schema, for the references of a JSON Schema to other documents.
+        documents: name -> text, for `x-guided-quote` in a JSON Schema.
         dialect, search: for a regular expression, see `GrammarCompiler.compile_regex`.
         classes: for a regular expression, and for the patterns of a schema.
         whitespace, ...: the fields of `JsonSchemaOptions`, with the defaults of `for_generation()`.
     """
 
     registry: Mapping[str, Any] | None
+    documents: Mapping[str, str] | None
     dialect: Literal["python", "ecma"]
     search: bool
 
 
 _NO_OPTIONS: Final = ConstraintOptions()
 _JSON_OPTIONS: Final = frozenset(JsonSchemaKeywords.__annotations__)
-_SCHEMA_OPTIONS: Final = _JSON_OPTIONS | {"registry"}
+_SCHEMA_OPTIONS: Final = _JSON_OPTIONS | {"registry", "documents"}
 _REGEX_OPTIONS: Final = frozenset(("dialect", "search", "classes"))
 _ALL_OPTIONS: Final = _SCHEMA_OPTIONS | _REGEX_OPTIONS
 _OPENAI: Final = "pass guided.from_response_format(format)"
@@ -105,9 +107,13 @@ def compile_constraint(
             return compiler.compile_choice(constraint)
         case bool() | Mapping():
             _check_is_schema(constraint)
-            return compiler.compile_json_schema(constraint, registry=options.get("registry"), **generation.given())
+            return compiler.compile_json_schema(
+                constraint, registry=options.get("registry"), documents=options.get("documents"), **generation.given()
+            )
         case _:
-            return compiler.compile_type(constraint, registry=options.get("registry"), **generation.given())
+            return compiler.compile_type(
+                constraint, registry=options.get("registry"), documents=options.get("documents"), **generation.given()
+            )
 
 
 def _check_options(constraint: Constraint, options: Mapping[str, Any]) -> None:

@@ -80,7 +80,7 @@ def arguments(it: Format, style: str, lowering: Lowering, changes: dict[str, Any
             raise located(error, at) from None
         findings += [replace(one, pointer=at + one.pointer) for one in own_findings]
         embedded = {
-            name: Embedded(inner, options, {}, at + place)
+            name: Embedded(inner, options, {}, {}, at + place)
             for name, place in notations[0].embedded.items()
             if (inner := _schema_at(schema, place)) is not None
         }
