@@ -54,6 +54,7 @@ from guided.frontends.json_schema import JsonSchemaOptions, Report, check_json_s
 from guided.frontends.json_schema.options import JsonSchemaKeywords
 from guided.frontends.library import LibraryGrammar, grammar, library
 from guided.frontends.openai.response_format import ResponseFormat, from_response_format, to_openai_schema
+from guided.frontends.quote import Quote, QuoteLocation
 from guided.frontends.structural_tag import structural_tag
 from guided.frontends.structural_tag.tool_styles import TOOL_STYLES, tool_style
 from guided.limits import Limits
@@ -123,6 +124,8 @@ __all__ = [
     "ModelFileError",
     "OptionError",
     "Options",
+    "Quote",
+    "QuoteLocation",
     "ReasoningDelta",
     "Report",
     "Request",

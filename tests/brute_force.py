@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property
 from itertools import product
 
+from guided.automaton.reference.substrings import all_substrings
 from guided.ir.conditions import AllOf, AnyOf, Condition, Written
 from guided.ir.encodings import UTF8, Encoding, Form, Span
 from guided.ir.nodes import (
@@ -27,6 +28,7 @@ from guided.ir.nodes import (
     Repeat,
     Seq,
     Special,
+    Substrings,
     Text,
 )
 
@@ -135,6 +137,8 @@ class Strings:
                 return self.times({""}, chars)
             case Text(text):
                 return self.times({""}, {text})
+            case Substrings():
+                return self.times({""}, all_substrings(node))
             case Seq(items):
                 found = {""}
                 for item in items:
@@ -190,7 +194,7 @@ class Outputs:
 
     def of(self, node: Node) -> set[Output]:
         match node:
-            case Chars() | Text() | And() | Not() | Length():
+            case Chars() | Text() | Substrings() | And() | Not() | Length():
                 if node not in self._written:
                     self._written[node] = self.written(node, UTF8)
                 return self._written[node]

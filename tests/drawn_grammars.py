@@ -27,6 +27,7 @@ from guided.ir.nodes import (
     Repeat,
     Seq,
     Special,
+    Substrings,
     Text,
 )
 from guided.ir.ranges import charset, complement
@@ -51,10 +52,16 @@ seldom = st.composite(_seldom)
 
 @cache
 def leaves(alphabet: str) -> st.SearchStrategy[Node]:
-    """One character or a short text over `alphabet`; seldom any character, none, or the empty text."""
+    """One character or a short text over `alphabet`; seldom any character, none, the empty text, or a substring."""
     texts = st.text(alphabet, min_size=1, max_size=2).map(Text)
     odd = st.sampled_from([ANY_CHAR, Chars(()), EPSILON, Text(""), Text(3 * alphabet[0])])
-    return seldom(texts | st.composite(_chars)(alphabet), odd)
+    return seldom(texts | st.composite(_chars)(alphabet), odd | substrings(alphabet))
+
+
+def substrings(alphabet: str, size: int = 6) -> st.SearchStrategy[Node]:
+    """The substrings of one to three texts, with and without whole words."""
+    texts = st.lists(st.text(alphabet, min_size=1, max_size=size), min_size=1, max_size=3).map(tuple)
+    return st.builds(Substrings, texts, st.booleans())
 
 
 def _bounds(draw: st.DrawFn) -> tuple[int, int | None]:

@@ -279,8 +279,8 @@ ARGUMENTS = [
     (regex("a", search="no"), TypeError, "search must be True or False, not 'no'"),
     (schema(True, whitspace="json"), TypeError,
      "compile_json_schema() has no option 'whitspace': did you mean 'whitespace'? "
-     "The options are additional_properties, classes, constants, draft, escapes, format, indent, max_digits, "
-     "max_items, max_string, numbers, property_order, registry, "
+     "The options are additional_properties, classes, constants, documents, draft, escapes, format, indent, "
+     "max_digits, max_items, max_string, numbers, property_order, registry, "
      "separators, strict, surrounding_whitespace, unknown_format, whitespace."),
 
     (lambda: guided.GrammarCompiler("gpt2"), TypeError, "vocabulary must be a guided.Vocabulary, not a str"),

@@ -46,6 +46,17 @@ def test_what_is_kept_is_found_by_content():
     assert compiler.cache.hits == 2
 
 
+def test_one_that_is_too_heavy_alone_replaces_no_others():
+    compiler = guided.GrammarCompiler(VOCABULARY, cache_bytes=1 << 20)
+    kept = compiler.compile_json_schema(schema(1))
+    documents = {"long": " ".join(str(number * 7919 % 10_007) for number in range(1_000))}
+    quote = {"type": "string", "x-guided-quote": "long"}
+    first = compiler.compile_json_schema(quote, documents=documents, escapes="minimal")
+    assert compiler.compile_json_schema(quote, documents=documents, escapes="minimal") is not first
+    assert compiler.compile_json_schema(schema(1)) is kept
+    assert compiler.cache._weight == sum(entry.weight for entry in compiler.cache._entries.values())
+
+
 def test_one_that_is_found_again_and_again_does_not_grow_for_ever():
     """Brackets that nest ever deeper make states that were never seen."""
     compiler, grammars = guided.GrammarCompiler(VOCABULARY, cache_bytes=100_000), list[guided.CompiledGrammar]()

@@ -10,9 +10,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from guided.automaton.reference.language import Language
+from guided.automaton.reference.substrings import all_substrings
 from guided.automaton.reference.token_masks import ReferenceGrammar
 from guided.errors import LimitExceeded, SpecError, VocabularyError
-from guided.ir.nodes import EMPTY, Alt, And, Chars, Grammar, Length, Node, Not, Repeat, Seq, Special, Text
+from guided.ir.nodes import EMPTY, Alt, And, Chars, Grammar, Length, Node, Not, Repeat, Seq, Special, Substrings, Text
 from tests.brute_force import SPECIALS, Output, fewest_tokens, language
 from tests.drawn_grammars import (
     ALPHABETS,
@@ -184,6 +185,8 @@ def test_boolean_nodes_agree_with_interegular(data):
                 return parse(f"[{''.join(inside)}]") if inside else nothing
             case Text(text):
                 return parse(text)
+            case Substrings():
+                return parse("|".join(all_substrings(node)))
         raise AssertionError(node)
 
     symbols = interegular.fsm.Alphabet.from_groups(*alphabet, other, {interegular.fsm.anything_else})

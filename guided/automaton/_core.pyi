@@ -219,6 +219,12 @@ class Builder:
             ValueError: there are no states, or edges are out of order, overlap, or lead elsewhere.
         """
 
+    def substrings(self, texts: Sequence[str], marked: bool) -> int:
+        """
+        The substrings of the texts, not the empty one. With `marked`, they begin after U+D800 and end before
+        U+D801. ValueError where there is another surrogate.
+        """
+
     def dispatch(self, automaton: int, states: Sequence[int], items: Sequence[int]) -> int:
         """
         An automaton, by its number, and for some of its states a node that follows where a text leads there.

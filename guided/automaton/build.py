@@ -18,6 +18,7 @@ from typing import TypeAlias, get_args
 from guided.automaton import _core
 from guided.automaton.conditions import flatten_condition
 from guided.automaton.entries import check_entries
+from guided.automaton.marked_texts import marked_texts
 from guided.close_names import close_name
 from guided.errors import LimitExceeded, SpecError, UnsupportedError, VocabularyError, brief
 from guided.ir.encodings import UTF8, Encoding
@@ -44,6 +45,7 @@ from guided.ir.nodes import (
     Repeat,
     Seq,
     Special,
+    Substrings,
     Text,
 )
 from guided.ir.ranges import Ranges, charset
@@ -239,6 +241,8 @@ class _GrammarBuilder:
                 return build.encoded(number(item), self._add_encoding(encoding))
             case Automaton(states, start):
                 return build.automaton(*_renumber_from_start(states, start))
+            case Substrings():
+                return build.substrings(*marked_texts(node, self.limits))
             case Dispatch(automaton, exits, followers):
                 renumbered = {automaton.start: 0, 0: automaton.start}  # as in `_renumber_from_start`
                 exit_states = [renumbered.get(state, state) for state in exits]

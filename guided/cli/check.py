@@ -89,7 +89,9 @@ def _report(specification: Specification, base: JsonSchemaOptions) -> Report | N
         return None
     with Progress("reading the schema"):
         options = specification.schema_options(base)
-        return check_json_schema(specification.value, options, registry=specification.registry)
+        return check_json_schema(
+            specification.value, options, registry=specification.registry, documents=specification.documents
+        )
 
 
 def _verdict(grammar: CompiledGrammar, name: str, text: bytes) -> Verdict:

@@ -15,7 +15,7 @@ from guided.frontends.json_schema.options import JsonSchemaKeywords
 __all__ = ["OPTIONS_OF", "as_flags", "flag"]
 
 OPTIONS_OF: Final[Mapping[str, tuple[str, ...]]] = {
-    "schema": (*JsonSchemaKeywords.__annotations__, "registry"),
+    "schema": (*JsonSchemaKeywords.__annotations__, "registry", "documents"),
     "regex": ("dialect", "search", "classes"),
     "lark": ("start", "semantics", "lexer", "postlex", "grammars", "allow_special_tokens"),
     "gbnf": ("root", "allow_special_tokens"),
@@ -28,6 +28,7 @@ _REPLACEMENTS: Final = {
     "import_paths": "the folder of the file for --lark",
     "grammars": "--grammars FILE",
     "registry": "--registry FILE",
+    "documents": "--documents FILE",
 }
 """Argument -> the text that replaces it and its value, for arguments whose value has another form in a command."""
 _VALUE: Final = r"""'([^'\n]*)'|"([^"\n]*)"|(\w+)|\[[^\]\n]*\]|\{[^}\n]*\}|(?= )"""

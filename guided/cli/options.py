@@ -207,6 +207,7 @@ LINE_OPTIONS: Final[dict[str, tuple[str, Callable[[Any], bool]]]] = {
     "indent": ("an integer or a string", lambda value: _integer(value) or _text(value)),
     "additional_properties": ('true, false or "minimal"', lambda value: _boolean(value) or value == "minimal"),
     "registry": ("an object of schemas", lambda value: isinstance(value, dict)),
+    "documents": ("an object of texts", lambda value: isinstance(value, dict)),
     "stop_token_ids": _IDS,
     **dict.fromkeys(("include_stop_str_in_output", "ignore_eos", "score_forced"), _BOOLEAN),
     **dict.fromkeys(("raw", "canonical", "heal_prompt", "describe"), _BOOLEAN),

@@ -63,7 +63,9 @@ class Specification:
         match self.kind:
             case "schema":
                 options = self.schema_options(base).given()
-                return compiler.compile_json_schema(self.value, registry=self.registry, **options)
+                return compiler.compile_json_schema(
+                    self.value, registry=self.registry, documents=self.documents, **options
+                )
             case "regex":
                 return compiler.compile_regex(self.value, **{"classes": base.classes, **self.options})
             case "lark":
@@ -86,6 +88,12 @@ class Specification:
         """URI -> schema, for references to other documents."""
         registry: Mapping[str, Any] | None = self.options.get("registry")
         return registry
+
+    @property
+    def documents(self) -> Mapping[str, str] | None:
+        """Name -> text, for `x-guided-quote`."""
+        documents: Mapping[str, str] | None = self.options.get("documents")
+        return documents
 
     def schema_options(self, base: JsonSchemaOptions = DEFAULTS) -> JsonSchemaOptions:
         """The options that concern schemas."""
@@ -216,12 +224,18 @@ def _add_schema_options(parser: argparse.ArgumentParser, generating: bool) -> No
     add("--max-digits", type=int, metavar="N", help="most digits of each part of a number")
     add("--draft", choices=DRAFTS, help="the draft of a schema without $schema (2020-12)")
     add("--registry", metavar="FILE", help="a JSON file {URI: schema, ...} with documents that the schema refers to")
+    add("--documents", metavar="FILE", help="a JSON file {name: text, ...} for x-guided-quote in the schema")
 
 
 def specification_options(arguments: argparse.Namespace, kind: str) -> dict[str, Any]:
     """The given options for specifications of this kind."""
     given = {name: value for name in OPTIONS_OF.get(kind, ()) if (value := getattr(arguments, name)) is not None}
-    for name, form in (("registry", "{URI: schema, ...}"), ("grammars", "{name: text or schema, ...}")):
+    forms = {
+        "registry": "{URI: schema, ...}",
+        "documents": "{name: text, ...}",
+        "grammars": "{name: text or schema, ...}",
+    }
+    for name, form in forms.items():
         if name in given:
             given[name] = _object(name, given[name], form)
     return given

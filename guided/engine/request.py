@@ -70,6 +70,7 @@ class Options(RequestOptions, total=False):
             logit_bias, allowed_token_ids, bad_words, min_tokens: see `SamplingParams`.
         dialect, search, classes: for a constraint that is a regular expression; see `GrammarCompiler.compile_regex`.
         registry: for a constraint that is a JSON Schema or a type: URI -> schema, for references to other documents.
+        documents: the same: name -> text, for `x-guided-quote`; see `guided.Quote`.
         whitespace, separators, indent, surrounding_whitespace, property_order, additional_properties, numbers, escapes,
             classes, format, unknown_format, strict, max_string, max_items, max_digits, draft: for a constraint that is
             a JSON Schema, a type or a function, or that has such parts; see `JsonSchemaOptions`. Defaults are those of

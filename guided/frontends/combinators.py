@@ -21,6 +21,7 @@ from typing import Any, Literal, TypeAlias, Unpack
 
 from guided.errors import Finding, SpecError, brief
 from guided.frontends.common.aho_corasick import FreeText
+from guided.frontends.common.quoted_texts import checked_documents
 from guided.frontends.gbnf import gbnf_to_grammar
 from guided.frontends.json_schema.compile import json_schema_to_grammar
 from guided.frontends.json_schema.options import DEFAULTS, JsonSchemaKeywords, JsonSchemaOptions, checked_registry
@@ -254,6 +255,7 @@ def json_schema(
     schema: str | Mapping[str, Any] | bool | type,
     *,
     registry: Mapping[str, Any] | None = None,
+    documents: Mapping[str, str] | None = None,
     **options: Unpack[JsonSchemaKeywords],
 ) -> Expr:
     """The JSON texts of a schema; see `GrammarCompiler.compile_json_schema`.
@@ -262,24 +264,36 @@ def json_schema(
     `JsonSchemaOptions.for_generation()` if an engine generates the text.
     """
     if isinstance(schema, type):
-        return python_type(schema, registry=registry, **options)
-    return _json_schema(schema, registry, options, "json_schema", schema)
+        return python_type(schema, registry=registry, documents=documents, **options)
+    return _json_schema(schema, registry, documents, options, "json_schema", schema)
 
 
 @keywords_checked(JsonSchemaKeywords.__annotations__)
-def python_type(tp: Any, *, registry: Mapping[str, Any] | None = None, **options: Unpack[JsonSchemaKeywords]) -> Expr:
+def python_type(
+    tp: Any,
+    *,
+    registry: Mapping[str, Any] | None = None,
+    documents: Mapping[str, str] | None = None,
+    **options: Unpack[JsonSchemaKeywords],
+) -> Expr:
     """The JSON of a Python type's values; see `GrammarCompiler.compile_type`, and `json_schema` for the options."""
-    return _json_schema(type_to_schema(tp), registry, options, "type", tp)
+    return _json_schema(type_to_schema(tp), registry, documents, options, "type", tp)
 
 
 def _json_schema(
-    schema: object, registry: Mapping[str, Any] | None, options: JsonSchemaKeywords, kind: str, source: object
+    schema: object,
+    registry: Mapping[str, Any] | None,
+    documents: Mapping[str, str] | None,
+    options: JsonSchemaKeywords,
+    kind: str,
+    source: object,
 ) -> Expr:
     DEFAULTS.changed(**options)  # raises an error now if options contradict each other
-    kept, known = _copy(schema), _copy(checked_registry(registry))
+    kept, known, texts = _copy(schema), _copy(checked_registry(registry)), checked_documents(documents)
 
     def read(limits: Limits, whole: JsonSchemaOptions, found: list[Finding]) -> Grammar:
-        return json_schema_to_grammar(kept, whole.changed(**options), registry=known, limits=limits, findings=found)
+        own = whole.changed(**options)
+        return json_schema_to_grammar(kept, own, registry=known, documents=texts, limits=limits, findings=found)
 
     return ReadPart(read, kind, source)
 

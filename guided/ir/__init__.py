@@ -33,6 +33,7 @@ from guided.ir.nodes import (
     Repeat,
     Seq,
     Special,
+    Substrings,
     Terminal,
     Text,
 )
@@ -79,6 +80,7 @@ __all__ = [
     "Seq",
     "Span",
     "Special",
+    "Substrings",
     "Terminal",
     "Text",
     "Written",

@@ -17,10 +17,12 @@ class Embedded:
         schema: JSON text, a dict or a bool, as its author wrote it.
         options: the `JsonSchemaOptions` with which it was read.
         registry: URI -> schema, for its references.
+        documents: name -> text, for its quotations.
         prefix: the location of the schema in the whole specification, which precedes its pointers.
     """
 
     schema: object
     options: Any
     registry: Mapping[str, object]
+    documents: Mapping[str, str]
     prefix: str = ""

@@ -35,18 +35,20 @@ class ConstraintOptions(JsonSchemaKeywords, total=False):
 
     Attributes:
         registry: URI -> schema, for the references of a JSON Schema to other documents.
+        documents: name -> text, for `x-guided-quote` in a JSON Schema.
         dialect, search: for a regular expression, see `GrammarCompiler.compile_regex`.
         classes: for a regular expression, and for the patterns of a schema.
         whitespace, ...: the fields of `JsonSchemaOptions`.
     """
 
     registry: Mapping[str, Any] | None
+    documents: Mapping[str, str] | None
     dialect: Literal["python", "ecma"]
     search: bool
 
 
 _JSON_OPTIONS: Final = frozenset(JsonSchemaKeywords.__annotations__)
-_SCHEMA_OPTIONS: Final = _JSON_OPTIONS | {"registry"}
+_SCHEMA_OPTIONS: Final = _JSON_OPTIONS | {"registry", "documents"}
 _REGEX_OPTIONS: Final = frozenset(("dialect", "search", "classes"))
 _ALL_OPTIONS: Final = _SCHEMA_OPTIONS | _REGEX_OPTIONS
 _OPENAI: Final = "pass guided.from_response_format(format)"
@@ -109,7 +111,7 @@ class CompileAny:
             check_options(specification, options)
         given: JsonSchemaKeywords = {name: value for name, value in options.items() if name in _JSON_OPTIONS}  # type: ignore[assignment]
         chosen = JsonSchemaOptions.for_generation(**given) if style == "generation" else JsonSchemaOptions(**given)
-        registry = options.get("registry")
+        documents = {"registry": options.get("registry"), "documents": options.get("documents")}
         match specification:
             case Expr():
                 return self.compile_expr(specification, **chosen.given())
@@ -124,9 +126,9 @@ class CompileAny:
                 return self.compile_choice(specification)
             case bool() | Mapping():
                 _check_is_schema(specification)
-                return self.compile_json_schema(specification, registry=registry, **chosen.given())
+                return self.compile_json_schema(specification, **documents, **chosen.given())
             case _:
-                return self.compile_type(specification, registry=registry, **chosen.given())
+                return self.compile_type(specification, **documents, **chosen.given())
 
 
 def _pattern(given: str | re.Pattern[Any]) -> str:

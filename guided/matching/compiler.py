@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
-from typing import Any, Final, Literal, Unpack
+from typing import Any, Literal, Unpack
 
 from guided.automaton import _core
 from guided.automaton.compile import compile_grammar
@@ -18,6 +18,7 @@ from guided.frontends.choice import choice_to_grammar, read_choices
 from guided.frontends.combinators import Expr
 from guided.frontends.common.left_recursion import check_regions
 from guided.frontends.common.named_tokens import find_token
+from guided.frontends.common.quoted_texts import checked_documents
 from guided.frontends.composition import expr_to_grammar
 from guided.frontends.gbnf import gbnf_to_grammar
 from guided.frontends.json_schema import json_schema_to_grammar
@@ -36,21 +37,11 @@ from guided.matching.compiled import CompiledGrammar, native_vocabulary, text_id
 from guided.matching.fallback_options import compile_with_fallback
 from guided.matching.gc_pause import gc_paused
 from guided.matching.grammar_cache import GrammarCache, content_of
+from guided.matching.why_empty import WHY_EMPTY
 from guided.meter import compiling
 from guided.vocabulary import Vocabulary
 
 __all__ = ["GrammarCompiler"]
-
-_WHY_EMPTY: Final = {
-    "regex": "its parts contradict each other: check lookarounds, empty sets and lone surrogates",
-    "json_schema": "its keywords contradict each other",
-    "choice": "give at least one string without lone surrogates",
-    "pattern": "give a class with characters",
-    "lark": "look for rules that can never end, and for terminals that others shadow",
-    "gbnf": "look for rules that can never end, and for empty character classes",
-    "structural_tag": "look for contradictions: an end that is excluded, a schema that allows nothing",
-    "expr": "look for parts that contradict each other, and for rules that can never end",
-}
 
 
 class GrammarCompiler(CompileAny):
@@ -91,12 +82,14 @@ class GrammarCompiler(CompileAny):
         schema: str | Mapping[str, Any] | bool | type,
         *,
         registry: Mapping[str, Any] | None = None,
+        documents: Mapping[str, str] | None = None,
         **options: Unpack[JsonSchemaKeywords],
     ) -> CompiledGrammar:
         """Compile a JSON Schema, given as JSON text, as a dict or bool, or as a type.
 
         Args:
             registry: URI -> schema, for references to other documents.
+            documents: name -> text, for `x-guided-quote`: strings that occur verbatim in a text (see `guided.Quote`).
             options: the fields of `JsonSchemaOptions`.
 
         Raises:
@@ -108,17 +101,18 @@ class GrammarCompiler(CompileAny):
             GuidedWarning: keywords and formats that are not enforced; `strict=True` makes them errors.
         """
         if isinstance(schema, type):
-            return self.compile_type(schema, registry=registry, **options)
-        known = checked_registry(registry)
+            return self.compile_type(schema, registry=registry, documents=documents, **options)
+        known, texts = checked_registry(registry), checked_documents(documents)
         text = schema if isinstance(schema, str) else content_of(schema)
 
         def compiled(own: JsonSchemaOptions) -> CompiledGrammar:
             def read(found: list[Finding], ask: bool = False) -> Grammar:
                 return json_schema_to_grammar(
-                    schema, own, registry=known, limits=self.limits, findings=found, require_values=ask
-                )
+                    schema, own, registry=known, documents=texts, limits=self.limits, findings=found,
+                    require_values=ask,
+                )  # fmt: skip
 
-            key = ("json_schema", text, isinstance(schema, str), own, content_of(known))
+            key = ("json_schema", text, isinstance(schema, str), own, content_of(known), tuple(texts.items()))
             return self._compile(key, schema, read, why_empty=lambda: read([], True))
 
         return compile_with_fallback(compiled, JsonSchemaOptions(**options), self.limits)
@@ -299,15 +293,16 @@ class GrammarCompiler(CompileAny):
 
     @keywords_checked(JsonSchemaKeywords.__annotations__)
     def compile_type(
-        self, tp: Any, *, registry: Mapping[str, Any] | None = None, **options: Unpack[JsonSchemaKeywords]
-    ) -> CompiledGrammar:
+        self, tp: Any, *, registry: Mapping[str, Any] | None = None, documents: Mapping[str, str] | None = None,
+        **options: Unpack[JsonSchemaKeywords],
+    ) -> CompiledGrammar:  # fmt: skip
         """Compile a Python type to the JSON of its values: int, Literal["a"], list[int], dataclasses, ...
 
         For a function, the output is an object of its arguments. `guided.frontends.python_types.type_schema` lists the
         supported types. `guided.frontends.python_types.value_readers.value_of(tp, json.loads(text))` is the inverse.
         """
         with compiling(self.limits, work=False):
-            compiled = self.compile_json_schema(type_to_schema(tp), registry=registry, **options)
+            compiled = self.compile_json_schema(type_to_schema(tp), registry=registry, documents=documents, **options)
         return CompiledGrammar(
             compiled.native, compiled.vocabulary, compiled.origins, "type", tp, compiled._read, compiled.findings,
             limits=compiled.limits)  # fmt: skip
@@ -390,7 +385,7 @@ class GrammarCompiler(CompileAny):
         except SpecError as error:  # the grammar generates nothing
             why_empty()
             shown = source if isinstance(source, str) else ""
-            raise SpecError(error.message, text=shown, span=(0, len(shown)), hint=_WHY_EMPTY[kind]) from None
+            raise SpecError(error.message, text=shown, span=(0, len(shown)), hint=WHY_EMPTY[kind]) from None
         except VocabularyError as error:
             if isinstance(source, str) and error.token is not None and (at := find_token(source, error.token)):
                 error.located(source, at)

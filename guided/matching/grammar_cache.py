@@ -72,7 +72,9 @@ class GrammarCache:
             return found.compiled
 
     def store(self, key: object, compiled: CompiledGrammar) -> None:
-        """Store a grammar, and evict others if the total is then too large."""
+        """Store a grammar, and evict others if the total is then too large. A grammar that alone is too large, such as
+        one that quotes from a long document, is not stored.
+        """
         with self._lock:
             try:
                 previous = self._entries.pop(key, None)  # another thread compiled the same
@@ -81,8 +83,12 @@ class GrammarCache:
             if previous is not None:
                 previous.is_dropped = True
                 self._weight -= previous.weight
-            entry = self._entries[key] = _Entry(compiled)
+            entry = _Entry(compiled)
             self._weigh(entry)
+            if entry.weight > self.bytes:
+                self._weight -= entry.weight
+                return
+            self._entries[key] = entry
             self._weigh_others()
             self._shrink()
 

@@ -25,6 +25,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property, lru_cache
 from itertools import pairwise
 
+from guided.automaton.reference.substrings import all_substrings, trie_of
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
 from guided.ir.encodings import Encoding, Form
 from guided.ir.nodes import (
@@ -41,6 +42,7 @@ from guided.ir.nodes import (
     Ref,
     Repeat,
     Seq,
+    Substrings,
     Text,
 )
 from guided.ir.ranges import ALL_CHARS, Ranges, charset
@@ -134,6 +136,8 @@ def regular(node: Node, rules: Mapping[str, Node]) -> Node:
                 return node if text else EPSILON
             case Automaton():
                 return node
+            case Substrings():
+                return trie_of(all_substrings(node))
             case Seq(items):
                 return seq(all_of(items))
             case Alt(items):

@@ -48,6 +48,7 @@ from guided.ir.nodes import (
     Repeat,
     Seq,
     Special,
+    Substrings,
     Text,
 )
 from guided.meter import spend
@@ -175,7 +176,7 @@ class Terms:
                 yield from (
                     (self.run(before), item) for before, item in zip(_texts_before_items(head), items, strict=True)
                 )
-            case Text() | Chars() | Automaton() | And() | Not() | Length() | Encoded():
+            case Text() | Chars() | Automaton() | Substrings() | And() | Not() | Length() | Encoded():
                 yield (self.run(head),)
 
     def _reachable_limits(self, start: str) -> Iterator[MaxTokens]:

@@ -19,7 +19,22 @@ from collections.abc import Iterable, Mapping
 from math import prod
 from typing import Any, Final
 
-from guided.ir.nodes import Alt, And, Chars, Distinct, Encoded, Entry, Length, Node, Ref, Repeat, Seq, Special, Text
+from guided.ir.nodes import (
+    Alt,
+    And,
+    Chars,
+    Distinct,
+    Encoded,
+    Entry,
+    Length,
+    Node,
+    Ref,
+    Repeat,
+    Seq,
+    Special,
+    Substrings,
+    Text,
+)
 
 __all__ = ["FiniteValues"]
 
@@ -41,6 +56,8 @@ class FiniteValues:
                 return 1
             case Chars(ranges):
                 return sum(high - low + 1 for low, high in ranges)
+            case Substrings(texts):
+                return min(_MAX_COUNT, sum(len(text) * (len(text) + 1) // 2 for text in texts))
             case Seq(items):
                 return _product(map(self.count, items))
             case Alt(items):

@@ -79,6 +79,7 @@ def check_json_schema(
     options: JsonSchemaOptions = DEFAULTS,
     *,
     registry: Mapping[str, object] | None = None,
+    documents: Mapping[str, str] | None = None,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Report:
     """What happens to each keyword of the schema. Raises nothing."""
@@ -87,14 +88,16 @@ def check_json_schema(
     findings: list[Finding] = []
     try:
         with compiling(limits):
-            reader = Reader(Library(schema, options, registry or {}, limits), options, limits)
+            reader = Reader(Library(schema, options, registry or {}, limits, documents), options, limits)
             unenforced = Unenforced(reader.library, options)
             for subschema, problems in _problems(reader):
                 entries += _entries(subschema, problems, reader, unenforced)
     except GuidedError as problem:
         error = problem
     try:
-        json_schema_to_grammar(schema, options, registry=registry, limits=limits, findings=findings)
+        json_schema_to_grammar(
+            schema, options, registry=registry, documents=documents, limits=limits, findings=findings
+        )
     except GuidedError as problem:
         error = problem
         entry = _refusal(problem)

@@ -32,6 +32,7 @@ def json_schema_to_grammar(
     options: JsonSchemaOptions = DEFAULTS,
     *,
     registry: Mapping[str, object] | None = None,
+    documents: Mapping[str, str] | None = None,
     limits: Limits = DEFAULT_LIMITS,
     findings: list[Finding] | None = None,
     require_values: bool = True,
@@ -39,17 +40,18 @@ def json_schema_to_grammar(
 ) -> Grammar:
     """The JSON texts whose values satisfy the schema, as a grammar.
 
-    `schema` is JSON text, or a dict or bool as returned by `json.loads`; `registry` maps URIs to such schemas. With
-    `require_values=False`, an unsatisfiable schema is not an error here: `GrammarCompiler` detects it later, and calls
-    this function again with `require_values=True` to get the reason. `notation` defines how values are written, if not
-    as JSON. Keywords that are read but not enforced are appended to `findings`; without this list, they cause a
-    `GuidedWarning`. Raises SpecError (the schema is invalid, or no value satisfies it), UnsupportedError (a keyword
-    cannot be enforced) or LimitExceeded.
+    `schema` is JSON text, or a dict or bool as returned by `json.loads`; `registry` maps URIs to such schemas, and
+    `documents` maps names to the texts from which `x-guided-quote` quotes. With `require_values=False`, an
+    unsatisfiable schema is not an error here: `GrammarCompiler` detects it later, and calls this function again with
+    `require_values=True` to get the reason. `notation` defines how values are written, if not as JSON. Keywords that
+    are read but not enforced are appended to `findings`; without this list, they cause a `GuidedWarning`. Raises
+    SpecError (the schema is invalid, or no value satisfies it), UnsupportedError (a keyword cannot be enforced) or
+    LimitExceeded.
     """
     parts: list[object] = []
     try:
         with compiling(limits):
-            library = Library(schema, options, registry or {}, limits)
+            library = Library(schema, options, registry or {}, limits, documents)
             parts.append(reader := Reader(library, options, limits))
             parts.append(expander := Expander(reader, options, limits))
             parts.append(lowering := Lowering(library, expander, options, limits, notation))
@@ -68,7 +70,7 @@ def json_schema_to_grammar(
         warn_of(unenforced)
     else:
         findings += unenforced
-    return replace(grammar, schemas={grammar.start: Embedded(schema, options, registry or {})})
+    return replace(grammar, schemas={grammar.start: Embedded(schema, options, registry or {}, documents or {})})
 
 
 def _unenforced(library: Library, options: JsonSchemaOptions) -> list[Finding]:

@@ -80,7 +80,7 @@ class InstanceLocations:
     def __init__(self, source: Embedded, limits: Limits, compile_judge: Callable[[Grammar], Judge]) -> None:
         self._options = source.options.changed(**_LOOSE_OPTIONS)
         self._limits, self._compile_judge, self._prefix = limits, compile_judge, source.prefix
-        self.library = Library(source.schema, self._options, source.registry, limits)
+        self.library = Library(source.schema, self._options, source.registry, limits, source.documents)
         self.reader = Reader(self.library, self._options, limits)
         self._expander = Expander(self.reader, self._options, limits)
         self._judges: dict[tuple[Schema, ...], Judge | None] = {}

@@ -51,7 +51,7 @@ from guided.frontends.python_types.pydantic_strings import (
     decimals,
     urls,
 )
-from guided.frontends.python_types.string_types import CLOCK_TYPES, TEXTS
+from guided.frontends.python_types.string_types import CLOCK_TYPES, TEXTS, StringConstraint
 
 __all__ = ["is_read_by_pydantic", "pydantic_reader", "pydantic_schema"]
 
@@ -59,7 +59,7 @@ _BYTES: Final = "x-guided-bytes"  # marks schemas of bytes until `_finish` has r
 _HAS_CONSTRAINT: Final = "x-guided-constrained"  # marks schemas in which pydantic repeats constraints as keywords
 _CLOCK: Final = {text.schema["format"]: text.schema["pattern"] for text in map(TEXTS.__getitem__, CLOCK_TYPES)}
 _SCHEMAS_BY_NAME: Final = ("properties", "patternProperties", "$defs")
-_DATA: Final = ("const", "enum", "default", "examples")
+_DATA: Final = ("const", "enum", "default", "examples", "x-guided-quote")
 _SIZE: Final = r"^\s*(\d*\.?\d+)\s*(\w+)"  # the beginning of ByteSize's own pattern, up to the units
 _ORDER: Final = ("Gt", "Ge", "Lt", "Le", "Interval")
 _BOUNDS_OF: Final[dict[type, tuple[str, ...]]] = {
@@ -86,6 +86,8 @@ def is_read_by_pydantic(tp: Any) -> bool:
 
 def _is_pydantic_metadata(metadata: Any) -> bool:
     module = type(metadata).__module__.partition(".")[0]
+    if isinstance(metadata, StringConstraint):  # pydantic is needed for it only in pydantic's own types
+        return False
     return module in ("pydantic", "pydantic_core") or _defines_core_schema(metadata)
 
 

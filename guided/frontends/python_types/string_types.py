@@ -24,7 +24,7 @@ import uuid
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-__all__ = ["CLOCK_TYPES", "TEXTS", "Text"]
+__all__ = ["CLOCK_TYPES", "TEXTS", "StringConstraint", "Text"]
 
 _DAY, _MINUTE = "[0-9]{4}-[0-9]{2}-[0-9]{2}", "[0-9]{2}:[0-9]{2}"
 _SECOND = r":[0-5][0-9](?:\.[0-9]{1,6})?(?:[Zz]|[+-][0-9]{2}:[0-9]{2})$"
@@ -37,6 +37,20 @@ _UNITS = re.compile(
     r"(?P<sign>-?)P(?:(?P<weeks>\d+)W)?(?:(?P<days>\d+)D)?"
     r"T?(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+)(?:\.(?P<fraction>\d+))?S)?"
 )
+
+
+class StringConstraint:
+    """The base of guided's own metadata for strings: `Annotated[str, constraint]`."""
+
+    __slots__ = ()
+
+    def keywords(self) -> dict[str, Any]:
+        """The keywords of JSON Schema for this constraint."""
+        raise NotImplementedError
+
+    def problem(self, text: str) -> str:
+        """What is wrong with a string; "" if it satisfies the constraint."""
+        raise NotImplementedError
 
 
 class Text(NamedTuple):

@@ -21,7 +21,7 @@ from typing import Any
 
 from guided.errors import SpecError, UnsupportedError, brief
 from guided.frontends.python_types.pydantic_types import is_read_by_pydantic, pydantic_schema
-from guided.frontends.python_types.string_types import TEXTS
+from guided.frontends.python_types.string_types import TEXTS, StringConstraint
 from guided.frontends.python_types.type_parts import (
     DICTS,
     LISTS,
@@ -166,6 +166,8 @@ class _Types:
                 continue
             if isinstance(item, str):
                 schema["description"] = item
+            elif isinstance(item, StringConstraint) and suffix == "Length" and tp not in TEXTS:
+                _add_keywords(schema, item)
             elif type(item).__module__ != "annotated_types":
                 raise UnsupportedError(f"Annotated[{name_of(tp)}, {brief(item)}] is not supported",
                                        hint="use annotated_types bounds, or a pydantic model")  # fmt: skip
@@ -240,6 +242,14 @@ def _is_hashable(tp: Any) -> bool:
 def _is_number(schema: typing.Mapping[str, Any]) -> bool:
     kinds = [part.get("type") for part in schema.get("anyOf", [schema])]
     return all(kind in ("integer", "number", "null") for kind in kinds)
+
+
+def _add_keywords(schema: dict[str, Any], constraint: StringConstraint) -> None:
+    """Add the keywords of a constraint, in addition to any existing ones."""
+    keywords = constraint.keywords()
+    if keywords.keys() & schema.keys():
+        keywords = {"allOf": [*schema.get("allOf", ()), keywords]}
+    schema |= keywords
 
 
 def _tighten(schema: dict[str, Any], keyword: str, bound: Any) -> None:

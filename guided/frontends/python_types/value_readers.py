@@ -31,7 +31,7 @@ from typing import Any, Final
 
 from guided.errors import SpecError, UnsupportedError, brief
 from guided.frontends.python_types.pydantic_types import is_read_by_pydantic, pydantic_reader
-from guided.frontends.python_types.string_types import TEXTS
+from guided.frontends.python_types.string_types import TEXTS, StringConstraint
 from guided.frontends.python_types.type_parts import (
     DICTS,
     LISTS,
@@ -168,7 +168,8 @@ class _Readers:
         if origin in (typing.Union, types.UnionType):
             return _union([self.of(arg, depth) for arg in args], " or ".join(map(name_of, args)))
         if origin is typing.Annotated:
-            return _with_bounds(self.of(args[0], depth), type_to_schema(tp))
+            constraints = [item for item in args[1:] if isinstance(item, StringConstraint)]
+            return _with_constraints(_with_bounds(self.of(args[0], depth), type_to_schema(tp)), constraints)
         if is_qualifier(origin):
             return self.of(args[0], depth)
         if origin in LISTS or origin in SETS or (origin is tuple and args[1:] == (Ellipsis,)):
@@ -398,6 +399,16 @@ def _with_bounds(read: _Reader, schema: dict[str, Any]) -> _Reader:
         return read(value, location)
 
     return checked if checks else read
+
+
+def _with_constraints(read: _Reader, constraints: list[StringConstraint]) -> _Reader:
+    def checked(value: Any, location: _Location) -> Any:
+        for problem in [each.problem(value) for each in constraints if isinstance(value, str)]:
+            if problem:
+                raise location.error(f"{brief(value)} {problem}")
+        return read(value, location)
+
+    return checked if constraints else read
 
 
 def _canonical(value: Any) -> Any:

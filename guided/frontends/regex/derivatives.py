@@ -19,9 +19,24 @@ from bisect import bisect_right
 from collections.abc import Generator, Iterable
 from typing import Any
 
-from guided.ir.nodes import EMPTY, EPSILON, Alt, And, Automaton, Chars, Length, Node, Not, Repeat, Seq, Text
+from guided.ir.nodes import (
+    EMPTY,
+    EPSILON,
+    Alt,
+    And,
+    Automaton,
+    Chars,
+    Length,
+    Node,
+    Not,
+    Repeat,
+    Seq,
+    Substrings,
+    Text,
+)
 from guided.ir.ranges import ALL_CHARS, Ranges, charset
 from guided.ir.serial import serial
+from guided.ir.substrings import beginnings, is_substring
 from guided.meter import spend
 
 from .algebra import ANY_TEXT, alt, chars, conj, negate, repeat, run, seq
@@ -72,7 +87,8 @@ class Terms:
 
     A term is stored as a tuple: ("c", ranges) is one character, (".", a, b) concatenation, ("|", *terms) union, ("&",
     *terms) intersection, ("~", a) complement, ("*", a, min, max) repetition, ("#", a, min, max) the strings of a whose
-    length is within the bounds, ("@", n, s) the strings that automaton n accepts from its state s.
+    length is within the bounds, ("@", n, s) the strings that automaton n accepts from its state s, ("%", n, text) what
+    follows a text in the strings of the n-th `Substrings`.
     """
 
     def __init__(self, limit: int = 20_000) -> None:
@@ -87,6 +103,7 @@ class Terms:
         self._derivatives: dict[tuple[int, int], int] = {}
         self._terms_by_node: dict[int, int] = {}
         self._automata: list[Automaton] = []
+        self._substrings: list[Substrings] = []
         self._nodes: dict[int, Node] = {EMPTY_LANGUAGE: EMPTY, EMPTY_STRING: EPSILON, ANY_STRING: ANY_TEXT}
 
     # --- construction
@@ -174,6 +191,10 @@ class Terms:
         """The strings that an automaton accepts from a state."""
         return self._intern(("@", automaton, state), self._automata[automaton].states[state][0], 0)
 
+    def _part(self, number: int, text: str) -> int:
+        """What follows a text in the strings of a `Substrings`; some of these strings begin with it."""
+        return self._intern(("%", number, text), is_substring(self._substrings[number], text), 0)
+
     def read(self, node: Node) -> int:
         """The term of an IR node."""
         return run(self._read(node))
@@ -212,6 +233,9 @@ class Terms:
             case Automaton(_, start):
                 self._automata.append(node)
                 return self._state(len(self._automata) - 1, start)
+            case Substrings():
+                self._substrings.append(node)
+                return self._part(len(self._substrings) - 1, "")
             case _:
                 raise TypeError(f"not a regular node of a regex: {type(node).__name__}")
 
@@ -232,6 +256,10 @@ class Terms:
                     known = self._first_sets(a)
                 case ("@", automaton, state):
                     known = frozenset(((low, high),) for low, high, _ in self._automata[automaton].states[state][1])
+                case ("%", number, text):
+                    node, size = self._substrings[number], len(text)
+                    found = (node.texts[n][at + size : at + size + 1] for n, at in beginnings(node, text))
+                    known = frozenset(((ord(char), ord(char)),) for char in set(found) - {""})
                 case _:
                     known = frozenset()
             self._first_sets_of[term] = known
@@ -279,6 +307,10 @@ class Terms:
                 edges = self._automata[automaton].states[state][1]
                 at = bisect_right(edges, (code, 0x110000)) - 1
                 return self._state(automaton, edges[at][2]) if at >= 0 and code <= edges[at][1] else EMPTY_LANGUAGE
+            case ("%", number, text):
+                longer = text + chr(code)
+                follows = next(beginnings(self._substrings[number], longer), None) is not None
+                return self._part(number, longer) if follows else EMPTY_LANGUAGE
             case _:
                 return ANY_STRING if term == ANY_STRING else EMPTY_LANGUAGE
 
@@ -321,6 +353,8 @@ class Terms:
             result = chars(shape[1])
         elif shape[0] == "@":
             result = Automaton(self._automata[shape[1]].states, shape[2])
+        elif shape[0] == "%":
+            raise TypeError("the rest of a substring is not a node")  # only regular expressions become nodes again
         else:
             operands = shape[1:] if shape[0] in "|&." else shape[1:2]
             parts: list[Node] = []

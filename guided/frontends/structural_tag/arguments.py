@@ -86,7 +86,7 @@ def arguments(it: Format, form: ArgumentForm, lowering: Lowering, changes: dict[
             raise located(error, at) from None
         findings += [replace(one, pointer=at + one.pointer) for one in own_findings]
         embedded = {
-            name: Embedded(inner, options, {}, at + place)
+            name: Embedded(inner, options, {}, {}, at + place)
             for each in notations
             for name, place in each.embedded.items()
             if (inner := _schema_at(schema, place)) is not None

@@ -26,6 +26,7 @@ from guided.ir.nodes import (
     Repeat,
     Seq,
     Special,
+    Substrings,
     Text,
 )
 from guided.ir.ranges import ALL_CHARS
@@ -82,6 +83,8 @@ def notation(node: Node, names: Names, *, nested: bool = True) -> str:
             return '""'
         case Automaton() | And() | Not() | Length() | MaxTokens():
             return "some text"
+        case Substrings(texts):
+            return f"a part of {_quoted(texts[0])}" if len(texts) == 1 else f"a part of one of {len(texts)} texts"
         case Dispatch(items=items):
             text = f"some text {notation(Alt(items), names, nested=True)}"
             return f"({text})" if nested else text

@@ -69,6 +69,7 @@ _MAX_PARAM: Final = 1000  # characters of `param`, which may contain names of a 
 _REWORDINGS: Final = (
     (re.compile(r",? or pass \w+=\S+"), ""),
     (re.compile(r"\bpass it in registry=\{uri: schema\}"), "write it into the schema, below $defs"),
+    (re.compile(r"\bpass its text in documents=\{[^}]*\}"), 'write {"documents": {name: text}} instead of the name'),
     (re.compile(r"\ballow_special_tokens=True\b"), "the server's option --allow-special-tokens"),
 )
 """Hints that name arguments in Python -> hints for clients."""

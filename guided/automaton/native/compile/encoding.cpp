@@ -40,16 +40,21 @@ constexpr Symbol kFirstNonAscii = 128;
 class Encoder {
  public:
   Encoder(const Dfa& dfa, const EncodeOptions& options, Meter& meter, bool use_spellings = true)
-      : dfa_(dfa), options_(options), meter_(meter), use_spellings_(use_spellings) {}
+      : dfa_(dfa), options_(options), meter_(meter), use_spellings_(use_spellings), border_numbers_(dfa.size(), -1) {}
 
   ByteAutomaton run() {
-    const int32_t start = 0;
-    intern({&start, 1}, {});
-    for (int32_t s = 0; s < out_.size(); ++s) {
-      expand(s);
-      meter_.states(out_.size() + inside_);
-    }
+    intern_border(0);
+    expand_from(0);
     return {trim(std::move(out_)), std::move(spellings_)};
+  }
+
+  ByteAutomaton run_in_order() {
+    out_.edges.reserve(static_cast<size_t>(dfa_.size()), dfa_.edges.edges());
+    first_set_ = dfa_.size();
+    for (int32_t s = 0; s < dfa_.size(); ++s) border_numbers_[s] = out_.add(dfa_.accept[s] != 0);
+    for (int32_t s = 0; s < dfa_.size(); ++s) expand(s, {s}, {});
+    expand_from(first_set_);
+    return {std::move(out_), std::move(spellings_)};
   }
 
  private:
@@ -159,6 +164,13 @@ class Encoder {
     return first_[s] = std::move(out);
   }
 
+  // The number of the state with this border alone.
+  int32_t intern_border(int32_t border) {
+    int32_t& number = border_numbers_[border];
+    if (number < 0) number = intern({&border, 1}, {});
+    return number;
+  }
+
   // The number of the state with these borders and residuals, both sorted.
   int32_t intern(std::span<const int32_t> borders, std::span<const int32_t> residuals) {
     key_.assign(borders.begin(), borders.end());
@@ -167,13 +179,19 @@ class Encoder {
     const auto [number, inserted] = sets_.intern(key_);
     meter_.work(static_cast<int64_t>(key_.size()) + kLookup);
     if (inserted) out_.add(std::ranges::any_of(borders, [&](int32_t b) { return dfa_.accept[b] != 0; }));
-    return number;
+    return first_set_ + number;
   }
 
-  void expand(int32_t s) {
-    const std::span<const int32_t> set = sets_[s];
-    const auto middle = std::ranges::find(set, kSeparator);
-    const std::vector<int32_t> borders(set.begin(), middle), residuals(middle + 1, set.end());
+  // Adds the edges of this state, of those after it, and of those to which they lead.
+  void expand_from(int32_t first) {
+    for (int32_t s = first; s < out_.size(); ++s) {
+      const std::span<const int32_t> set = sets_[s - first_set_];
+      const auto middle = std::ranges::find(set, kSeparator);
+      expand(s, {set.begin(), middle}, {middle + 1, set.end()});
+    }
+  }
+
+  void expand(int32_t s, const std::vector<int32_t>& borders, const std::vector<int32_t>& residuals) {
     std::vector<Edge>& list = list_;
     list.clear();
     const bool one_border = residuals.empty() && borders.size() == 1;
@@ -194,6 +212,8 @@ class Encoder {
     add_others(borders, list);
     join_edges(list);
     out_.edges.set(s, list);
+    meter_.states(out_.size() + inside_);
+    meter_.work(1);
   }
 
   // The simplest case: all characters of a border are of one encoding, and the only spelling of each is the byte of the
@@ -211,8 +231,7 @@ class Encoder {
     for (const Edge& e : dfa_.edges[border]) {
       if (!is_text(e.lo)) continue;
       const Symbol base = e.lo >> kEncodingShift << kEncodingShift;
-      const int32_t to = intern({&e.to, 1}, {});
-      list_.push_back({e.lo - base, e.hi - base, to});
+      list_.push_back({e.lo - base, e.hi - base, intern_border(e.to)});
     }
     return true;
   }
@@ -237,7 +256,7 @@ class Encoder {
     if (number->second == kNoSpelling) return false;
     inside_ += spellings_[number->second]->inside();
     const Symbol symbol = kSpelling + static_cast<Symbol>(number->second);
-    list_.push_back({symbol, symbol, intern({&only->to, 1}, {})});
+    list_.push_back({symbol, symbol, intern_border(only->to)});
     return true;
   }
 
@@ -309,8 +328,7 @@ class Encoder {
       for (const Edge& e : dfa_.edges[borders[0]])
         if (!is_text(e.lo))
           for (uint64_t x = e.lo; x <= e.hi; ++x) {
-            const int32_t to = intern({&e.to, 1}, {});
-            list.push_back({static_cast<Symbol>(x), static_cast<Symbol>(x), to});
+            list.push_back({static_cast<Symbol>(x), static_cast<Symbol>(x), intern_border(e.to)});
           }
       return;
     }
@@ -328,6 +346,8 @@ class Encoder {
 
   // The edge for bytes lo..hi to the set of all targets of the steps from..to.
   Edge edge_to(int lo, int hi, const Step* from, const Step* to) {
+    if (from + 1 == to && from->residual < 0)
+      return {static_cast<Symbol>(lo), static_cast<Symbol>(hi), intern_border(from->border)};
     std::vector<int32_t>&borders = borders_, &residuals = residual_set_;
     borders.clear();
     residuals.clear();
@@ -350,14 +370,16 @@ class Encoder {
   Meter& meter_;
   bool use_spellings_;
   Dfa out_;
-  IntLists sets_, residual_ids_;  // a state is the number of a set
+  IntLists sets_, residual_ids_;  // a state is the number of a set,
+  int32_t first_set_ = 0;         // to which this is added: the number of states that are one border
   std::vector<Residual> residuals_;
   std::vector<std::vector<Step>> steps_;
   std::vector<uint8_t> stepped_;
   std::unordered_map<int32_t, std::vector<int32_t>> first_;
   std::unordered_map<Symbol, int32_t> spelling_numbers_;
   std::vector<std::shared_ptr<const Spelling>> spellings_;
-  int64_t inside_ = 0;  // states that spellings will have when the rule is laid out
+  int64_t inside_ = 0;                   // states that spellings will have when the rule is laid out
+  std::vector<int32_t> border_numbers_;  // by state of `dfa_`: the number of the state with this border alone, or -1
   std::vector<int32_t> key_, borders_, residual_set_;
   std::vector<Step> pool_;
   std::vector<Edge> list_;
@@ -365,9 +387,10 @@ class Encoder {
 
 }  // namespace
 
-ByteAutomaton encode(const Dfa& dfa, const EncodeOptions& options, Meter& meter) {
+ByteAutomaton encode(const Dfa& dfa, const EncodeOptions& options, Meter& meter, bool in_order) {
   if (dfa.empty()) return {};
-  return Encoder(dfa, options, meter).run();
+  Encoder encoder(dfa, options, meter);
+  return in_order ? encoder.run_in_order() : encoder.run();
 }
 
 }  // namespace guided

@@ -56,7 +56,8 @@ struct EncodeOptions {
 };
 
 // If `dfa` is minimal, the result is nearly minimal: residuals of one form are merged, but equivalent residuals of
-// different forms are not.
-ByteAutomaton encode(const Dfa& dfa, const EncodeOptions& options, Meter& meter);
+// different forms are not. `in_order`: the states of `dfa`, which is trimmed, keep their numbers; the states inside of
+// characters follow. This is faster for a large automaton whose neighbouring states lead to each other.
+ByteAutomaton encode(const Dfa& dfa, const EncodeOptions& options, Meter& meter, bool in_order = false);
 
 }  // namespace guided

@@ -141,6 +141,7 @@ void describe(const LoweredRule& from, Rule& rule) {
   rule.max = from.max;
   rule.max_tokens = from.max_tokens;
   rule.origin = from.origin;
+  rule.substrings = from.substrings;
   rule.relative = from.relative();
   for (const Effect& e : from.effects) {
     rule.scopes += e.op == Effect::Open;

@@ -30,6 +30,7 @@ struct Rule {
   int64_t min = 0, max = kUnbounded;      // of the register: bounds of the count, or of the number of members
   int32_t start = 0, base = 0, size = 0;  // positions: the start state, the first one, their number
   int32_t origin = -1;                    // the IR rule
+  bool substrings = false;                // plain, of the substrings of texts: no cycle, no calls, no actions
   // The most tokens of each text, counted by the register (run/token_counts.cpp). Such a rule has no calls.
   int64_t max_tokens = kUnbounded;
   int64_t furthest_rest = 0;  // the largest TokenRest::tokens after the start, where the rule may not end

@@ -39,20 +39,21 @@ enum class Kind : uint8_t {
   Distinct,
   Entry,
   Automaton,
+  Substrings,
   Dispatch,
   Tokens
 };
 
 struct IrNode {
   Kind kind;
-  std::vector<Range> ranges = {};   // Chars
+  std::vector<Range> ranges = {};   // Chars; Substrings: the characters of the texts
   std::vector<uint32_t> text = {};  // Text: code points; Dispatch: the state after which each item but the first begins
   std::vector<int32_t> items = {};  // children; Permutation: the members; Dispatch: the automaton is first
   int64_t min = 0, max = kUnbounded;  // Repeat, Length, Permutation; Tokens: only max; Special: max is the last id
   int32_t ref = -1;                   // Ref: rule; Encoded: encoding; Special: first id; Permutation: separator node;
                                       // Distinct: index into IrGrammar::known
   std::vector<uint8_t> required = {}, repeatable = {};  // Permutation
-  std::shared_ptr<const Dfa> automaton = nullptr;       // Automaton
+  std::shared_ptr<const Dfa> automaton = nullptr;       // Automaton, Substrings
   Digest digest = {};                                   // of the whole subtree
   bool closed = true;  // no Ref, Special, Permutation, Distinct or Entry in the subtree
   std::shared_ptr<const Condition> condition = nullptr;  // Permutation; null: none

@@ -129,7 +129,8 @@ Window count_window(const Dfa& dfa, int64_t min, int64_t max, Meter& meter) {
   for (int32_t s = 0; s < dfa.size(); ++s) {
     std::map<int32_t, std::vector<Edge>> by_effect;
     for (const Edge& e : dfa.edges[s]) {
-      std::pair<int64_t, int64_t> key{above ? rests[e.to].a : 0, below ? rests[e.to].b : kUnbounded};
+      const bool enough = !below || rests[e.to].b >= min;  // then no count is too low
+      std::pair<int64_t, int64_t> key{above ? rests[e.to].a : 0, enough ? kUnbounded : rests[e.to].b};
       auto [it, inserted] = effect_of.try_emplace(key, static_cast<int32_t>(out.effects.size()));
       if (inserted) out.effects.push_back({.op = Effect::Inc, .a = key.first, .b = key.second});
       by_effect[it->second].push_back(e);

@@ -102,6 +102,14 @@ LiveAlphabet::LiveAlphabet(const Encodings& encodings, const std::vector<Digest>
   }
 }
 
+bool LiveAlphabet::has_all(size_t encoding, const std::vector<Range>& characters) const {
+  const std::vector<Range>& live = live_[encoding]->ranges;
+  return std::ranges::all_of(characters, [&](const Range& r) {
+    const auto it = std::ranges::lower_bound(live, r.hi, {}, &Range::hi);
+    return it != live.end() && it->lo <= r.lo;
+  });
+}
+
 Dfa LiveAlphabet::restricted(Dfa dfa) const {
   std::vector<Edge> kept;
   for (int32_t s = 0; s < dfa.size(); ++s) {

@@ -34,6 +34,8 @@ class LiveAlphabet {
                ContentCache<LiveCharacters>* made, Meter& meter);
   // `dfa` without the characters that cannot be written. States may become dead.
   Dfa restricted(Dfa dfa) const;
+  // Whether all of these characters have a spelling in live bytes. The ranges are sorted and disjoint.
+  bool has_all(size_t encoding, const std::vector<Range>& characters) const;
   bool plain(size_t encoding, uint8_t character) const { return live_[encoding]->plain.has(character); }
 
  private:

@@ -126,12 +126,12 @@ class RuleStore {
 // Encodes a rule's automaton in bytes and lays it out.
 void prepare(LoweredRule& rule, const EncodeOptions& options, Meter& meter) {
   auto out = std::make_shared<PreparedRule>();
-  out->automaton =
-      rule.encoded ? ByteAutomaton{std::move(rule.dfa), std::move(rule.spellings)} : encode(rule.dfa, options, meter);
+  out->automaton = rule.encoded ? ByteAutomaton{std::move(rule.dfa), std::move(rule.spellings)}
+                                : encode(rule.dfa, options, meter, rule.substrings);
   rule.dfa = {};
   rule.callees = number_calls(out->automaton.dfa);
   out->calls = static_cast<int32_t>(rule.callees.size());
-  out->shape = shape_of(out->automaton, rule.effects);
+  out->shape = rule.substrings ? rule.key.digest : shape_of(out->automaton, rule.effects);
   const bool rests = rule.relative() &&
                      std::ranges::any_of(rule.effects, [](const Effect& e) { return e.op == Effect::Inc && e.a > 0; });
   out->block = lay_out(out->automaton, rule.kind, rule.effects, rests);

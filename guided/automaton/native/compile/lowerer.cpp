@@ -117,6 +117,7 @@ Dfa Lowerer::build_regular(int32_t id, int depth) {
     for (size_t i = 1; i < n.items.size(); ++i) out = intersect(out, regular(n.items[i], depth + 1), meter_);
     return minimise(std::move(out), meter_);
   }
+  if (n.kind == Kind::Substrings) return *n.automaton;
   if (n.kind == Kind::Not) return minimise(complement(regular(n.items[0], depth + 1), meter_), meter_);
   if (n.kind == Kind::Length) {
     if (Nullability::contradicts(n)) return {};
@@ -213,6 +214,9 @@ void Lowerer::build(Nfa& nfa, int32_t id, int32_t enc, int32_t from, int32_t to,
     case Kind::Automaton:
       nfa.splice(relabelled(*n.automaton, enc), from, to);
       return;
+    case Kind::Substrings:
+      build_substrings(nfa, id, enc, from, to);
+      return;
     case Kind::Dispatch: {
       if (operand_depth_ > 0 || enc != 0) throw Unsupported("Dispatch inside And, Not, Length or Encoded");
       const int32_t base = nfa.states;
@@ -235,6 +239,29 @@ void Lowerer::build(Nfa& nfa, int32_t id, int32_t enc, int32_t from, int32_t to,
       build_between(nfa, n, {.op = Effect::Begin}, {.op = Effect::Keep}, enc, from, to, depth);
       return;
   }
+}
+
+// Adds a rule for the substrings of texts: their automaton is large, and deterministic already.
+void Lowerer::build_substrings(Nfa& nfa, int32_t id, int32_t enc, int32_t from, int32_t to) {
+  const Dfa& dfa = *ir_.nodes[id].automaton;
+  if (in_flat_ || operand_depth_ > 0) {
+    nfa.splice(relabelled(dfa, enc), from, to);
+    return;
+  }
+  auto [it, inserted] = substrings_.try_emplace({id, enc}, -1);
+  if (inserted) {
+    meter_.states(dfa.size());
+    meter_.work(dfa.size());
+    LoweredRule rule;
+    rule.dfa = relabelled(dfa, enc);
+    if (!live_.has_all(enc, ir_.nodes[id].ranges)) rule.dfa = trim(live_.restricted(std::move(rule.dfa)));
+    rule.substrings = true;
+    rule.key.digest = ir_.nodes[id].digest;
+    rule.key.digest.add(ir_.encoding_digests[enc]);
+    it->second = synthetic(std::move(rule));
+  }
+  const Symbol call = kCall + static_cast<Symbol>(it->second);
+  nfa.edge(from, call, call, to);
 }
 
 // The symbol of an action in the rule that is being built.

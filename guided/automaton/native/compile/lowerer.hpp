@@ -80,6 +80,7 @@ class Lowerer {
   void build(Nfa& nfa, int32_t id, int32_t enc, int32_t from, int32_t to, int depth);
   void build_between(Nfa& nfa, const IrNode& n, Effect before, Effect after, int32_t enc, int32_t from, int32_t to,
                      int depth);
+  void build_substrings(Nfa& nfa, int32_t id, int32_t enc, int32_t from, int32_t to);
   void build_ref(Nfa& nfa, const IrNode& n, int32_t enc, int32_t from, int32_t to, int depth);
   Symbol effect(const Effect& wanted);
   int64_t names_digest(const IrNode& n) const { return static_cast<int64_t>(ir_.known[n.ref].digest.a); }
@@ -105,6 +106,7 @@ class Lowerer {
   std::vector<LoweredRule> rules_;
   std::vector<Pending> pending_;
   std::map<std::pair<int32_t, int32_t>, int32_t> instances_;
+  std::map<std::pair<int32_t, int32_t>, int32_t> substrings_;  // by node and encoding: the rule
   std::map<std::vector<int64_t>, int32_t> counters_;
   std::unordered_map<std::shared_ptr<const KnownRule>, int32_t> known_counters_;  // closed ones
   std::unordered_map<int32_t, Dfa> regular_;

@@ -57,6 +57,7 @@ bool Nullability::decide(const IrNode& n) const {
   switch (n.kind) {
     case Kind::Chars:
     case Kind::Special:
+    case Kind::Substrings:
       return false;
     case Kind::Text:
       return n.text.empty();

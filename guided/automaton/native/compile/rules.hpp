@@ -71,6 +71,7 @@ struct LoweredRule {
   std::vector<std::shared_ptr<const Spelling>> spellings;  // of `dfa`, if `encoded`
   bool encoded = false;                                    // `dfa` is over bytes already
   RuleKind kind = RuleKind::Plain;
+  bool substrings = false;                     // Plain: the substrings of texts (fsa/substrings.hpp)
   int64_t max_tokens = kUnbounded;             // Plain, without calls: the limit on each text
   int64_t min = 0, max = kUnbounded;           // Counter: bounds of the count; Set: bounds of the number of members
   std::vector<Effect> effects;                 // each once
@@ -91,6 +92,7 @@ struct LoweredRule {
       for (int32_t rule : callees) visit(rule);
       return;
     }
+    if (substrings) return;
     for (int32_t s = 0; s < dfa.size(); ++s)
       for (const Edge& e : dfa.edges[s])
         if (is_call(e.lo)) visit(static_cast<int32_t>(e.lo - kCall));

@@ -180,26 +180,35 @@ Predecessors::Predecessors(const Dfa& dfa) : from_(static_cast<size_t>(dfa.size(
   each([&](int32_t to, int32_t from) { list_[at[to]++] = from; });
 }
 
-Dfa trim(Dfa dfa) {
-  const int32_t n = dfa.size();
-  if (n == 0) return {};
+// By state: whether it can reach an accepting state.
+static std::vector<uint8_t> live_states(const Dfa& dfa) {
+  std::vector<uint8_t> live(dfa.accept.begin(), dfa.accept.end());
+  bool all = true;  // each state accepts, or has an edge to a state that does
+  for (int32_t s = 0; s < dfa.size(); ++s) {
+    live[s] |= std::ranges::any_of(dfa.edges[s], [&](const Edge& e) { return dfa.accept[e.to] != 0; });
+    all &= live[s] != 0;
+  }
+  if (all) return live;
   const Predecessors before(dfa);
-  std::vector<uint8_t> live(n, 0);
   std::vector<int32_t> work;
-  for (int32_t s = 0; s < n; ++s)
-    if (dfa.accept[s]) {
-      live[s] = 1;
-      work.push_back(s);
-    }
+  for (int32_t s = 0; s < dfa.size(); ++s)
+    if (live[s]) work.push_back(s);
   while (!work.empty()) {
-    int32_t s = work.back();
+    const int32_t s = work.back();
     work.pop_back();
-    for (int32_t p : before[s])
+    for (const int32_t p : before[s])
       if (!live[p]) {
         live[p] = 1;
         work.push_back(p);
       }
   }
+  return live;
+}
+
+Dfa trim(Dfa dfa) {
+  const int32_t n = dfa.size();
+  if (n == 0) return {};
+  const std::vector<uint8_t> live = live_states(dfa);
   if (!live[0]) return {};
   std::vector<int32_t> number(n, -1), order{0};
   number[0] = 0;

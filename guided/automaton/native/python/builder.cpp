@@ -97,6 +97,9 @@ void bind_builder(nb::module_& m) {
       .def("conditional", &Builder::conditional, "items"_a, "required"_a, "repeatable"_a, "separator"_a, "min"_a,
            "max"_a, "slots"_a, "ordered"_a, "nodes"_a, kConditional)
       .def("automaton", &Builder::automaton, "accept"_a, "edges"_a, kAutomaton)
+      .def("substrings", &Builder::substrings, "texts"_a, "marked"_a,
+           "The substrings of the texts, not the empty one. With `marked`, they begin after U+D800 and end before\n"
+           "U+D801. ValueError where there is another surrogate.")
       .def("dispatch", &Builder::dispatch, "automaton"_a, "states"_a, "items"_a,
            "An automaton, by its number, and for some of its states a node that follows where a text leads there.")
       .def("distinct", &Builder::distinct, "item"_a, "names"_a,

@@ -10,6 +10,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include "fsa/substrings.hpp"
 #include "matching/compile.hpp"
 #include "python/bindings.hpp"
 
@@ -98,16 +99,9 @@ class Builder {
     return add(std::move(n));
   }
   int32_t text(nb::str text) {
-    IrNode n{.kind = Kind::Text};
-    const Py_ssize_t length = PyUnicode_GET_LENGTH(text.ptr());
-    const int width = PyUnicode_KIND(text.ptr());
-    const void* data = PyUnicode_DATA(text.ptr());
-    n.text.reserve(static_cast<size_t>(length));
-    for (Py_ssize_t i = 0; i < length; ++i) {
-      const Py_UCS4 c = PyUnicode_READ(width, data, i);
-      if (c >= 0xD800 && c <= 0xDFFF) throw nb::value_error("text holds a surrogate");
-      n.text.push_back(c);
-    }
+    IrNode n{.kind = Kind::Text, .text = code_points(text)};
+    if (std::ranges::any_of(n.text, [](Symbol c) { return c >= 0xD800 && c <= 0xDFFF; }))
+      throw nb::value_error("text holds a surrogate");
     return add(std::move(n));
   }
   int32_t many(const std::string& kind, const std::vector<int32_t>& items) {
@@ -200,6 +194,25 @@ class Builder {
     n.automaton = std::move(dfa);
     return add(std::move(n));
   }
+  // For the marks in the texts, see fsa/substrings.hpp.
+  int32_t substrings(const std::vector<nb::str>& texts, bool marked) {
+    be_free();
+    IrNode n{.kind = Kind::Substrings, .min = marked};
+    std::vector<std::vector<Symbol>> all;
+    for (const nb::str& text : texts) {
+      all.push_back(code_points(text));
+      if (std::ranges::any_of(all.back(), [](Symbol c) { return c > kEnd && c <= 0xDFFF; }))
+        throw nb::value_error("text holds a surrogate");
+      n.text.insert(n.text.end(), all.back().begin(), all.back().end());
+      n.text.push_back(kMaxCodePoint + 1);
+    }
+    n.ranges = characters_of(all);
+    auto automaton = std::make_shared<const Dfa>(substring_automaton(all, marked));
+    const int32_t id = add(std::move(n));  // its digest is that of the texts
+    ir_.nodes[id].text = {};
+    ir_.nodes[id].automaton = std::move(automaton);
+    return id;
+  }
   // An automaton, and the items that follow these states of it.
   int32_t dispatch(int32_t automaton, const std::vector<int32_t>& states, const std::vector<int32_t>& items) {
     const std::shared_ptr<const Dfa> dfa = ir_.nodes[there(automaton)].automaton;
@@ -277,6 +290,29 @@ class Builder {
   };
   void be_free() const {
     if (busy_) throw std::runtime_error("another thread is compiling this builder's grammar");
+  }
+  static std::vector<uint32_t> code_points(nb::str text) {
+    const Py_ssize_t length = PyUnicode_GET_LENGTH(text.ptr());
+    const int width = PyUnicode_KIND(text.ptr());
+    const void* data = PyUnicode_DATA(text.ptr());
+    std::vector<uint32_t> out(static_cast<size_t>(length));
+    for (Py_ssize_t i = 0; i < length; ++i) out[static_cast<size_t>(i)] = PyUnicode_READ(width, data, i);
+    return out;
+  }
+  static std::vector<Range> characters_of(const std::vector<std::vector<Symbol>>& texts) {
+    std::vector<uint8_t> met;
+    for (const auto& text : texts)
+      for (const Symbol c : text) {
+        if (c >= met.size()) met.resize(c + 1, 0);
+        met[c] = c != kBegin && c != kEnd;
+      }
+    std::vector<Range> out;
+    for (Symbol c = 0; c < met.size(); ++c)
+      if (met[c] && c > 0 && met[c - 1])
+        out.back().hi = c;
+      else if (met[c])
+        out.push_back({c, c});
+    return out;
   }
   static void bounds(int64_t min, int64_t max) {
     if (min < 0 || max < -1 || min > INT32_MAX / 2 || max > INT32_MAX / 2) throw nb::value_error("bounds out of range");

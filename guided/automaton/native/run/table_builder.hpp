@@ -82,6 +82,11 @@ class TableBuilder {
                          task_.arena.uniqueness().touched(config.threads[k].mem)});
     if (left_.size() > kMaxRemainders) table_->overflow = true;
   }
+  // The same for a frame with one exit, which has touched no entry. Only for plain tables.
+  void leave(int32_t depth, int32_t from, int32_t to) {
+    for (int32_t i = from; i < to; ++i) left_.push_back({trie_.payloads()[i], depth, 0, 0});
+    if (left_.size() > kMaxRemainders) table_->overflow = true;
+  }
   // Copies a remainder from another table of the same frame.
   void leave_as(const Remainder& r) { left_.push_back({r.token, r.depth, r.count, r.touched}); }
 

@@ -17,6 +17,10 @@ class TableWalk {
       : task_(task), trie_(task_.trie()), table_(task_), points_(task_, table_), lines_(task_, points_, table_) {}
 
   std::shared_ptr<TokenTable> run(const OtherTable* other) {
+    if (is_of_substrings()) {
+      follow_positions();
+      return table_.finish(false);
+    }
     const int reads = points_.bytes(0).count();
     if (other && reads >= kManyReadBytes && lines_.differ(*other)) return table_.finish(points_.only_positions());
     if (task_.left || reads < kManyReadBytes || !begin_in_loop()) visit({});
@@ -40,6 +44,40 @@ class TableWalk {
   };
   static constexpr int32_t kInsideOnly = -1;
 
+  // ---- substrings of texts
+  bool is_of_substrings() const {
+    const Grammar& grammar = task_.arena.grammar();
+    return !task_.left && grammar.rules[grammar.positions[task_.thread.pos].rule].substrings;
+  }
+
+  // In a rule without cycles, calls and actions, each byte leads from one position to another, no character loops, and
+  // no state of the arena is needed. The positions of a large document are not in the processor's caches, so they are
+  // fetched when they are queued.
+  void follow_positions() {
+    const Grammar& grammar = task_.arena.grammar();
+    const auto& nodes = trie_.nodes();
+    const Ending ending{.set = table_.set_of({})};
+    std::vector<Item> queue{{.point = task_.thread.pos}};
+    for (size_t head = 0; head < queue.size(); ++head) {
+      CallMeter::work(kVisitWork);
+      const Item item = queue[head];
+      const TokenTrie::Node& node = nodes[item.node];
+      const Position& at = grammar.positions[item.point];
+      if (!grammar.single || at.accept || at.boundary) table_.take(ending, node.payload_lo, node.payload_hi);
+      if (at.accept && item.depth > 0)
+        trie_.children(item.node, task_.follow, [&](int32_t child) {
+          table_.leave(item.depth, nodes[child].payload_lo, nodes[child].subtree_hi);
+        });
+      trie_.children(item.node, at.bytes, [&](int32_t child) {
+        const int32_t to = grammar.step(item.point, nodes[child].byte);
+        __builtin_prefetch(&grammar.positions[to]);
+        __builtin_prefetch(&grammar.positions[to].bytes);
+        queue.push_back({.node = child, .point = to, .depth = item.depth + 1});
+      });
+    }
+  }
+
+  // ---- other rules
   void visit(const Item item) {
     CallMeter::work(kVisitWork);
     const TokenTrie::Node& node = trie_.nodes()[item.node];

@@ -46,6 +46,7 @@ from guided.meter import STEP, spend
 
 __all__ = ["Expander", "Expansion", "Goal"]
 
+_OWN = frozenset(("pattern", "x-guided-quote"))  # keywords that each compilation reads anew
 _STEP = 20  # the cost of a branch of a disjunctive normal form, in nodes
 _MANY = 3  # with more obligations on items, they become a condition on the array
 _SMALL = 16  # with at most this many goals, and if nothing is compared, looking for copies of schemas does not pay
@@ -151,7 +152,7 @@ class Expander:
 
     def _expand(self, goal: Goal) -> Expansion:
         leaf = self._leaf_contents.get(goal[0]) if len(goal) == 1 else None
-        if leaf is None or "pattern" in goal[0].constraints:  # each compilation parses patterns anew
+        if leaf is None or not _OWN.isdisjoint(goal[0].constraints):
             return self._compute(goal)
         key = (self._options.format, self._options.unknown_format, leaf)
         expansion = leaf_expansions.get(key)

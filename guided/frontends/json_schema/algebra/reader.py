@@ -18,6 +18,7 @@ from guided.frontends.json_schema.algebra.evaluation import Evaluator
 from guided.frontends.json_schema.algebra.foreign_keywords import check_foreign
 from guided.frontends.json_schema.algebra.negation import DerivedSchema, Negation
 from guided.frontends.json_schema.algebra.number_set import Bound, NumberSet
+from guided.frontends.json_schema.algebra.quotations import Quotations
 from guided.frontends.json_schema.algebra.shape import ALL_TYPES, ANYTHING, ArrayPart, ObjectPart, Shape, Window
 from guided.frontends.json_schema.algebra.unevaluated import Unevaluated
 from guided.frontends.json_schema.documents.keywords import CONTENT, KNOWN
@@ -52,6 +53,7 @@ class Reader:
         self.library, self.options, self._limits = library, options, limits
         self._readings: dict[Schema, Reading] = {}
         self._plain_patterns: dict[int, Node] = {}
+        self._quotations = Quotations(library.documents)
         self.beside: dict[Schema, Shape] = {}
         """The shape of the keywords that do not apply schemas to the same value, for each schema that was read."""
         self.negation = Negation(self.read, Reading)
@@ -197,6 +199,9 @@ class Reader:
     def restrict_to_output(self, pattern: Node) -> Node:
         """The strings of a pattern that the output may contain. Comparisons and negations use all of its strings."""
         return self._plain_patterns.get(serial(pattern), pattern)
+
+    def _quote(self, schema: Schema, keyword: str) -> Shape:
+        return Shape(patterns=(self._quotations.read(schema),))
 
     def _format(self, schema: Schema, keyword: str) -> Shape:
         name = schema.get(keyword)
@@ -368,6 +373,7 @@ _SHAPES: dict[str, Callable[[Reader, Schema, str], Shape]] = {
     "enum": Reader._enum,
     "const": Reader._const,
     "pattern": Reader._pattern,
+    "x-guided-quote": Reader._quote,
     "format": Reader._format,
     **dict.fromkeys(CONTENT, Reader._content),
     "contains": Reader._contains,

@@ -77,6 +77,7 @@ KEYWORDS: dict[str, Keyword] = {
     **_on(_E, "minLength", "maxLength", "minItems", "maxItems", "uniqueItems", "minProperties", "maxProperties"),
     **_on(_E, "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
     **_on(_E, "const", since="draft6"),
+    **_on(_E, "x-guided-quote"),
     "properties": Keyword(_E, Holds.MAP),
     "additionalProperties": Keyword(_E, Holds.SCHEMA),
     "items": Keyword(_E, Holds.SCHEMA_OR_LIST),

@@ -23,6 +23,7 @@ _EXAMPLES = {
     "format": '"date"',
     "contentEncoding": '"base64"',
     "contentMediaType": '"application/json"',
+    "x-guided-quote": '"report", with documents={"report": text}',
     "multipleOf": "0.01",
     "uniqueItems": "true",
     "required": '["name"]',

@@ -90,8 +90,15 @@ class Library:
     """The documents of one compilation, and the `Schema` for each location in them."""
 
     def __init__(
-        self, schema: object, options: JsonSchemaOptions, registry: Mapping[str, object], limits: Limits
+        self,
+        schema: object,
+        options: JsonSchemaOptions,
+        registry: Mapping[str, object],
+        limits: Limits,
+        documents: Mapping[str, str] | None = None,
     ) -> None:
+        self.documents = documents or {}
+        """The texts that `x-guided-quote` names."""
         self._options, self._registry, self._limits = options, registry, limits
         self._targets: dict[tuple[str, str, str, Scope], Schema] = {}
         self._schemas: dict[tuple[Document, str, Scope], Schema] = {}

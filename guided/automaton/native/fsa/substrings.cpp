@@ -1,0 +1,183 @@
+#include "fsa/substrings.hpp"
+
+#include <algorithm>
+
+#include "base/pair_map.hpp"
+
+namespace guided {
+
+namespace {
+
+bool is_mark(Symbol symbol) { return symbol == kBegin || symbol == kEnd; }
+
+class SuffixAutomaton {
+ public:
+  explicit SuffixAutomaton(const std::vector<std::vector<Symbol>>& texts) {
+    size_t size = 0;
+    for (const auto& text : texts) size += text.size();
+    states_.reserve(size + size / 2 + 2);
+    edges_.reserve(size);
+    begins_.reserve(size + 1);
+    characters_.reserve(size);
+    add_state(0, 0);
+    for (const auto& text : texts) {
+      int32_t last = 0;
+      for (const Symbol symbol : text) last = extend(last, symbol);
+    }
+  }
+
+  int32_t size() const { return static_cast<int32_t>(states_.size()); }
+  // The target of an edge, or -1.
+  int32_t next(int32_t state, Symbol symbol) {
+    const int32_t* to = find(state, symbol);
+    return to ? *to : -1;
+  }
+  // Calls visit(symbol, target) for each edge of a state, in any order.
+  template <class Visit>
+  void each_edge(int32_t state, Visit&& visit) const {
+    const State& s = states_[state];
+    if (s.degree > 0) visit(s.symbol, s.to);
+    for (int32_t e = s.more; e >= 0; e = edges_[e].next) visit(edges_[e].symbol, edges_[e].to);
+  }
+  // All states in the order of the places where they end first: sources of edges come before their targets.
+  std::vector<int32_t> by_end() const {
+    std::vector<int32_t> next(begins_.size() + 1, 0), out(states_.size());
+    for (const State& s : states_) ++next[s.end + 1];
+    for (size_t end = 1; end < next.size(); ++end) next[end] += next[end - 1];
+    for (int32_t s = 0; s < size(); ++s) out[next[states_[s].end]++] = s;
+    return out;
+  }
+  // Whether some substring of a state begins with kBegin. Its substrings end with `last(state)`.
+  bool has_begin(int32_t state) const {
+    const State& s = states_[state];
+    return state != 0 && begins_[s.end - states_[s.link].length] > begins_[s.end - s.length];
+  }
+  Symbol last(int32_t state) const { return characters_[states_[state].end - 1]; }
+
+ private:
+  static constexpr int32_t kFew = 8;  // the edges of a state with more are found by hashing
+  struct State {
+    Symbol symbol = 0;  // its first edge, if there is one
+    int32_t to = 0;
+    int32_t more = -1;   // the list of the others
+    int32_t degree = 0;  // the number of edges
+    int32_t link = -1;   // the state of the longest suffix that ends in more places
+    int32_t length;      // of its longest substring
+    int32_t end;         // where it ends first: the number of characters up to there, in all texts
+  };
+  struct OutEdge {
+    Symbol symbol;
+    int32_t to, next;
+  };
+
+  int32_t add_state(int32_t length, int32_t end) {
+    states_.push_back({.length = length, .end = end});
+    return static_cast<int32_t>(states_.size()) - 1;
+  }
+
+  // The target of an edge, which may be changed; null if there is no such edge.
+  int32_t* find(int32_t state, Symbol symbol) {
+    State& s = states_[state];
+    if (s.degree == 0) return nullptr;
+    if (s.symbol == symbol) return &s.to;
+    if (s.degree > kFew) {
+      const int32_t* edge = many_.find(pair_key(state, static_cast<int32_t>(symbol)));
+      return edge ? &edges_[*edge].to : nullptr;
+    }
+    for (int32_t e = s.more; e >= 0; e = edges_[e].next)
+      if (edges_[e].symbol == symbol) return &edges_[e].to;
+    return nullptr;
+  }
+
+  void add_edge(int32_t state, Symbol symbol, int32_t to) {
+    State& from = states_[state];
+    if (from.degree++ == 0) {
+      from.symbol = symbol;
+      from.to = to;
+      return;
+    }
+    edges_.push_back({symbol, to, from.more});
+    from.more = static_cast<int32_t>(edges_.size()) - 1;
+    if (from.degree <= kFew) return;
+    const bool first = from.degree == kFew + 1;
+    for (int32_t e = from.more; e >= 0; e = first ? edges_[e].next : -1)
+      many_.set(pair_key(state, static_cast<int32_t>(edges_[e].symbol)), e);
+  }
+
+  // The state of the text so far, after one more character. `last`: before it.
+  int32_t extend(int32_t last, Symbol symbol) {
+    characters_.push_back(symbol);
+    begins_.push_back(begins_.back() + (symbol == kBegin));
+    const auto end = static_cast<int32_t>(characters_.size());
+    if (const int32_t* known = find(last, symbol))  // another text begins in the same way
+      return follow(last, symbol, *known);
+    const int32_t added = add_state(states_[last].length + 1, end);
+    int32_t at = last;
+    int32_t* to = nullptr;
+    for (; at >= 0 && !(to = find(at, symbol)); at = states_[at].link) add_edge(at, symbol, added);
+    const int32_t link = at < 0 ? 0 : follow(at, symbol, *to);
+    states_[added].link = link;
+    return added;
+  }
+
+  // The state of the longest substring of `at` and one more character, which leads to `to`.
+  int32_t follow(int32_t at, Symbol symbol, int32_t to) {
+    return states_[to].length == states_[at].length + 1 ? to : split(at, symbol, to);
+  }
+
+  // The longest substrings of `to` now end in fewer places than those that end with an edge from `at`. Gives the latter
+  // a state of their own.
+  int32_t split(int32_t at, Symbol symbol, int32_t to) {
+    const int32_t shorter = add_state(states_[at].length + 1, states_[to].end);
+    each_edge(to, [&](Symbol next, int32_t after) { add_edge(shorter, next, after); });
+    states_[shorter].link = states_[to].link;
+    states_[to].link = shorter;
+    for (; at >= 0; at = states_[at].link) {
+      int32_t* edge = find(at, symbol);
+      if (!edge || *edge != to) break;
+      *edge = shorter;
+    }
+    return shorter;
+  }
+
+  std::vector<State> states_;
+  std::vector<OutEdge> edges_;
+  std::vector<Symbol> characters_;  // of all texts
+  std::vector<int32_t> begins_{0};  // by number of characters: how many of them are kBegin
+  PairMap many_;                    // (state, symbol) -> edge
+};
+
+}  // namespace
+
+Dfa substring_automaton(const std::vector<std::vector<Symbol>>& texts, bool marked) {
+  SuffixAutomaton all(texts);
+  const int32_t start = marked ? all.next(0, kBegin) : 0;
+  Dfa out;
+  if (start < 0) return out;
+  std::vector<int32_t> number(static_cast<size_t>(all.size()), -1), order{start};
+  number[start] = out.add(false);
+  for (const int32_t s : all.by_end()) {
+    if (s == start || (marked && (!all.has_begin(s) || is_mark(all.last(s))))) continue;
+    number[s] = out.add(!marked || all.next(s, kEnd) >= 0);
+    order.push_back(s);
+  }
+  out.edges.reserve(order.size(), order.size() * 2);
+  std::vector<Edge> list;
+  auto add_edges = [&](auto& self, int32_t from) -> void {
+    all.each_edge(from, [&](Symbol symbol, int32_t to) {
+      if (is_mark(symbol))
+        self(self, to);
+      else
+        list.push_back({symbol, symbol, number[to]});
+    });
+  };
+  for (int32_t s = 0; s < out.size(); ++s) {
+    list.clear();
+    add_edges(add_edges, order[s]);
+    std::ranges::sort(list, {}, &Edge::lo);
+    out.edges.set(s, list);
+  }
+  return out.edges[0].empty() ? Dfa{} : out;
+}
+
+}  // namespace guided

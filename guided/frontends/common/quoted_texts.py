@@ -1,0 +1,89 @@
+"""The language of quotations: the parts of some documents. In: the documents. Out: a node of the IR.
+
+With white space "normalised", each run of white space in a document is written as one space. So a quotation may go
+across the lines of a document.
+
+Cost: linear in the documents.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Mapping
+from typing import Any, Final, Literal, TypeAlias
+
+from guided.close_names import close_name
+from guided.errors import SpecError, brief
+from guided.ir.nodes import Substrings
+
+__all__ = ["WHITESPACE", "OriginalOffsets", "Whitespace", "checked_documents", "normalise", "quotation_node"]
+
+Whitespace: TypeAlias = Literal["exact", "normalised"]
+WHITESPACE: Final = ("exact", "normalised")
+_RUN: Final = re.compile(r"\s+")
+_LONG_RUN: Final = re.compile(r"\s{2,}")
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+
+
+def normalise(text: str) -> str:
+    """The text with one space for each run of white space."""
+    return _RUN.sub(" ", text)
+
+
+def quotation_node(documents: Mapping[Any, str], whitespace: str = "exact", words: bool = False) -> Substrings:
+    """The quotations from some documents, each at least one character long.
+
+    Args:
+        documents: name -> text.
+        whitespace: "exact" or "normalised".
+        words: whether a quotation may neither begin nor end inside a word or with white space.
+
+    Raises:
+        SpecError: a document is empty or contains a surrogate, there is none, or an option is unknown.
+    """
+    if whitespace not in WHITESPACE:
+        close = close_name(whitespace, WHITESPACE)
+        hint = f"did you mean {close!r}?" if close else f"one of {', '.join(WHITESPACE)}"
+        raise SpecError(f"whitespace={brief(whitespace)} of a quotation is unknown", hint=hint)
+    if not isinstance(words, bool):
+        raise SpecError(f"words={brief(words)} of a quotation is not True or False")
+    if not documents:
+        raise SpecError("there is no document to quote from", hint="give at least one text")
+    texts = tuple(map(normalise, documents.values()) if whitespace == "normalised" else documents.values())
+    return Substrings(texts, words)
+
+
+def checked_documents(documents: Mapping[Any, Any] | None) -> dict[Any, str]:
+    """A copy of a mapping from names to texts.
+
+    Raises:
+        SpecError: it is not a mapping, or a text is not a string, is empty, or contains a surrogate.
+    """
+    if documents is None:
+        return {}
+    hint = 'write {"report": "the text ..."}'
+    if not isinstance(documents, Mapping):
+        raise SpecError(f"documents is a mapping from names to texts, not a {type(documents).__name__}", hint=hint)
+    for name, text in documents.items():
+        if not isinstance(text, str):
+            raise SpecError(f"document {brief(name)} is a {type(text).__name__}, not a text", hint="decode it")
+        if not text:
+            raise SpecError(f"document {brief(name)} is empty, so nothing can be quoted from it", hint="leave it out")
+        if _SURROGATE.search(text):
+            raise SpecError(f"document {brief(name)} contains a lone surrogate, which cannot occur in a text")
+    return dict(documents)
+
+
+class OriginalOffsets:
+    """Maps offsets in a normalised text to offsets in the original one."""
+
+    def __init__(self, text: str) -> None:
+        self._at: list[int] = []  # the offsets of long runs in the normalised text
+        self._removed = [0]  # how many characters they and those before them have lost
+        for run in _LONG_RUN.finditer(text):
+            self._at.append(run.start() - self._removed[-1])
+            self._removed.append(self._removed[-1] + len(run[0]) - 1)
+
+    def __getitem__(self, offset: int) -> int:
+        return offset + self._removed[bisect_left(self._at, offset)]

@@ -1,0 +1,141 @@
+"""Quotations: text that occurs verbatim in a document, with its offsets there.
+
+    class Answer(BaseModel):
+        claim: str
+        source: Annotated[str, guided.Quote(document)]
+
+    "According to the report, \u201c" + guided.Quote(document) + "\u201d"
+
+In: documents. Out: a `Quote`: a part of a composed specification, a constraint by itself, or a constraint of a string
+type. It also finds the places of a quotation in the documents.
+
+Cost: linear in the documents when the specification is compiled (`ir.Substrings`), and for each search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from guided.errors import brief
+from guided.frontends.combinators import NodePart
+from guided.frontends.common.quoted_texts import (
+    OriginalOffsets,
+    Whitespace,
+    checked_documents,
+    normalise,
+    quotation_node,
+)
+from guided.frontends.python_types.string_types import StringConstraint
+from guided.ir.nodes import Substrings
+from guided.ir.substrings import is_substring, occurrences
+
+__all__ = ["Quote", "QuoteLocation"]
+
+
+class QuoteLocation(NamedTuple):
+    """A place in a document: `text[start:end]`.
+
+    Attributes:
+        document: its name, or its position among the arguments of `Quote`.
+        start, end: offsets in characters.
+    """
+
+    document: Any
+    start: int
+    end: int
+
+
+class Quote(NodePart, StringConstraint):
+    """A text of at least one character that occurs verbatim in a document.
+
+    As a constraint, or as a part of a composed specification, it is this text. In `Annotated[str, Quote(document)]`, it
+    constrains the string, however JSON spells it; the value is an ordinary `str`.
+    """
+
+    __slots__ = ("_offsets", "documents", "whitespace", "words")
+
+    documents: Mapping[Any, str]
+    whitespace: Whitespace
+    words: bool
+    _offsets: dict[Any, OriginalOffsets]
+
+    def __init__(
+        self, *documents: str | Mapping[str, str], whitespace: Whitespace = "exact", words: bool = False
+    ) -> None:
+        """
+        Args:
+            documents: texts, or one mapping from names to texts.
+            whitespace: "exact", or "normalised": each run of white space in a document is quoted as one space.
+            words: whether a quotation may neither begin nor end inside a word or with white space.
+
+        Raises:
+            SpecError: there is no document, or one is not a text, is empty or contains a surrogate.
+        """
+        if len(documents) == 1 and isinstance(documents[0], Mapping):
+            texts = checked_documents(documents[0])
+        else:
+            texts = checked_documents(dict(enumerate(documents)))
+        NodePart.__init__(self, quotation_node(texts, whitespace, words))
+        values = {"documents": texts, "whitespace": whitespace, "words": words, "_offsets": {}}
+        for name, value in values.items():
+            object.__setattr__(self, name, value)  # parts of specifications are frozen
+
+    def __repr__(self) -> str:
+        return f"Quote({', '.join(brief(text) for text in self.documents.values())})"
+
+    def find(self, text: str) -> list[QuoteLocation]:
+        """Where a quotation occurs, in the order of the documents; an empty list if it is not a quotation.
+
+        Occurrences may overlap. With white space "normalised", the offsets are those of the original document, and
+        `text` may be spelled with any white space.
+        """
+        if not isinstance(text, str):
+            raise TypeError(f"a quotation is a string, not a {type(text).__name__}")
+        part = self._spelled(text)
+        names = list(self.documents)
+        return [self._location(names[number], at, at + len(part)) for number, at in occurrences(self._texts, part)]
+
+    @property
+    def _texts(self) -> Substrings:
+        assert isinstance(self.node, Substrings)
+        return self.node
+
+    def _spelled(self, text: str) -> str:
+        return normalise(text) if self.whitespace == "normalised" else text
+
+    def _location(self, name: Any, start: int, end: int) -> QuoteLocation:
+        if self.whitespace == "exact":
+            return QuoteLocation(name, start, end)
+        if name not in self._offsets:
+            self._offsets[name] = OriginalOffsets(self.documents[name])
+        offsets = self._offsets[name]
+        return QuoteLocation(name, offsets[start], offsets[end])
+
+    # --- a constraint of strings
+
+    def keywords(self) -> dict[str, Any]:
+        """The keywords of JSON Schema for this constraint."""
+        value: dict[str, Any] = {"documents": {str(name): text for name, text in self.documents.items()}}
+        if self.whitespace != "exact":
+            value["whitespace"] = self.whitespace
+        if self.words:
+            value["words"] = True
+        return {"x-guided-quote": value}
+
+    def problem(self, text: str) -> str:
+        """What is wrong with a string; "" if it is a quotation."""
+        return "" if is_substring(self._texts, text) else "does not occur in the documents"
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        from pydantic_core import core_schema
+
+        return core_schema.no_info_after_validator_function(self._validate, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> dict[str, Any]:
+        return {**handler(schema), **self.keywords()}
+
+    def _validate(self, text: str) -> str:
+        if problem := self.problem(text):
+            raise ValueError(f"{brief(text)} {problem}")
+        return text
