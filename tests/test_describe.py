@@ -54,6 +54,13 @@ class Node:
     next: Node | None = None
 
 
+def test_quotations_in_words():
+    quote = guided.Quote("The cat sat.")
+    assert described(quote) == "Answer with a passage that is copied verbatim from the given text."
+    schema = {"type": "string", **quote.keywords()}
+    assert described(schema) == "Answer with JSON of this form:\nstring  // copied verbatim from the given text"
+
+
 def described(constraint: object) -> str | None:
     grammar = compile_constraint(COMPILER, constraint)
     assert grammar is not None

@@ -44,6 +44,20 @@ def test_values_come_back_on_every_way(tp: Any, kind: type):
     assert isinstance(ENGINE.generate("abc", ENGINE.compiler.compile_type(tp), max_tokens=400).value, kind)
 
 
+def test_a_quotation_occurs_in_its_document():
+    document = 'The cat "sat".\nOn the mat.'
+    quote = guided.Quote(document)
+    schema = {"type": "object", "properties": {"q": {"x-guided-quote": "d", "type": "string"}}, "required": ["q"]}
+    for seed in range(4):
+        options: Any = {"max_tokens": 40, "temperature": 1.0, "seed": seed}
+        whole = ENGINE.generate("abc", quote, **options)
+        field = ENGINE.generate("abc", schema, documents={"d": document}, **options).value["q"]
+        for text in (whole.value, field):
+            places = quote.find(text)
+            assert places and all(document[place.start : place.end] == text for place in places)
+        assert whole.value == whole.text
+
+
 @pytest.mark.parametrize("compiled", [False, True])
 def test_the_value_of_a_structural_tag_is_its_text(compiled: bool):
     content = {"type": "const_string", "value": "3"}

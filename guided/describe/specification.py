@@ -1,8 +1,8 @@
 """Describes a specification in a few lines, for the prompt of a model.
 
 In: a compiled grammar. Out: a `Description`, such as "Answer with JSON of this form: ...". Schemas and types are shown
-as their form (schema.py), choices as a list, regular expressions and grammars with two samples. Structural tags have no
-description, because chat templates describe tools.
+as their form (schema.py), choices as a list, quotations in words, regular expressions and grammars with two samples.
+Structural tags have no description, because chat templates describe tools.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from guided.describe.schema import schema_form
 from guided.errors import GuidedError
 from guided.frontends.composition import only_part
 from guided.frontends.python_types.type_schema import type_to_schema
+from guided.frontends.quote import Quote
 from guided.matching.compiled import CompiledGrammar
 from guided.testing.sampling import sample
 
@@ -51,6 +52,8 @@ class Description:
 def describe(grammar: CompiledGrammar) -> Description | None:
     """The description of a specification; None if it has none."""
     kind, source = grammar.kind, grammar.source
+    if isinstance(source, Quote):
+        return Description("Answer with a passage that is copied verbatim from the given text.")
     if kind == "expr":
         kind, source = only_part(source)
     match kind:
