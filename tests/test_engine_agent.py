@@ -18,7 +18,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("docstring_parser", reason="docstring_parser is not installed")
 
 import guided  # noqa: E402
-from guided.chat import ChatTemplate  # noqa: E402
+from guided.chat import ChatTemplate, Conversation  # noqa: E402
 from guided.chat.template import CHATML  # noqa: E402
 from guided.engine.agent.chat_methods import ChatMethods  # noqa: E402
 from guided.engine.result import Result, StreamEvent, Timings  # noqa: E402
@@ -299,3 +299,71 @@ def test_results_are_text(value: Any):
     text = result.tool_calls[0].result
     expected = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     assert text == expected.encode("utf-8", "replace").decode()
+
+
+def test_what_a_conversation_brings():
+    history = [
+        {"role": "user", "content": "Weather?"},
+        {"role": "assistant", "content": "", "tool_calls": [
+            {"id": "call00001", "type": "function", "function": {"name": "forecast", "arguments": "{}"}}
+        ]},
+        {"role": "tool", "tool_call_id": "call00001", "name": "forecast", "content": "rain"},
+        {"role": "user", "content": "And now?"},
+    ]  # fmt: skip
+    result = Scripted(RAIN, RAIN.replace("Oslo", "Lima"), "ok").chat(Conversation(history), tools=[forecast])
+    ids = [call["id"] for message in result.messages for call in message.get("tool_calls", ())]
+    assert len(set(ids)) == len(ids) == 3 and len(history) == 4
+    for wrong, message in (
+        (Conversation(history, continue_final_message=True, add_generation_prompt=False), "begins a new message"),
+        (Conversation(history, tools=[{"type": "function"}]), "second argument"),
+        (["q"], "'q' is not a message"),
+        (b"x", "messages are a text or a list"),
+        ([], "messages are a text or a list"),
+    ):
+        with pytest.raises(guided.GuidedError, match=message):
+            Scripted("x").chat(wrong, tools=[forecast])
+    with pytest.raises(guided.OptionError, match="registry cannot be combined with tools"):
+        Scripted("x").chat("?", tools=[forecast], registry={})
+    with pytest.raises(guided.OptionError, match="max_rounds is 0"):
+        Scripted("x").chat("?", tools=[forecast], tool_choice="required", max_rounds=0)
+
+
+def test_allowed_tools_hold_for_the_whole_turn():
+    only = {"type": "function", "function": {"name": "forecast"}}
+    choice = {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [only]}}
+    with pytest.raises(AssertionError):  # the second message calls a function that is not allowed
+        Scripted(RAIN, call("fail", {"why": "x"}), "ok").chat("?", tools=[forecast, fail], tool_choice=choice)
+    assert Scripted(RAIN, "ok").chat("?", tools=[forecast, fail], tool_choice=choice).text == "ok"
+
+
+def test_results_that_have_no_text_and_awaitables():
+    class Broken:
+        def __str__(self) -> str:
+            raise RuntimeError("no text")
+
+    def give() -> Any:
+        """Give something."""
+        return Broken()
+
+    assert Scripted(call("give", {}), "ok").chat("?", tools=[give]).tool_calls[0].result.startswith("error: ")
+
+    class Later:
+        async def __call__(self, a: int) -> int:
+            """Add two."""
+            return a + 2
+
+    tool = guided.function_tool(Later(), name="later-1")
+    assert tool.description == "Add two."
+    result = asyncio.run(Scripted(call("later-1", {"a": 1}), "ok").achat("?", tools=[tool]))
+    assert result.tool_calls[0].value == 3
+    with pytest.raises(guided.OptionError, match="coroutine function"):
+        Scripted("x").chat("?", tools=[tool])
+
+
+def test_options_that_need_a_constraint_hold_for_every_message():
+    engine = small_engine(6000, more=("<tool_call>", "</tool_call>"))
+    result = engine.chat(
+        "Go.", tools=[fail], tool_choice="required", max_rounds=1, seed=1, temperature=1.0, max_tokens=60,
+        max_string=3, parallel=False, retries=1,
+    )  # fmt: skip
+    assert len(result.tool_calls) == 1 and result.messages[-1]["role"] == "assistant"

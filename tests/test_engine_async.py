@@ -158,3 +158,20 @@ def test_a_loop_that_is_gone_holds_nothing(engine: Engine):
     assert is_idle(engine)
     assert task.done()
     kept.clear()
+
+
+def test_a_step_that_fails_ends_all_waiting_requests(engine: Engine, monkeypatch: pytest.MonkeyPatch):
+    async def body() -> None:
+        def fail() -> Any:
+            raise MemoryError("no memory for a step")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(engine.scheduler, "step", fail)
+            ends = await asyncio.gather(
+                engine.agenerate("a", "b{3}"), engine.agenerate("c", "d{3}"), return_exceptions=True
+            )
+            assert [str(end) for end in ends] == ["no memory for a step"] * 2
+        assert (await engine.agenerate("a", "b{3}")).text == "bbb"
+
+    run(body())
+    assert is_idle(engine)

@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypedDict
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, Field
+from pydantic import AliasChoices, BaseModel, Field
 
 from guided.frontends.python_types.partial_values import partial_value
 from guided.matching.constraint import JSON_VALUE, ValueParser
@@ -120,3 +120,20 @@ def test_lists_grow_below_their_least_length():
     parse = ValueParser(Pair.model_validate_json, True, Pair)
     assert parse.partial('{"both": [1, ').both == [1]
     assert partial_value(Annotated[list[Point], Field(min_length=2)], [{"x": 1, "y": 2}, {}]) == [Point(1, 2)]
+
+
+def test_models_with_aliases_factories_and_hooks():
+    class Odd(BaseModel):
+        first: int = Field(validation_alias=AliasChoices("x", "y"))
+        second: str = Field(alias="third")
+        third: str = Field(alias="second")
+        late: list[int] = Field(default_factory=list)
+
+        def model_post_init(self, context: Any) -> None:
+            assert self.first and self.second and self.third
+
+    partial = partial_value(Odd, {"x": 3, "third": "a"})
+    assert (partial.first, partial.second, partial.late) == (3, "a", []) and not hasattr(partial, "third")
+    assert partial_value(Odd, {}).model_fields_set == set()
+    whole = {"x": 3, "third": "a", "second": "b"}
+    assert partial_value(Odd, whole).model_dump() == Odd.model_validate(whole).model_dump()

@@ -5,7 +5,7 @@ may serve several event loops, and threads that take steps themselves (driver.py
 
 The event loop never waits for a step. Adding and cancelling tasks needs the lock that is held during a step, so both
 are commands, which the thread executes between two steps. The thread starts with the first group and ends when no task
-is left.
+is left. If a step raises an exception, all open tasks of coroutines end with it.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 
-from guided.engine.driver import Driver
+from guided.engine.driver import Driver, OutcomeCallback
 from guided.engine.result import StreamEvent
 from guided.engine.task import Outcome, Task
 
@@ -28,7 +28,7 @@ class AsyncDriver:
     def __init__(self, driver: Driver) -> None:
         self._driver, self._lock = driver, threading.Lock()
         self._commands = list[Callable[[], None]]()
-        self._open = set[Task]()  # tasks whose last outcome has not been delivered
+        self._open = dict[Task, OutcomeCallback]()  # tasks whose last outcome has not been delivered
         self._is_running = False
 
     async def events(self, groups: Sequence[Sequence[Task]]) -> AsyncGenerator[tuple[Task, StreamEvent], None]:
@@ -49,7 +49,7 @@ class AsyncDriver:
 
         def deliver(task: Task, outcome: Outcome) -> None:
             if _is_last(outcome):
-                self._open.discard(task)
+                self._open.pop(task, None)
             try:
                 loop.call_soon_threadsafe(queue.put_nowait, (task, outcome))
             except RuntimeError:  # the loop is closed; nobody waits any more
@@ -57,7 +57,7 @@ class AsyncDriver:
 
         def begin() -> None:
             for group in groups:
-                self._open.update(group)
+                self._open |= dict.fromkeys(group, deliver)
                 self._driver.add(group, deliver)
 
         self._execute(begin)
@@ -73,8 +73,9 @@ class AsyncDriver:
 
     def _cancel(self, tasks: Sequence[Task]) -> None:
         def cancel() -> None:
+            for task in tasks:
+                self._open.pop(task, None)
             self._driver.cancel(tasks)
-            self._open.difference_update(tasks)
 
         self._execute(cancel)
 
@@ -83,8 +84,8 @@ class AsyncDriver:
         with self._lock:
             self._commands.append(command)
             if not self._is_running:
-                self._is_running = True
                 threading.Thread(target=self._run, name="guided steps", daemon=True).start()
+                self._is_running = True
 
     def _run(self) -> None:
         while True:
@@ -93,9 +94,20 @@ class AsyncDriver:
                 if not commands and not self._open:
                     self._is_running = False
                     return
-            for command in commands:
-                command()
-            self._driver.step()
+            try:
+                for command in commands:
+                    command()
+                self._driver.step()
+            except Exception as error:  # a bug, or no memory: whoever waits must not wait forever
+                self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        """Let all open tasks end with an error."""
+        tasks = list(self._open.items())
+        with suppress(Exception):
+            self._driver.cancel([task for task, _ in tasks])
+        for task, deliver in tasks:
+            deliver(task, error)
 
 
 def _is_last(outcome: Outcome) -> bool:

@@ -1,8 +1,8 @@
 """Runs the scheduler for callers on several OS threads: a waiting caller runs the next step for all of them.
 
 In: groups of tasks. Out: their outcomes. The engine has no thread of its own. A caller without a new outcome takes the
-lock, runs one step of the batch, and passes the outcomes to the callers that own them. A server must not block, so it
-runs the steps on a thread (`guided/server/engine_thread.py`).
+lock, runs one step of the batch, and passes the outcomes to the callers that own them. Coroutines and servers must not
+block, so threads run the steps for them (async_driver.py, `guided/server/engine_thread.py`).
 """
 
 from __future__ import annotations

@@ -94,9 +94,10 @@ def continued_text(grammar: CompiledGrammar, prompt: Prompt, ids: Sequence[int])
     if not isinstance(prompt, Conversation) or not prompt.continue_final_message:
         return ""
     content = prompt.messages[-1].get("content") or ""
-    text = content if isinstance(content, str) else str(content[-1]["text"])
-    end = grammar.vocabulary.decode(ids[-len(text.encode()) - 1 :])
-    text = text if end.endswith(text.encode()) else text.rstrip()
+    whole = content if isinstance(content, str) else "".join(str(part["text"]) for part in content)
+    end = grammar.vocabulary.decode(ids[-len(whole.encode()) - 1 :])
+    stripped = (whole, whole.rstrip(), whole.strip())
+    text = next((text for text in stripped if end.endswith(text.encode())), stripped[-1])
     matcher = GrammarMatcher(grammar)
     if not matcher.accept_string(text):
         at = next(at for at, character in enumerate(text) if not matcher.accept_string(character))

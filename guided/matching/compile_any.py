@@ -119,7 +119,8 @@ class CompileAny:
                 return self.compile_grammar(specification)
             case str() | re.Pattern():
                 regex = {name: options[name] for name in ("dialect", "search") if name in options}
-                return self.compile_regex(_pattern(specification), classes=chosen.classes, **regex)
+                pattern = _pattern(specification, options.get("dialect", "python"))
+                return self.compile_regex(pattern, classes=chosen.classes, **regex)
             case list() | tuple():
                 if not all(isinstance(choice, str) for choice in specification):
                     raise SpecError("a list is a choice of strings, but this one contains other values")
@@ -131,7 +132,7 @@ class CompileAny:
                 return self.compile_type(specification, **documents, **chosen.given())
 
 
-def _pattern(given: str | re.Pattern[Any]) -> str:
+def _pattern(given: str | re.Pattern[Any], dialect: str) -> str:
     """The text of a regular expression, with the flags of a compiled one."""
     if isinstance(given, str):
         if _is_json_object(given):
@@ -141,6 +142,8 @@ def _pattern(given: str | re.Pattern[Any]) -> str:
     if not isinstance(given.pattern, str):
         raise SpecError("this regular expression matches bytes, not text", hint="write it as a str")
     flags = "".join(letter for flag, letter in _FLAGS.items() if given.flags & flag)
+    if dialect != "python":
+        raise OptionError("a compiled regular expression has Python's dialect: leave dialect out", option="dialect")
     return f"(?{flags}){given.pattern}" if flags else given.pattern
 
 

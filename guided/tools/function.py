@@ -10,8 +10,11 @@ Results: a string as it is, any other value as JSON, and a value without a JSON 
 from __future__ import annotations
 
 import dataclasses
+import enum
+import functools
 import inspect
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,7 +28,7 @@ from guided.packages import importing
 
 __all__ = ["FunctionTool", "function_tool", "result_text"]
 
-_NAME: Final = 64  # characters
+_NAME: Final = re.compile("[a-zA-Z0-9_.-]{1,64}")  # as in OpenAI's API
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +78,7 @@ def function_tool(function: Callable[..., Any], *, name: str | None = None) -> F
         hint = "pass a function with type hints, or a guided.Tool"
         raise SpecError(f"{brief(function)} is not a function that a model can call", hint=hint)
     name = name or str(getattr(function, "__name__", ""))
-    if not name.isidentifier() or not name.isascii() or len(name) > _NAME:
+    if not _NAME.fullmatch(name):
         hint = "wrap it in a function with a name (def), or pass guided.function_tool(function, name=...)"
         raise SpecError(f"the function {name_of(function)} has no name that a tool can have", hint=hint)
     description, about = _read_docstring(function)
@@ -90,7 +93,11 @@ def function_tool(function: Callable[..., Any], *, name: str | None = None) -> F
 
 
 def result_text(value: Any) -> str:
-    """The text of a result, which the model reads. A lone surrogate becomes "?", since it cannot be encoded."""
+    """The text of a result, which the model reads. A lone surrogate becomes "?", since it cannot be encoded.
+
+    Raises:
+        Exception: whatever `str(value)` or `value.model_dump()` raises.
+    """
     if not isinstance(value, str):
         try:
             value = json.dumps(value, ensure_ascii=False, default=_plain)
@@ -104,21 +111,27 @@ def _plain(value: Any) -> Any:
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     if callable(dump := getattr(value, "model_dump", None)):  # a pydantic model
         return dump(mode="json")
+    if isinstance(value, enum.Enum):
+        return value.value
     if isinstance(value, set | frozenset):
         return list(value)
     return str(value)
 
 
 def _read_docstring(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
-    """The description of the function, and those of its parameters. Objects may have a docstring of their class."""
+    """The description of the function, and those of its parameters."""
+    if isinstance(function, functools.partial):
+        function = function.func
+    if not inspect.isroutine(function):
+        function = type(function).__call__
     text = inspect.getdoc(function) or ""
     if not text:
         return "", {}
     with importing("a docstring of a tool"):
-        from docstring_parser import ParseError, parse
+        from docstring_parser import parse
     try:
         found = parse(text)
-    except ParseError:
+    except Exception:  # the package raises errors of several kinds for text that only looks like its formats
         return text, {}
     about = {one.arg_name: " ".join(one.description.split()) for one in found.params if one.description}
     return (found.description or "").strip(), about

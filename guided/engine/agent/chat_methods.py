@@ -32,7 +32,7 @@ from guided.frontends.json_schema.options import JsonSchemaKeywords
 from guided.frontends.structural_tag.tool_styles import ToolStyle, tool_style
 from guided.frontends.structural_tag.tools import ToolChoice
 from guided.keywords import keywords_checked, read_items
-from guided.matching.constraint import Constraint
+from guided.matching.constraint import Constraint, ConstraintOptions
 from guided.tools.function import FunctionTool, function_tool
 from guided.tools.tool import Tool
 from guided.vocabulary.vocabulary import Vocabulary
@@ -40,6 +40,7 @@ from guided.vocabulary.vocabulary import Vocabulary
 __all__ = ["ChatMethods", "ChatOptions"]
 
 _JSON_OPTIONS: Final = JsonSchemaKeywords.__annotations__
+_OTHER_OPTIONS: Final = [name for name in ConstraintOptions.__annotations__ if name not in _JSON_OPTIONS]
 
 Messages: TypeAlias = str | Sequence[Message] | Conversation
 Callables: TypeAlias = Sequence[Callable[..., Any] | FunctionTool | Tool]
@@ -194,7 +195,7 @@ def _events(
 ) -> Iterator[ChatEvent]:
     turn, request_options = _begin(engine, messages, tools, constraint, options)
     for tool in turn.tools.values():
-        if inspect.iscoroutinefunction(tool.function):
+        if _is_async(tool.function):
             raise OptionError(f"{tool.name} is a coroutine function: call achat or astream_chat", option="tools")
     return _run(engine, turn, request_options)
 
@@ -242,7 +243,14 @@ def _begin(
     functions = [
         tool if isinstance(tool, FunctionTool) else function_tool(tool) for tool in listed if not isinstance(tool, Tool)
     ]
-    style = as_style(options.pop("tool_style", None)) or engine.chat_template.style or tool_style(DEFAULT_TOOL_STYLE)
+    if functions and (lost := [name for name in _OTHER_OPTIONS if name in given]):
+        raise OptionError(f"{lost[0]} cannot be combined with tools", option=lost[0])
+    own_style = messages.tool_style if isinstance(messages, Conversation) else None
+    style = (
+        as_style(options.pop("tool_style", None) or own_style)
+        or engine.chat_template.style
+        or tool_style(DEFAULT_TOOL_STYLE)
+    )
     turn = Turn(
         engine.vocabulary,
         style,
@@ -271,10 +279,17 @@ def _call(tool: FunctionTool, call: FunctionCall) -> Any:
 
 
 async def _call_async(tool: FunctionTool, call: FunctionCall) -> Any:
-    if not inspect.iscoroutinefunction(tool.function):
-        return await asyncio.to_thread(_call, tool, call)
     try:
-        arguments = call.arguments = tool.arguments(call.text)
-        return await tool.function(*arguments.args, **arguments.kwargs)
+        if not _is_async(tool.function):
+            value = await asyncio.to_thread(_call, tool, call)
+        else:
+            arguments = call.arguments = tool.arguments(call.text)
+            value = tool.function(*arguments.args, **arguments.kwargs)
+        return await value if inspect.isawaitable(value) else value
     except Exception as error:
         return error
+
+
+def _is_async(function: Callable[..., Any]) -> bool:
+    """Whether a function, or an object with `__call__`, is a coroutine function."""
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)

@@ -22,6 +22,7 @@ Repeated calls get the result of the first one; the function does not run again 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any, Final, TypeAlias
@@ -32,6 +33,7 @@ from guided.engine.agent.events import CallResult, ChatDone, ChatResult, Functio
 from guided.engine.prompts import with_text
 from guided.engine.result import Result, StreamEvent
 from guided.errors import GuidedError, OptionError, SpecError, UnsupportedError, brief
+from guided.frontends.combinators import Expr
 from guided.frontends.json_schema.options import JsonSchemaKeywords, JsonSchemaOptions
 from guided.frontends.python_types.type_schema import type_to_schema
 from guided.frontends.python_types.value_readers import text_reader
@@ -95,19 +97,22 @@ class Turn:
         for name, flag in (("parallel", parallel), ("repeats", repeats)):
             if not isinstance(flag, bool):
                 raise OptionError(f"{name} is {brief(flag)}, but must be True or False", option=name)
-        self._conversation = messages if isinstance(messages, Conversation) else Conversation(list(messages))
+        self._conversation = _conversation(messages)
         self.messages: list[Any] = list(self._conversation.messages)
         self._vocabulary, self._prompt_style = vocabulary, style
         self._style = style if constraint is not None else style.with_bare_calls()
         self.tools = {tool.name: tool for tool in tools}
         self._schemas = [tool.schema for tool in tools]
-        chosen_tools(self._schemas, tool_choice)  # refuses duplicate names and unknown choices
+        chosen = chosen_tools(self._schemas, tool_choice)  # refuses duplicate names and unknown choices
+        if chosen.mode != "auto" and not max_rounds:
+            raise OptionError("tool_choice requires a call, but max_rounds is 0", option="max_rounds")
         self._choice, self._parallel, self._rounds_left, self._repeats = tool_choice, parallel, max_rounds, repeats
         self._constraint, self._options = constraint, options
         self._parser, self._form = _text_format(style, constraint) if tools else (None, None)
+        self._ids = {call.get("id") for call in _calls_of(self.messages)}
         self._calls, self._results = list[FunctionCall](), list[Result]()
         self._last_calls = list[FunctionCall]()  # of the last message
-        self._numbers = count(sum(len(message.get("tool_calls") or ()) for message in self.messages))
+        self._numbers = count(len(self._ids))
         self._reader = self._new_reader()
         self.open_calls = list[FunctionCall]()
         self.result: ChatResult | None = None
@@ -117,7 +122,7 @@ class Turn:
         messages = list(self.messages)
         if not self._rounds_left and self._schemas:
             self._schemas = []
-            messages = _with_results(self._conversation.messages, self._calls)
+            messages = _with_results(self._conversation.messages, self._calls, once=not self._repeats)
         self._reader = self._new_reader()
         conversation = Conversation(
             messages,
@@ -128,12 +133,13 @@ class Turn:
             self._conversation.variables,
             template=self._conversation.template,
         )
-        if not self._schemas:
-            return conversation, self._constraint, {} if self._constraint is None else self._options
-        mixed = self._form is None and (self._choice in ("auto", "none", None) or self._style.is_always_mixed)
+        if not self._schemas and (self._constraint is not None or not self.tools):
+            return conversation, self._constraint, self._options
+        is_auto = chosen_tools(self._schemas, self._choice if self._schemas else "none").mode == "auto"
+        mixed = self._form is None and (is_auto or self._style.is_always_mixed)
         tag = self._style.structural_tag(
             self._schemas,
-            tool_choice=self._choice,
+            tool_choice=self._choice if self._schemas else "none",
             parallel_tool_calls=self._parallel,
             mixed=mixed,
             text=self._form,
@@ -143,7 +149,7 @@ class Turn:
         def compile_tag(compiler: GrammarCompiler) -> CompiledGrammar:
             return compiler.compile_structural_tag(tag, allow_special_tokens=True, **json_options)
 
-        return conversation, CompiledBy(compile_tag, free=mixed, has_calls=True), {}
+        return conversation, CompiledBy(compile_tag, free=mixed, has_calls=bool(self._schemas)), {}
 
     def read(self, event: StreamEvent) -> Iterator[Delta | CallResult | ChatDone]:
         """The deltas of an event of the message. After its last event, `open_calls` or `result` is set, or the next
@@ -165,6 +171,7 @@ class Turn:
             self._rounds_left, self.open_calls = 0, []
             for call, earlier in zip(calls, self._last_calls, strict=True):
                 yield self._copy(earlier, call)
+            self._append_results()
             return
         first = {(call.name, call.text): call for call in reversed(calls)}
         self.open_calls = [call for call in calls if first[call.name, call.text] is call]
@@ -173,26 +180,32 @@ class Turn:
 
     def answer(self, call: FunctionCall, value: Any) -> Iterator[CallResult]:
         """Record what a function returned, or the exception that it raised, for a call and those that repeat it."""
-        if isinstance(value, Exception):
-            call.error, call.result = value, f"error: {_text_of(value)}"
-        else:
+        try:
+            if isinstance(value, Exception):
+                raise value
             call.value, call.result = value, result_text(value)
+        except Exception as error:
+            call.error, call.result = error, f"error: {_text_of(error)}"
         self.open_calls.remove(call)
-        yield self._report(call)
+        yield CallResult(call)
         for other in self._reader.calls if not self._repeats else ():
             if other is not call and (other.name, other.text) == (call.name, call.text):
                 yield self._copy(call, other)
+        if not self.open_calls:
+            self._append_results()
 
     def _copy(self, earlier: FunctionCall, call: FunctionCall) -> CallResult:
         """Give a call the result of an earlier one."""
         call.arguments, call.value, call.error = earlier.arguments, earlier.value, earlier.error
         call.result = earlier.result
-        return self._report(call)
-
-    def _report(self, call: FunctionCall) -> CallResult:
-        message = {"role": "tool", "tool_call_id": call.id, "name": call.name, "content": call.result}
-        self.messages.append(message)
         return CallResult(call)
+
+    def _append_results(self) -> None:
+        """Append the messages with the results, in the order of the calls."""
+        self.messages += [
+            {"role": "tool", "tool_call_id": call.id, "name": call.name, "content": call.result}
+            for call in self._reader.calls
+        ]
 
     def _new_reader(self) -> AnswerReader:
         reader = self._style.reader(self._schemas) if self._schemas else None
@@ -200,7 +213,7 @@ class Turn:
         return AnswerReader(self._vocabulary, reader, markers, self._new_id)
 
     def _new_id(self) -> str:
-        return _ID.format(next(self._numbers))
+        return next(id for id in map(_ID.format, self._numbers) if id not in self._ids)
 
     def _end_message(self, result: Result) -> None:
         reader = self._reader
@@ -222,7 +235,7 @@ class Turn:
             self._calls += reader.calls
             self.open_calls = list(reader.calls)
             self._rounds_left -= 1
-            self._choice = "auto" if self._choice != "none" else "none"
+            self._choice = _later(self._choice)
             return
         value: Any = None if self._schemas else result.value
         if self._schemas and self._parser is not None and result.finish_reason == "stop":
@@ -230,9 +243,45 @@ class Turn:
         self.result = ChatResult(reader.text, value, self.messages, self._calls, self._results)
 
 
-def _with_results(messages: Sequence[Message], calls: Sequence[FunctionCall]) -> list[Message]:
-    """The conversation with the results of calls as part of the question."""
-    lines = {(call.name, call.text): f"{call.name}({call.text}) returned: {call.result}" for call in calls}
+def _conversation(messages: Sequence[Message] | Conversation) -> Conversation:
+    """The conversation of the turn.
+
+    Raises:
+        GuidedError: these are no messages. OptionError: the conversation has settings that a turn has itself.
+    """
+    if not isinstance(messages, Conversation):
+        if isinstance(messages, bytes | Mapping) or not isinstance(messages, Sequence) or not messages:
+            raise GuidedError(f"messages are a text or a list of messages, not {brief(messages)}")
+        messages = Conversation(list(messages))
+    if wrong := [message for message in messages.messages if not isinstance(message, Mapping)]:
+        raise GuidedError(f'{brief(wrong[0])} is not a message of the form {{"role": "user", "content": "..."}}')
+    if messages.continue_final_message or not messages.add_generation_prompt:
+        raise OptionError("chat begins a new message: it cannot continue one, nor leave out the prompt for an answer")
+    if messages.tools:
+        raise OptionError("pass the tools as the second argument of chat, not in the conversation", option="tools")
+    return messages
+
+
+def _calls_of(messages: Sequence[Message]) -> Iterator[Mapping[str, Any]]:
+    """The calls in a conversation, as far as they are well-formed."""
+    for message in messages:
+        calls = message.get("tool_calls")
+        yield from (call for call in calls if isinstance(call, Mapping)) if isinstance(calls, list | tuple) else ()
+
+
+def _later(choice: ToolChoice) -> ToolChoice:
+    """The tool choice of the messages after the first one: no call is required."""
+    if isinstance(choice, Mapping) and isinstance(allowed := choice.get("allowed_tools"), Mapping):
+        return {**choice, "allowed_tools": {**allowed, "mode": "auto"}}
+    return "none" if choice == "none" else "auto"
+
+
+def _with_results(messages: Sequence[Message], calls: Sequence[FunctionCall], *, once: bool) -> list[Message]:
+    """The conversation with the results of calls as part of the question. `once`: leave out repeated calls."""
+    lines = {
+        (call.name, call.text) if once else call.id: f"{call.name}({call.text}) returned: {call.result}"
+        for call in calls
+    }
     if not lines:
         return list(messages)
     text = "\n".join((_RESULTS, *lines.values(), "", _ANSWER))
@@ -254,7 +303,7 @@ def _text_format(style: ToolStyle, constraint: Constraint) -> tuple[ValueParser 
         raise UnsupportedError(reason, hint="leave out the constraint or the tools")
     if isinstance(constraint, bool | Mapping):
         return JSON_VALUE, {"type": "json_schema", "json_schema": constraint}
-    if isinstance(constraint, str | list | tuple | CompiledGrammar | CompiledBy):
+    if isinstance(constraint, str | list | tuple | re.Pattern | Expr | CompiledGrammar | CompiledBy):
         raise SpecError("beside tools, the constraint must be a JSON Schema or a type", hint="pass a class or a dict")
     parser = ValueParser(text_reader(constraint), True, constraint)
     return parser, {"type": "json_schema", "json_schema": type_to_schema(constraint)}

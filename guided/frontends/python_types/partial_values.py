@@ -2,8 +2,8 @@
 
 In: a type, and the JSON value of the text so far, without an unfinished string or number. Out: the value so far:
 
-    pydantic model          an instance with the fields that are complete, and the defaults of the others
-                            (`model_construct`; `model_fields_set` names the fields that have been written)
+    pydantic model          an instance with the fields that are complete, and the defaults of the others. Its own
+                            validators have not run. `model_fields_set` names the fields that have been written
     dict, TypedDict, list   a container with the entries so far
     other types             the value if it is complete, otherwise the JSON value
 
@@ -18,6 +18,7 @@ from __future__ import annotations
 import json
 import typing
 from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any, Final
 
@@ -44,7 +45,7 @@ def _typed(tp: Any, value: Any) -> Any:
         for name, key, field in fields:
             if key in value and (typed := _typed(field, value[key])) is not _MISSING:
                 found[name] = typed
-        return tp.model_construct(_fields_set=set(found), **found)
+        return _instance(tp, found)
     origin, args = typing.get_origin(tp) or tp, typing.get_args(tp)
     if origin in LISTS and isinstance(value, list) and args:
         return [one for item in value if (one := _typed(args[0], item)) is not _MISSING]
@@ -58,6 +59,24 @@ def _typed(tp: Any, value: Any) -> Any:
     except (GuidedError, ValueError):  # pydantic's ValidationError is a ValueError
         is_container = typing.get_origin(tp) is typing.Annotated and isinstance(value, list | dict)
         return _typed(tp.__origin__, value) if is_container else _MISSING
+
+
+def _instance(tp: Any, found: dict[str, Any]) -> Any:
+    """An instance of a pydantic model with some of its fields, without its own validators and `model_post_init`."""
+    values = dict(found)
+    for name, info in tp.model_fields.items():
+        if name not in values and not info.is_required():
+            with suppress(Exception):  # a factory that needs another field
+                values[name] = info.get_default(call_default_factory=True, validated_data=dict(values))
+    instance = tp.__new__(tp)
+    for name, value in (
+        ("__dict__", values),
+        ("__pydantic_fields_set__", set(found)),
+        ("__pydantic_extra__", None),
+        ("__pydantic_private__", None),
+    ):
+        object.__setattr__(instance, name, value)
+    return instance
 
 
 def _reader(tp: Any) -> Callable[[Any], Any]:
@@ -82,10 +101,13 @@ def _model_fields(tp: Any) -> list[tuple[str, str, Any]] | None:
     fields = getattr(tp, "model_fields", None) if isinstance(tp, type) and hasattr(tp, "model_construct") else None
     if fields is None or "root" in fields:
         return None
-    return [
-        (name, info.validation_alias if isinstance(info.validation_alias, str) else name, _annotated(info))
-        for name, info in fields.items()
-    ]
+    return [(name, _key(name, info.validation_alias), _annotated(info)) for name, info in fields.items()]
+
+
+def _key(name: str, alias: Any) -> str:
+    """The name of a field in JSON; of several aliases the first, as in the schema."""
+    choices = getattr(alias, "choices", [alias])
+    return choices[0] if isinstance(choices[0], str) else name
 
 
 def _annotated(info: Any) -> Any:
