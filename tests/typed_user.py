@@ -71,3 +71,45 @@ def with_a_model(messages: list[guided.Message]) -> str:
         reveal_type(number)
         reveal_type(answer)
     return result.text
+
+
+def weather(city: str) -> str:
+    """The weather in a city."""
+    return city
+
+
+def with_tools(engine: guided.Engine) -> None:
+    """A conversation in which the model calls a function."""
+    result = engine.chat("Weather?", tools=[weather], constraint=Person, max_tokens=30, tool_choice="auto")
+    person: Person = result.value
+    reveal_type((person, [call.result for call in result.tool_calls]))
+    for event in engine.stream_chat("Weather?", tools=[weather]):
+        match event:
+            case guided.TextDelta(text):
+                reveal_type(text)
+            case guided.CallResult(call):
+                reveal_type(call.name)
+            case guided.ChatDone(done):
+                reveal_type(done.text)
+            case _:
+                pass
+
+
+async def in_an_event_loop(engine: guided.Engine) -> None:
+    """The same requests in coroutines."""
+    person: Person = (await engine.agenerate("Who?", Person)).value
+    people: list[Person] = [result.value for result in await engine.agenerate_batch(["a", "b"], Person)]
+    other: Person = (await engine.achat("Hi", constraint=Person)).value
+    reveal_type((person, people, other))
+    async for event in engine.astream("Who?", Person):
+        reveal_type(event)
+    async for change in engine.astream_chat("Hi", tools=[weather]):
+        if isinstance(change, guided.ChatDone):
+            reveal_type(change.result.text)
+
+
+def with_masks_and_quotations(grammar: guided.CompiledGrammar) -> None:
+    """Masks computed again, and texts of documents."""
+    reveal_type(guided.masks_of(grammar, [1, 2], max_tokens=9).refused)
+    reveal_type(guided.Quote("a document").find("doc")[0].start)
+    reveal_type(guided.derive_tool_style("{{ x }}").name)

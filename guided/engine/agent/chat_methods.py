@@ -74,11 +74,10 @@ class _Engine(Protocol):
     vocabulary: Vocabulary
     chat_template: ChatTemplate | None
 
-    def stream(self, prompt: Any, constraint: Constraint = None, **options: Any) -> Iterator[StreamEvent]: ...
-
-    def astream(
-        self, prompt: Any, constraint: Constraint = None, **options: Any
-    ) -> AsyncGenerator[StreamEvent, None]: ...
+    @property
+    def stream(self) -> Callable[..., Iterator[StreamEvent]]: ...
+    @property
+    def astream(self) -> Callable[..., AsyncGenerator[StreamEvent, None]]: ...
 
 
 class ChatMethods:

@@ -8,7 +8,7 @@ namespace guided {
 
 namespace {
 
-bool is_mark(Symbol symbol) { return symbol == kBegin || symbol == kEnd; }
+bool is_mark(Symbol symbol) { return symbol == kBeginMark || symbol == kEndMark; }
 
 class SuffixAutomaton {
  public:
@@ -47,7 +47,7 @@ class SuffixAutomaton {
     for (int32_t s = 0; s < size(); ++s) out[next[states_[s].end]++] = s;
     return out;
   }
-  // Whether some substring of a state begins with kBegin. Its substrings end with `last(state)`.
+  // Whether some substring of a state begins with kBeginMark. Its substrings end with `last(state)`.
   bool has_begin(int32_t state) const {
     const State& s = states_[state];
     return state != 0 && begins_[s.end - states_[s.link].length] > begins_[s.end - s.length];
@@ -107,7 +107,7 @@ class SuffixAutomaton {
   // The state of the text so far, after one more character. `last`: before it.
   int32_t extend(int32_t last, Symbol symbol) {
     characters_.push_back(symbol);
-    begins_.push_back(begins_.back() + (symbol == kBegin));
+    begins_.push_back(begins_.back() + (symbol == kBeginMark));
     const auto end = static_cast<int32_t>(characters_.size());
     if (const int32_t* known = find(last, symbol))  // another text begins in the same way
       return follow(last, symbol, *known);
@@ -143,7 +143,7 @@ class SuffixAutomaton {
   std::vector<State> states_;
   std::vector<OutEdge> edges_;
   std::vector<Symbol> characters_;  // of all texts
-  std::vector<int32_t> begins_{0};  // by number of characters: how many of them are kBegin
+  std::vector<int32_t> begins_{0};  // by number of characters: how many of them are kBeginMark
   PairMap many_;                    // (state, symbol) -> edge
 };
 
@@ -151,14 +151,14 @@ class SuffixAutomaton {
 
 Dfa substring_automaton(const std::vector<std::vector<Symbol>>& texts, bool marked) {
   SuffixAutomaton all(texts);
-  const int32_t start = marked ? all.next(0, kBegin) : 0;
+  const int32_t start = marked ? all.next(0, kBeginMark) : 0;
   Dfa out;
   if (start < 0) return out;
   std::vector<int32_t> number(static_cast<size_t>(all.size()), -1), order{start};
   number[start] = out.add(false);
   for (const int32_t s : all.by_end()) {
     if (s == start || (marked && (!all.has_begin(s) || is_mark(all.last(s))))) continue;
-    number[s] = out.add(!marked || all.next(s, kEnd) >= 0);
+    number[s] = out.add(!marked || all.next(s, kEndMark) >= 0);
     order.push_back(s);
   }
   out.edges.reserve(order.size(), order.size() * 2);

@@ -201,7 +201,7 @@ class Builder {
     std::vector<std::vector<Symbol>> all;
     for (const nb::str& text : texts) {
       all.push_back(code_points(text));
-      if (std::ranges::any_of(all.back(), [](Symbol c) { return c > kEnd && c <= 0xDFFF; }))
+      if (std::ranges::any_of(all.back(), [](Symbol c) { return c > kEndMark && c <= 0xDFFF; }))
         throw nb::value_error("text holds a surrogate");
       n.text.insert(n.text.end(), all.back().begin(), all.back().end());
       n.text.push_back(kMaxCodePoint + 1);
@@ -304,7 +304,7 @@ class Builder {
     for (const auto& text : texts)
       for (const Symbol c : text) {
         if (c >= met.size()) met.resize(c + 1, 0);
-        met[c] = c != kBegin && c != kEnd;
+        met[c] = c != kBeginMark && c != kEndMark;
       }
     std::vector<Range> out;
     for (Symbol c = 0; c < met.size(); ++c)
