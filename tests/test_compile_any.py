@@ -105,3 +105,22 @@ def test_refusals(given: Any, options: dict[str, Any], message: str):
 def test_names_of_the_package():
     assert set(dir(guided)) <= set(guided.__all__)
     assert {"Engine", "GrammarCompiler", "ChatResult"} <= set(guided.__all__)
+
+
+def test_a_composed_specification_refuses_what_none_of_its_parts_reads():
+    for options in ({"documents": {"x": "y"}}, {"dialect": "ecma"}, {"registry": {}}):
+        with pytest.raises(guided.GuidedError, match="pass the option to one of its parts"):
+            COMPILER.compile(guided.regex("a"), **options)
+    assert COMPILER.compile(guided.json_schema({"type": "array"}) + "!", whitespace="compact")
+
+
+def test_names_and_the_size_of_documents():
+    with pytest.raises(guided.SpecError, match="the name of a document is 1, not a text"):
+        COMPILER.compile({"type": "string", "x-guided-quote": "x"}, documents={1: "abc"})
+    small = guided.GrammarCompiler(VOCABULARY, limits=guided.Limits(states=3000))
+    names = {f"d{number}": f"{number}" + "ab" * 500 for number in range(4)}
+    fields = {name: {"type": "string", "x-guided-quote": name} for name in names}
+    schema = {"type": "object", "properties": fields, "required": list(names)}
+    with pytest.raises(guided.LimitExceeded) as caught:
+        small.compile(schema, documents=names, style="generation")
+    assert caught.value.given <= 4004  # before the automata of all documents exist

@@ -271,3 +271,16 @@ def test_masks_are_those_of_the_engine(monkeypatch):
         assert masks.refused is None and masks.is_complete and len(rows) > 2
         for position, row in rows.items():
             assert np.array_equal(row, masks[position])
+
+
+def test_budgets_of_numpy_and_arrays_that_are_reused():
+    compiler = guided.GrammarCompiler(guided.Vocabulary([b"a", b"b"], eos_token_ids=[2]))
+    grammar = compiler.compile_regex("ab*")
+    for budget in (np.int8(127), np.uint8(255), np.int32(2**31 - 1), 2**63 - 1, 2**80):
+        assert guided.masks_of(grammar, [0, 1, 2], max_tokens=budget).refused is None
+    ids = np.array([0, 1, 1, 2])
+    masks = guided.masks_of(grammar, ids)
+    ids[:] = 7
+    assert masks.ids.tolist() == [0, 1, 1, 2] and masks[:].all(axis=1).all()
+    explanation = guided.masks_of(grammar, [0, 1, 1], max_tokens=2).explain()
+    assert explanation is not None and "the budget of 2 tokens is used up" in explanation.reason

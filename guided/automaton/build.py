@@ -128,6 +128,7 @@ class _GrammarBuilder:
     ) -> None:
         self.grammar, self.limits, self.special_ids, self.size = grammar, limits, special_ids, size
         self.text_ids, self.limits_tokens = text_ids, False
+        self.quoted = 0  # characters in the documents of all `Substrings` so far
         self.end_tokens = frozenset(end_tokens)
         self.builder = _core.Builder()
         self.rule = ""
@@ -242,7 +243,9 @@ class _GrammarBuilder:
             case Automaton(states, start):
                 return build.automaton(*_renumber_from_start(states, start))
             case Substrings():
-                return build.substrings(*marked_texts(node, self.limits))
+                marked = marked_texts(node, self.limits, self.quoted)
+                self.quoted += sum(map(len, node.texts))
+                return build.substrings(*marked)
             case Dispatch(automaton, exits, followers):
                 renumbered = {automaton.start: 0, 0: automaton.start}  # as in `_renumber_from_start`
                 exit_states = [renumbered.get(state, state) for state in exits]

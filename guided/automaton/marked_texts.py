@@ -25,15 +25,15 @@ _MARKED: Final = "\ud800\\g<0>\ud801"
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
-def marked_texts(node: Substrings, limits: Limits) -> tuple[list[str], bool]:
-    """The texts, and whether they have marks.
+def marked_texts(node: Substrings, limits: Limits, earlier: int) -> tuple[list[str], bool]:
+    """The texts, and whether they have marks. `earlier`: the number of characters of earlier nodes of the grammar.
 
     Raises:
         ValueError: there is no text, or one contains a surrogate. LimitExceeded: the automaton would be too large.
     """
     size = sum(map(len, node.texts))
-    if size > limits.states:  # there is a state for each character
-        raise LimitExceeded("states", size, limits.states)
+    if earlier + size > limits.states:  # there is at least a state for each character; the core counts exactly
+        raise LimitExceeded("states", earlier + size, limits.states)
     spend(size)
     if not size:
         raise ValueError("there is no text")

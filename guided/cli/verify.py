@@ -92,7 +92,7 @@ def _read_lines(file: str) -> list[tuple[str, list[int]]]:
     """The name and the ids of each output in a file."""
     shown = "standard input" if file == "-" else file
     outputs = []
-    for number, line in enumerate(read_text(file, "--text takes a text itself").splitlines(), 1):
+    for number, line in enumerate(read_text(file, "--text takes a text itself").split("\n"), 1):
         if not line.strip():
             continue
         try:

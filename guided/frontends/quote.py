@@ -75,7 +75,7 @@ class Quote(NodePart, StringConstraint):
         if len(documents) == 1 and isinstance(documents[0], Mapping):
             texts = checked_documents(documents[0])
         else:
-            texts = checked_documents(dict(enumerate(documents)))
+            texts = checked_documents(dict(enumerate(documents)), numbered=True)
         NodePart.__init__(self, quotation_node(texts, whitespace, words))
         values = {"documents": texts, "whitespace": whitespace, "words": words, "_offsets": {}}
         for name, value in values.items():

@@ -107,7 +107,9 @@ class CompileAny:
         """
         if style not in ("any", "generation"):
             raise OptionError(f'style is {brief(style)}, but must be "any" or "generation"', option="style")
-        if not isinstance(specification, Expr):  # its parts may be of any kind, and have the options as defaults
+        if isinstance(specification, Expr):  # its parts may be of any kind, and have the options as defaults
+            check_effects(options, _JSON_OPTIONS, "the specification is composed: pass the option to one of its parts")
+        else:
             check_options(specification, options)
         given: JsonSchemaKeywords = {name: value for name, value in options.items() if name in _JSON_OPTIONS}  # type: ignore[assignment]
         chosen = JsonSchemaOptions.for_generation(**given) if style == "generation" else JsonSchemaOptions(**given)

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +34,8 @@ from guided.matching.explain.explanation import Explanation
 from guided.matching.matcher import GrammarMatcher
 
 __all__ = ["Masks", "masks_of"]
+
+_MOST_TOKENS: Final = 1 << 62
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -133,6 +135,9 @@ class Masks:
             return explanation
         matcher.accept_token(token)
         left, needed = self.max_tokens - self.refused - 1, matcher.min_tokens_to_finish() - 1
+        if left < 0:
+            reason = f"the budget of {self.max_tokens} tokens is used up: only the end token may follow"
+            return replace(explanation, accepted=False, reason=reason)
         reason = f"the specification allows the token, but the budget does not: it leaves {left} more, and the shortest"
         return replace(explanation, accepted=False, reason=f"{reason} known completion has {needed}")
 
@@ -184,10 +189,11 @@ def masks_of(
     if not isinstance(grammar, CompiledGrammar):
         raise TypeError(f"grammar is a CompiledGrammar, not {brief(grammar)}")
     check_integer("max_tokens", max_tokens, least=0, optional=True)
+    max_tokens = None if max_tokens is None else min(int(max_tokens), _MOST_TOKENS)  # also from numpy's integers
     output = _read_ids(ids)
     matcher = _core.Matcher(grammar.native)
     if max_tokens is not None and (needed := matcher.min_tokens_to_finish() - 1) > max_tokens:
-        raise BudgetError(needed, int(max_tokens))
+        raise BudgetError(needed, max_tokens)
     accepted = matcher._accept_output(output, _first_budget(max_tokens))
     refused = accepted if accepted < len(output) else None
     return Masks(grammar, output, max_tokens, refused, refused is None and matcher.is_accepting())
@@ -209,4 +215,6 @@ def _read_ids(ids: object) -> npt.NDArray[np.int64]:
         raise TypeError(f"ids are a sequence of integers, not {brief(ids)}")
     if array.dtype == np.uint64 and array.max() > np.iinfo(np.int64).max:
         raise OptionError(f"ids contain {array.max()}, which is more than a 64-bit integer", option="ids")
-    return np.ascontiguousarray(array, np.int64)
+    copy = np.array(array, np.int64, order="C")  # rows are computed later, when a caller may have reused its array
+    copy.setflags(write=False)
+    return copy

@@ -54,11 +54,12 @@ def quotation_node(documents: Mapping[Any, str], whitespace: str = "exact", word
     return Substrings(texts, words)
 
 
-def checked_documents(documents: Mapping[Any, Any] | None) -> dict[Any, str]:
-    """A copy of a mapping from names to texts.
+def checked_documents(documents: Mapping[Any, Any] | None, *, numbered: bool = False) -> dict[Any, str]:
+    """A copy of a mapping from names to texts. `numbered`: the names are numbers.
 
     Raises:
-        SpecError: it is not a mapping, or a text is not a string, is empty, or contains a surrogate.
+        SpecError: it is not a mapping, a name is not a string, or a text is not a string, is empty, or contains a
+            surrogate.
     """
     if documents is None:
         return {}
@@ -66,6 +67,8 @@ def checked_documents(documents: Mapping[Any, Any] | None) -> dict[Any, str]:
     if not isinstance(documents, Mapping):
         raise SpecError(f"documents is a mapping from names to texts, not a {type(documents).__name__}", hint=hint)
     for name, text in documents.items():
+        if not numbered and not isinstance(name, str):
+            raise SpecError(f"the name of a document is {brief(name)}, not a text", hint=hint)
         if not isinstance(text, str):
             raise SpecError(f"document {brief(name)} is a {type(text).__name__}, not a text", hint="decode it")
         if not text:
