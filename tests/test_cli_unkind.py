@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from guided.cli import bench, check, console, explain, generate, lint, sample, serve
+import guided
+from guided.cli import bench, check, console, explain, generate, lint, sample, serve, verify
 from guided.cli.console import InputError, read_text
 from tests.test_cli import COMMANDS, engine, run, run_json  # noqa: F401 (a fixture)
 from tests.test_vocabulary_gguf import byte_level_file
@@ -29,6 +30,7 @@ SPECIFIED = {
     "sample": ["sample"],
     "lint": ["lint"],
     "bench": ["bench"],
+    "verify": ["verify", "--text", "1"],
 }
 
 
@@ -271,8 +273,8 @@ def test_every_error_of_every_command_is_json_where_that_is_asked_for(monkeypatc
     def fail(arguments):
         raise error
 
-    modules = {"generate": generate, "check": check, "explain": explain, "sample": sample, "lint": lint, "bench": bench}
-    module = modules[command]
+    modules = (generate, check, explain, sample, lint, bench, verify)
+    module = next(module for module in modules if command == module.NAME)
     monkeypatch.setattr(module, "run", fail)
     given = [*SPECIFIED[command], "--regex", "a"]
     for quiet in ([], ["--quiet"]):
@@ -402,6 +404,8 @@ EXIT_CODES = {
     r"guided explain --regex '\d{4}' --prefix 20 --token 284 --vocabulary model.gguf": 1,
     "guided lint --schema order.schema.json --vocabulary model.gguf": 1,
     "guided lint --regex '(a|b)+'": 1,
+    "guided verify --schema order.schema.json --vocabulary model.gguf --ids outputs.jsonl": 1,
+    r"guided verify --regex '\d{4}-\d\d' --text 2025-1x": 1,
 }
 
 
@@ -420,6 +424,9 @@ def example_files(tmp_path, monkeypatch):
     Path("questions.jsonl").write_text('{"prompt": "Which number?"}\n')
     Path("model.gguf").write_bytes(byte_level_file(**{"llama.vocab_size": 300}))
     Path("tokenizer.json").write_text(json.dumps(byte_level_json()))
+    ids = guided.Vocabulary.from_gguf("model.gguf").encode('{"name": "A"}')
+    Path("outputs.jsonl").write_text(f"{ids}\n")
+    Path("answer.json").write_text('{"name": "A"}\n')
     Path("keys.txt").write_text("secret\n")
     Path("llama3.tiktoken").write_bytes(ranks_file(bytes([byte]) for byte in range(256)))
 

@@ -212,7 +212,7 @@ def test_where_the_chat_templates_are(directory):
     say, settings = [{"role": "user", "content": "a"}], directory / "tokenizer_config.json"
 
     def shown(**more):
-        return str(Engine.from_pretrained(directory).chat.text(Conversation(say, **more)))
+        return str(Engine.from_pretrained(directory).chat_template.text(Conversation(say, **more)))
 
     (directory / "chat_template.json").write_text(json.dumps({"chat_template": "json{{ messages[0].content }}"}))
     settings.write_text(json.dumps({"eos_token": "<|im_end|>", "bos_token": {"content": "<s>"}}))

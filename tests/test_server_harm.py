@@ -149,7 +149,7 @@ def small_memory() -> Iterator[Listening]:
     """A server whose cache has room for 96 tokens, of 600 that the model could read."""
     whole = small_engine()
     cache = PagedCache(cache_shape(whole.model), 6, 16)
-    with listening_at(Engine(whole.model, whole.vocabulary, chat=whole.chat, cache=cache)) as at:
+    with listening_at(Engine(whole.model, whole.vocabulary, chat=whole.chat_template, cache=cache)) as at:
         yield at
 
 

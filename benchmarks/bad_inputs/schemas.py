@@ -112,6 +112,7 @@ FRAGMENTS: Final[Mapping[str, Callable[[int], _Schema]]] = {
 """Keyword -> n -> a schema with it. Any two of different members can stand in one schema."""
 
 _ALONE: Final[Mapping[str, Callable[[int], Any]]] = {
+    "x-guided-quote": lambda n: {"type": "string", "x-guided-quote": {"documents": {"d": "ab " * n}}},
     "minProperties closed": lambda n: {"type": "object", "minProperties": n, "propertyNames": {"pattern": "^[a-z]+$"}},
     "minProperties among properties": lambda n: {
         "type": "object",
