@@ -19,7 +19,7 @@ def user(text: str) -> dict[str, str]:
 
 
 class Shore(BaseModel):
-    """A shore. The client sends limits, such as `max_length`, as a part of the description, so this class has none."""
+    """A shore. It has no limits such as `max_length`, since the client would only add them to the description."""
 
     name: str
     kind: Kind

@@ -43,7 +43,7 @@ def check_extra(value: Any) -> None:
             check_extra(getattr(value, name))
 
 
-def told(message: Message) -> list[Any]:
+def content_of(message: Message) -> list[Any]:
     """What two answers to one request have in common."""
     names = ("type", "text", "thinking", "name", "input")
     blocks = [{name: getattr(block, name, None) for name in names} for block in message.content]
@@ -60,7 +60,7 @@ async def check_answers(client: anthropic.AsyncAnthropic) -> None:
             check_extra(KINDS[event.type].model_validate(event.to_dict(), strict=True))
         async with client.messages.stream(**ASK, **body, **GREEDY) as stream:
             final = await stream.get_final_message()
-        assert told(final) == told(whole)
+        assert content_of(final) == content_of(whole)
         counted = {name: body[name] for name in body.keys() & {"system", "tools", "tool_choice", "thinking"}}
         count = await client.messages.count_tokens(model=MODEL, messages=ASK["messages"], **counted)
         assert count.input_tokens == whole.usage.input_tokens > 0

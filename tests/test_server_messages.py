@@ -169,7 +169,7 @@ def test_why_an_answer_ended():
             return message["stop_reason"], message["stop_sequence"]
 
         text = texts(await ask(http))
-        assert len(text) > 20, "the model goes on"
+        assert len(text) > 20, "the model continues"
         assert await end() == ("max_tokens", None)
         assert await end(stop_sequences=["no such text", text[5:9]]) == ("stop_sequence", text[5:9])
         assert text.startswith(texts(await ask(http, stop_sequences=[text[5:9]])))
@@ -297,13 +297,13 @@ def test_events_have_all_of_the_answer_in_its_order(deltas):
         if not wanted or wanted[-1][0] != kind:
             wanted.append([kind, ""])
         wanted[-1][1] += delta.text
-    told = [
+    shown = [
         ["tool_use", block["name"], block["input"]]
         if block["type"] == "tool_use"
         else [block["type"], block[block["type"]]]
         for block in message["content"]
     ]
-    assert told == wanted
+    assert shown == wanted
     assert message["stop_reason"] == ("tool_use" if any(block[0] == "tool_use" for block in wanted) else "end_turn")
 
 
@@ -444,8 +444,8 @@ def test_a_busy_server_and_a_defect():
         ("overloaded", 529, "overloaded_error"),
     ):
         late = RequestError("later", code=code, status=503)
-        told, body = anthropic_error(status_of(late), body_of(late), "r")
-        assert (told, body["error"]["type"]) == (status, type)
+        shown, body = anthropic_error(status_of(late), body_of(late), "r")
+        assert (shown, body["error"]["type"]) == (status, type)
 
     async def broken(server, http):
         server.submit = lambda *_, **__: 1 / 0

@@ -12,10 +12,11 @@ from collections.abc import AsyncGenerator, Sequence
 from typing import Any, Literal, Protocol, Unpack, overload
 
 from guided.engine.async_driver import AsyncDriver
+from guided.engine.batch import paired
 from guided.engine.request import OTHERS_KEYWORDS, Options, Prompt
 from guided.engine.result import GrowingText, Result, StreamEvent, ValueT_co
 from guided.engine.task import Task
-from guided.keywords import keywords_checked, read_items
+from guided.keywords import keywords_checked
 from guided.matching.constraint import Constraint
 
 __all__ = ["AsyncMethods"]
@@ -102,24 +103,6 @@ class AsyncMethods:
         async for task, event in self.async_driver.events([self._background_tasks(prompt, constraint, 1, **options)]):
             text = text or GrowingText(task.sequence.parse, task.sequence.prefill)
             yield text.add(event)
-
-
-def paired(
-    prompts: Sequence[Prompt], constraint: Constraint, constraints: Sequence[Constraint] | None
-) -> list[tuple[Prompt, Constraint]]:
-    """Each prompt of a batch with its constraint.
-
-    Raises:
-        TypeError: the prompts are one text. ValueError: the numbers of constraints and prompts differ.
-    """
-    if isinstance(prompts, str | bytes):
-        raise TypeError(
-            f"prompts must be a list of prompts, not {type(prompts).__name__}: for a single prompt call generate"
-        )
-    each = [constraint] * len(prompts) if constraints is None else read_items("constraints", constraints)
-    if len(each) != len(prompts):
-        raise ValueError(f"{len(prompts)} prompts, but {len(each)} constraints")
-    return list(zip(prompts, each, strict=True))
 
 
 async def _results(engine: _Engine, groups: Sequence[list[Task]]) -> list[Result]:

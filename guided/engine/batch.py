@@ -12,12 +12,14 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from guided.engine.progress import Meter
-from guided.engine.request import Request
+from guided.engine.request import Prompt, Request
 from guided.engine.result import Result, StreamEvent
 from guided.engine.task import Outcome, Task
 from guided.errors import brief
+from guided.keywords import read_items
+from guided.matching.constraint import Constraint
 
-__all__ = ["Answer", "answer_each"]
+__all__ = ["Answer", "answer_each", "paired"]
 
 Answer: TypeAlias = tuple[int, list[Result] | Exception]
 
@@ -82,3 +84,21 @@ def answer_each(
                     ready.append(group.answer())
             yield from hand_out()
         yield from hand_out()
+
+
+def paired(
+    prompts: Sequence[Prompt], constraint: Constraint, constraints: Sequence[Constraint] | None
+) -> list[tuple[Prompt, Constraint]]:
+    """Each prompt of a batch with its constraint.
+
+    Raises:
+        TypeError: the prompts are one text. ValueError: the numbers of constraints and prompts differ.
+    """
+    if isinstance(prompts, str | bytes):
+        raise TypeError(
+            f"prompts must be a list of prompts, not {type(prompts).__name__}: for a single prompt call generate"
+        )
+    each = [constraint] * len(prompts) if constraints is None else read_items("constraints", constraints)
+    if len(each) != len(prompts):
+        raise ValueError(f"{len(prompts)} prompts, but {len(each)} constraints")
+    return list(zip(prompts, each, strict=True))

@@ -18,8 +18,8 @@ import torch
 from guided.chat import ChatTemplate
 from guided.engine.agent.chat_methods import ChatMethods
 from guided.engine.async_driver import AsyncDriver
-from guided.engine.async_methods import AsyncMethods, paired
-from guided.engine.batch import Answer, answer_each
+from guided.engine.async_methods import AsyncMethods
+from guided.engine.batch import Answer, answer_each, paired
 from guided.engine.draft_model import check_same_tokens
 from guided.engine.driver import Driver
 from guided.engine.instructions import Instructions

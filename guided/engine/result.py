@@ -13,7 +13,7 @@ from guided.frontends.structural_tag.calls import CallReader
 from guided.matching.constraint import ValueParser
 from guided.sampling.logprobs import TokenLogprobs
 
-__all__ = ["BudgetBound", "FinishReason", "GrowingText", "Result", "StreamEvent", "Timings", "ToolCall"]
+__all__ = ["BudgetBound", "FinishReason", "GrowingText", "Result", "StreamEvent", "TextSoFar", "Timings", "ToolCall"]
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar

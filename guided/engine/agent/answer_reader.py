@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from guided.engine.agent.events import CallArguments, CallStarted, FunctionCall, ReasoningDelta, TextDelta
-from guided.engine.result import StreamEvent
+from guided.engine.result import StreamEvent, TextSoFar
 from guided.engine.token_text import AnswerDecoder, StopTail
 from guided.frontends.structural_tag.calls import CallPart, CallReader, TextPart
+from guided.matching.constraint import JSON_VALUE
 from guided.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["AnswerReader", "Delta"]
@@ -112,7 +113,8 @@ class AnswerReader:
                         yield CallStarted(self.calls[-1].id, name)
                     if arguments:
                         self._pieces.append(arguments)
-                        yield CallArguments(self.calls[-1].id, arguments, self._pieces, len(self._pieces))
+                        so_far = TextSoFar(JSON_VALUE, self._pieces, len(self._pieces))
+                        yield CallArguments(self.calls[-1].id, arguments, so_far)
                     if part.ends:
                         self.calls[-1].text = "".join(self._pieces)
 

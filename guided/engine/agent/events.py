@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeAlias
 
-from guided.engine.result import FinishReason, Result, ValueT_co
-from guided.matching.constraint import JSON_VALUE
+from guided.engine.result import FinishReason, Result, TextSoFar, ValueT_co
 
 __all__ = [
     "CallArguments", "CallResult", "CallStarted", "ChatDone", "ChatEvent", "ChatResult", "FunctionCall",
@@ -67,13 +65,12 @@ class CallArguments:
 
     id: str
     text: str
-    pieces: Sequence[str] = field(default=(), repr=False, compare=False)
-    count: int = field(default=0, repr=False, compare=False)
+    so_far: TextSoFar = field(repr=False, compare=False)
 
     @property
     def partial(self) -> Any:
         """The arguments so far as a dict, with the unfinished string, if any. Linear in their text."""
-        return JSON_VALUE.partial("".join(self.pieces[: self.count]))
+        return self.so_far.value
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import count
 from typing import Any, Final, TypeAlias
 
@@ -113,7 +114,7 @@ class Turn:
         self._calls, self._results = list[FunctionCall](), list[Result]()
         self._last_calls = list[FunctionCall]()  # of the last message
         self._numbers = count(len(self._ids))
-        self._reader = self._new_reader()
+        self._reader: AnswerReader  # of the last message
         self.open_calls = list[FunctionCall]()
         self.result: ChatResult | None = None
 
@@ -124,22 +125,17 @@ class Turn:
             self._schemas = []
             messages = _with_results(self._conversation.messages, self._calls, once=not self._repeats)
         self._reader = self._new_reader()
-        conversation = Conversation(
-            messages,
-            self._schemas,
-            self._prompt_style,
-            self._conversation.begin,
-            self._conversation.documents,
-            self._conversation.variables,
-            template=self._conversation.template,
+        conversation = replace(
+            self._conversation, messages=messages, tools=self._schemas, tool_style=self._prompt_style
         )
         if not self._schemas and (self._constraint is not None or not self.tools):
             return conversation, self._constraint, self._options
-        is_auto = chosen_tools(self._schemas, self._choice if self._schemas else "none").mode == "auto"
+        choice = self._choice if self._schemas else "none"
+        is_auto = chosen_tools(self._schemas, choice).mode == "auto"
         mixed = self._form is None and (is_auto or self._style.is_always_mixed)
         tag = self._style.structural_tag(
             self._schemas,
-            tool_choice=self._choice if self._schemas else "none",
+            tool_choice=choice,
             parallel_tool_calls=self._parallel,
             mixed=mixed,
             text=self._form,

@@ -250,7 +250,7 @@ def _json_word(word: str) -> str:
 
 
 def _escaped(escape: str) -> str:
-    """The text of an escape without its backslash. A surrogate has none of its own, and becomes U+FFFD."""
+    """The text of an escape without its backslash. A surrogate is not a character, and becomes U+FFFD."""
     if len(escape) > 1:
         code = int(escape[1:], 16)
         return chr(code) if code <= 0x10FFFF and not 0xD800 <= code <= 0xDFFF else "\ufffd"

@@ -58,7 +58,7 @@ def _hex(step: int) -> tuple[Span, ...]:
 def python_string(quote: str, *, minimal: bool) -> Encoding:
     r"""The content of Python's strings with this quotation mark: characters, and escapes such as \n, \x1b and \u00e9.
 
-    `minimal`: a character that needs no escape has none. Control characters are always escaped.
+    `minimal`: only characters that need an escape are escaped. Control characters are always escaped.
     """
     controls = charset(((0, 0x1F), (0x7F, 0x7F)))
     raw = complement(charset((*controls, (0x5C, 0x5C), (ord(quote), ord(quote)))))
