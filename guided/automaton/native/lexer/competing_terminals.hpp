@@ -34,6 +34,23 @@ class CompetingTerminals {
   }
   int32_t advance(int32_t competing, std::string_view text);
   const ByteSet& survived(int32_t competing);  // the bytes with which no competitor matches
+  // Calls visit(byte, lexeme, competing) for what follows a lexer state and a set: at least once for each pair, in the
+  // order of the bytes, and always for a line feed.
+  template <class Visit>
+  void each_step(int32_t lexeme, int32_t competing, Visit&& visit) {
+    if (competing == 0) {
+      for (const LexemeState::Step& step : lexemes_.steps(lexeme)) visit(step.byte, step.state, 0);
+      return;
+    }
+    std::pair<int32_t, int32_t> last{kNoLexeme, kDropped};
+    const ByteSet bytes = lexemes_.state(lexeme).bytes;
+    bytes.each([&](uint8_t byte) {
+      const std::pair<int32_t, int32_t> after{lexemes_.step(lexeme, byte), advance(competing, byte)};
+      if (after.first == kNoLexeme || after.second == kDropped || (after == last && byte != '\n')) return;
+      last = after;
+      visit(byte, after.first, after.second);
+    });
+  }
   int32_t add(int32_t competing, int32_t lexeme);
   const std::vector<int32_t>& of(int32_t competing) const { return sets_[competing]; }  // lexer states
   int32_t size() const { return static_cast<int32_t>(sets_.size()); }

@@ -105,11 +105,7 @@ const std::vector<LexemeEnds::End>& LexemeEnds::ends(Begun from) {
         if (needed <= 1) found.push_back(label);
       }
     }
-    const ByteSet bytes = state.bytes;
-    bytes.each([&](uint8_t byte) {
-      const int32_t competing = competing_.advance(at.competing, byte);
-      const int32_t lexeme = competing == kDropped ? static_cast<int32_t>(kNoLexeme) : lexemes_.step(at.lexeme, byte);
-      if (lexeme == kNoLexeme) return;
+    competing_.each_step(at.lexeme, at.competing, [&](uint8_t byte, int32_t lexeme, int32_t competing) {
       const LexemeState& after = lexemes_.state(lexeme);
       const bool begins_line = byte == '\n' && lexemes_.indentation().is_line(after.label);
       if (met.emplace(after.shape, competing, begins_line).second) nodes.push_back({{lexeme, competing}, i, byte});
@@ -301,9 +297,7 @@ int64_t LexedRests::search(const Reading& from) {
           if (const int32_t place = places_.after(reading.place, terminal); place != kDead)
             reach(readings_.boundary(place, 0), at, 256 + token);
     if (by_bytes) {
-      for (int byte = 0; byte < 256; ++byte)
-        readings_.each_after(reading, static_cast<uint8_t>(byte),
-                             [&](const Reading& after) { reach(after, at, byte); });
+      readings_.each_after(reading, [&](uint8_t byte, const Reading& after) { reach(after, at, byte); });
       continue;
     }
     for (int32_t id = 0; id < static_cast<int32_t>(vocabulary_.tokens.size()); ++id) {

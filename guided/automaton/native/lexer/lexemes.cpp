@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <unordered_set>
 
 namespace guided {
 
@@ -249,6 +250,30 @@ int32_t Lexemes::step(int32_t from, uint8_t byte) {
   after.width = width_that_counts(width, after.open);
   const int32_t id = made(std::move(after));
   return (*states_[from]->row)[byte] = id;
+}
+
+// Neighbouring bytes mostly lead all automata to the same states. Then the step is looked up only once.
+const std::vector<LexemeState::Step>& Lexemes::steps(int32_t from) {
+  LexemeState& state = *states_[from];
+  if (state.steps) return *state.steps;
+  auto out = std::make_unique<std::vector<LexemeState::Step>>();
+  std::unordered_set<int32_t> met;
+  std::vector<int32_t> last, now;  // the states of the automata, and the width
+  int32_t after = kNoLexeme;
+  const ByteSet bytes = state.bytes;
+  bytes.each([&](uint8_t byte) {
+    now.assign(1, width_after(state.width, byte));
+    for (const Match& match : state.open) now.push_back(terminals_[match.of].automaton.step(match.state, byte));
+    for (const Match& match : state.keywords) now.push_back(keywords_[match.of].automaton.step(match.state, byte));
+    if (now == last)
+      (*state.row)[byte] = after;
+    else
+      after = step(from, byte);
+    std::swap(now, last);
+    if (after != kNoLexeme && (met.insert(after).second || byte == '\n')) out->push_back({byte, after});
+  });
+  state.steps = std::move(out);
+  return *state.steps;
 }
 
 // Adds the competitor of a state. If no wanted terminal can match more, the open terminals remain only in the

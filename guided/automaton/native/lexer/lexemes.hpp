@@ -94,6 +94,11 @@ struct LexemeState {
   CharClasses loops = 0;           // all characters of these classes lead back to this state
   bool looked_for_loops = false;
   std::unique_ptr<std::array<int32_t, 256>> row;  // byte -> state, or kUnknown
+  struct Step {
+    uint8_t byte;
+    int32_t state;
+  };
+  std::unique_ptr<std::vector<Step>> steps;  // see `steps`; null: not computed
 };
 
 class Lexemes {
@@ -103,6 +108,9 @@ class Lexemes {
   // accepts; both are sorted. Ignored terminals are always tried. `measured`: newlines are lines.
   int32_t start(const std::vector<int32_t>& tried, const std::vector<int32_t>& taken, bool measured);
   int32_t step(int32_t state, uint8_t byte);
+  // The states after a state, each with the first byte that leads there, in the order of the bytes. A line feed has a
+  // step of its own.
+  const std::vector<LexemeState::Step>& steps(int32_t state);
   // The character classes whose characters all lead back to the state.
   CharClasses loops(int32_t state);
   // A state with fewer terminals that continues like this one in most cases, or kNoLexeme. For the beginning of a

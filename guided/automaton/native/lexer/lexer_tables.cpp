@@ -42,16 +42,14 @@ const LexerTables::Table& LexerTables::table(int32_t lexeme, Rest rest) {
 }
 
 void LexerTables::walk(int32_t lexeme, Rest rest, Found& found) {
-  if (rest == kRoot) return below(lexeme, {.node = 0, .competing = 0}, found);
-  const auto& nodes = vocabulary_.trie.nodes();
+  if (rest == kRoot) return below(lexeme, spot(0, 0), found);
   const ByteSet bytes = lexemes_.state(lexeme).bytes;
   bytes.each([&](uint8_t byte) {
     const int32_t after = lexemes_.step(lexeme, byte);
     if (after == kNoLexeme) return;
     const std::vector<Spot>& spots = *rests_[rest];
-    auto it = std::lower_bound(spots.begin(), spots.end(), byte,
-                               [&](const Spot& spot, uint8_t b) { return nodes[spot.node].byte < b; });
-    for (; it != spots.end() && nodes[it->node].byte == byte; ++it) reach(after, *it, found);
+    auto it = std::ranges::lower_bound(spots, byte, {}, &Spot::byte);
+    for (; it != spots.end() && it->byte == byte; ++it) reach(after, *it, found);
   });
 }
 
@@ -121,12 +119,11 @@ bool LexerTables::begin_with(int32_t like, int32_t lexeme, Rest rest, Found& fou
   const TokenTrie& trie = vocabulary_.trie;
   Found gone, come;
   auto look_at = [&](Spot spot) {
-    const uint8_t byte = trie.nodes()[spot.node].byte;
-    differ(lexemes_.step(lexeme, byte), lexemes_.step(like, byte), spot, come, gone);
+    differ(lexemes_.step(lexeme, spot.byte), lexemes_.step(like, spot.byte), spot, come, gone);
   };
   if (rest == kRoot) {
     const TokenTrie::Node& root = trie.nodes()[0];
-    for (int32_t c = root.first_child; c < root.first_child + root.children; ++c) look_at({.node = c, .competing = 0});
+    for (int32_t c = root.first_child; c < root.first_child + root.children; ++c) look_at(spot(c, 0));
   } else {
     for (const Spot& spot : *rests_[rest]) look_at(spot);
   }
@@ -150,9 +147,8 @@ void LexerTables::differ(int32_t lexeme, int32_t like, Spot spot, Found& found, 
   if (spot.competing != 0)
     for (int w = 0; w < 4; ++w) bytes.w[w] &= competing_.survived(spot.competing).w[w];
   trie.children(spot.node, bytes, [&](int32_t child) {
-    const uint8_t byte = trie.nodes()[child].byte;
-    const Spot after{.node = child, .competing = competing_.advance(spot.competing, byte)};
-    differ(lexemes_.step(lexeme, byte), lexemes_.step(like, byte), after, found, gone);
+    const Spot after = spot_after(child, spot.competing);
+    differ(lexemes_.step(lexeme, after.byte), lexemes_.step(like, after.byte), after, found, gone);
   });
 }
 
@@ -222,12 +218,12 @@ void LexerTables::note(int32_t lexeme, Spot spot, Found& found) {
   const bool open = !state.open.empty(), has_tokens = node.payload_hi > node.payload_lo;
   std::vector<int32_t>* into = open && has_tokens ? &found.staying({lexeme, spot.competing}).tokens : nullptr;
   if (state.label != kNoTerminal) {
-    Found::Part& part = found.ends[{state.label, state.ignored}];
+    Found::Part& part = found.part(state.label, state.ignored);
     if (!open && has_tokens) into = &part.tokens[competing_.add(spot.competing, lexeme)];
     if (node.children > 0) leave(lexeme, spot, part);
   }
-  if (into)
-    into->insert(into->end(), trie.payloads().begin() + node.payload_lo, trie.payloads().begin() + node.payload_hi);
+  if (!into) return;
+  for (int32_t at = node.payload_lo; at < node.payload_hi; ++at) into->push_back(trie.payloads()[at]);
 }
 
 // The lexeme ends at the spot: collects the spots at which tokens continue.
@@ -236,9 +232,7 @@ void LexerTables::leave(int32_t lexeme, Spot spot, Found::Part& part) {
   const int32_t competing = competing_.add(spot.competing, lexeme);
   const ByteSet survived = competing_.survived(competing);
   CallMeter::work(kSpotWork);
-  trie.children(spot.node, survived, [&](int32_t child) {
-    part.spots.push_back({.node = child, .competing = competing_.advance(competing, trie.nodes()[child].byte)});
-  });
+  trie.children(spot.node, survived, [&](int32_t child) { part.spots.push_back(spot_after(child, competing)); });
 }
 
 // The lexeme continues below the spot.
@@ -255,9 +249,8 @@ void LexerTables::below(int32_t lexeme, Spot spot, Found& found) {
     for (int w = 0; w < 4; ++w) bytes.w[w] &= survived.w[w];
   }
   trie.children(spot.node, bytes, [&](int32_t child) {
-    const uint8_t byte = trie.nodes()[child].byte;
-    const int32_t after = lexemes_.step(lexeme, byte);
-    if (after != kNoLexeme) reach(after, {.node = child, .competing = competing_.advance(spot.competing, byte)}, found);
+    const int32_t after = lexemes_.step(lexeme, trie.nodes()[child].byte);
+    if (after != kNoLexeme) reach(after, spot_after(child, spot.competing), found);
   });
 }
 
@@ -337,12 +330,11 @@ size_t LexerTables::Found::memory() const {
 // A node whose byte leaves the loop, after a string of the loop's classes. `has_begun`: the string is not empty.
 void LexerTables::cross(const Loop& loop, int32_t node, Found& found, bool has_begun) {
   CallMeter::work(kSpotWork);
-  const uint8_t byte = vocabulary_.trie.nodes()[node].byte;
-  if (has_begun && loop.ends && loop.survived.has(byte))
-    loop.ends->push_back({.node = node, .competing = competing_.advance(loop.competing, byte)});
-  if (!loop.bytes.has(byte)) return;
-  const int32_t after = lexemes_.step(loop.lexeme, byte);
-  if (after != kNoLexeme) reach(after, {.node = node, .competing = 0}, found);
+  const Spot at = spot(node, 0);
+  if (has_begun && loop.ends && loop.survived.has(at.byte)) loop.ends->push_back(spot_after(node, loop.competing));
+  if (!loop.bytes.has(at.byte)) return;
+  const int32_t after = lexemes_.step(loop.lexeme, at.byte);
+  if (after != kNoLexeme) reach(after, at, found);
 }
 
 void LexerTables::run(const Loop& loop, int32_t at, Found& found) {
@@ -368,17 +360,12 @@ LexerTables::Rest LexerTables::below_root(int32_t competing) {
   std::vector<Spot> spots;
   const ByteSet survived = competing_.survived(competing);
   const TokenTrie& trie = vocabulary_.trie;
-  trie.children(0, survived, [&](int32_t child) {
-    spots.push_back({.node = child, .competing = competing_.advance(competing, trie.nodes()[child].byte)});
-  });
+  trie.children(0, survived, [&](int32_t child) { spots.push_back(spot_after(child, competing)); });
   return intern(std::move(spots));
 }
 
 LexerTables::Rest LexerTables::intern(std::vector<Spot>&& spots) {
-  const auto& nodes = vocabulary_.trie.nodes();
-  std::sort(spots.begin(), spots.end(), [&](const Spot& a, const Spot& b) {
-    return std::tuple(nodes[a.node].byte, a) < std::tuple(nodes[b.node].byte, b);
-  });
+  std::ranges::sort(spots);
   spots.erase(std::unique(spots.begin(), spots.end()), spots.end());
   auto [at, added] = rest_ids_.try_emplace(spots, static_cast<Rest>(rests_.size()));
   if (added) rests_.push_back(std::make_unique<std::vector<Spot>>(std::move(spots)));

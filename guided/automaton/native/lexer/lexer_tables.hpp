@@ -100,10 +100,20 @@ class LexerTables {
   int64_t clearings() const { return clearings_; }
 
  private:
+  // A trie node, its byte, and the competing terminals after the byte.
   struct Spot {
-    int32_t node, competing;  // `competing`: after the node's byte
+    uint8_t byte;
+    int32_t node, competing;
     auto operator<=>(const Spot&) const = default;
   };
+  Spot spot(int32_t node, int32_t competing) const {
+    return {.byte = vocabulary_.trie.nodes()[node].byte, .node = node, .competing = competing};
+  }
+  // The spot below one whose competing terminals were `competing`.
+  Spot spot_after(int32_t node, int32_t competing) const {
+    const uint8_t byte = vocabulary_.trie.nodes()[node].byte;
+    return {.byte = byte, .node = node, .competing = competing_.advance(competing, byte)};
+  }
   // The result of one walk.
   struct Found {
     bool grouped = false;  // collect the tokens that stay in `groups`, not in `stay`
@@ -121,8 +131,15 @@ class LexerTables {
       std::vector<Spot> spots;
     };
     std::map<std::pair<int32_t, bool>, Part> ends;  // by label and whether it is ignored
-    Begun last = {kNoLexeme, 0};  // the last argument of `staying` and its result: most calls repeat it
+    // The last arguments of `staying` and `part`, and their results: most calls repeat them.
+    Begun last = {kNoLexeme, 0};
     Stay* group = &stay;
+    std::pair<int32_t, bool> last_end;
+    Part* last_part = nullptr;
+    Part& part(int32_t label, bool ignored) {
+      if (const std::pair end{label, ignored}; !last_part || end != last_end) last_part = &ends[last_end = end];
+      return *last_part;
+    }
     Stay& staying(Begun at) {
       if (at == last) return *group;
       last = at;

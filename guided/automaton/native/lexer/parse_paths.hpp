@@ -60,7 +60,22 @@ class ParsePaths {
     const int32_t competing = competing_.advance(reading.competing, byte);
     if (competing == kDropped) return;
     const int32_t lexeme = lexemes_.step(reading.lexeme, byte);
-    if (lexeme == kNoLexeme) return;
+    if (lexeme != kNoLexeme) visit_after(reading, lexeme, competing, visit);
+  }
+  // Calls visit(byte, reading) for each reading after any byte, with the first byte that leads there.
+  template <class Visit>
+  void each_after(const Reading& reading, Visit&& visit) const {
+    competing_.each_step(reading.lexeme, reading.competing, [&](uint8_t byte, int32_t lexeme, int32_t competing) {
+      visit_after(reading, lexeme, competing, [&](const Reading& after) { visit(byte, after); });
+    });
+  }
+  int32_t intern(std::vector<Reading>&& readings);
+  int32_t control_of(int32_t terminal) const { return control_[terminal]; }
+
+ private:
+  // Calls visit(reading) for the readings after a byte that leads to these states.
+  template <class Visit>
+  void visit_after(const Reading& reading, int32_t lexeme, int32_t competing, Visit&& visit) const {
     const LexemeState& now = lexemes_.state(lexeme);
     const int32_t label = now.label;
     const bool ignored = now.ignored;
@@ -69,10 +84,7 @@ class ParsePaths {
     const int32_t place = after_lexeme(reading.place, label, ignored);
     if (place != kDead) visit(boundary(place, competing_.add(competing, lexeme)));
   }
-  int32_t intern(std::vector<Reading>&& readings);
-  int32_t control_of(int32_t terminal) const { return control_[terminal]; }
 
- private:
   Lexemes& lexemes_;
   CompetingTerminals& competing_;
   Places& places_;
