@@ -213,9 +213,9 @@ class ToolStyle:
         if section is not None:
             if chosen.mode == "named" or (chosen.mode == "required" and not section.get("text_after", False)):
                 return self._section(chosen, parallel, section.get("lead", ""))
-            tags = (
-                self._opened_sections(tags, parallel) if "trigger" in self.data else [self._section(chosen, parallel)]
-            )
+            if "trigger" in self.data:
+                return self._text_and_groups(chosen, tags, parallel)
+            tags = [self._section(chosen, parallel)]
         elif chosen.mode == "named":
             return tags[0] if len(tags) == 1 else {"type": "or", "elements": tags}
         triggers = self.triggers(chosen.functions)
@@ -248,18 +248,32 @@ class ToolStyle:
         begin = lead + section["begin"] + section.get("open", "")
         return {"type": "tag", "begin": begin, "content": calls, "end": section["end"]}
 
-    def _opened_sections(self, tags: list[Json], parallel: bool) -> list[Json]:
-        """Groups of calls, one for each call that may be the first."""
+    def _text_and_groups(self, chosen: ChosenTools, tags: list[Json], parallel: bool) -> Json:
+        """Free text, and groups of calls that begin without a mark of their own, such as `[f(x=1), g()]`.
+
+        Each tool may be called first. So that the size is linear in the tools, the rest of a group is stated once,
+        after a choice of first calls. Free text that ends before a group contains no text that begins a group. The two
+        together contain none either, because these texts do not overlap.
+        """
         section = self.data["section"]
+        opening = section["begin"] + section.get("open", "")
+        first = {"type": "or", "elements": [{**tag, "begin": opening + tag["begin"]} for tag in tags]}
         more = {"type": "sequence", "elements": [_text(section["separator"]), {"type": "or", "elements": tags}]}
-        out = []
-        for tag in tags:
-            ends = [tag["end"]] if isinstance(tag["end"], str) else tag["end"]
-            after = [{"type": "or", "elements": list(map(_text, ends))}] if len(ends) > 1 else [_text(ends[0])]
-            content = [tag["content"], *after, *([{"type": "star", "content": more}] if parallel else [])]
-            begin = section["begin"] + section.get("open", "") + tag["begin"]
-            out.append({"type": "tag", "begin": begin, "content": _sequence(content), "end": section["end"]})
-        return out
+        rest = [{"type": "star", "content": more}] if parallel else []
+        group = {"type": "sequence", "elements": [first, *rest, _text(section["end"])]}
+        triggers = self.triggers(chosen.functions)
+        excluded = list(dict.fromkeys([*triggers, *self.data["excludes"], *section.get("excludes", [])]))
+        if overlap := _find_overlap(excluded, triggers):
+            raise UnsupportedError(
+                f"the texts {brief(overlap[0])} and {brief(overlap[1])}, which begin calls in the style {self.name}, "
+                "may overlap", hint="use a style with a mark before the calls",
+            )  # fmt: skip
+        free = {"type": "any_text", "excludes": excluded}
+        text_and_group = {"type": "sequence", "elements": [free, group]}
+        if not parallel:
+            return group if chosen.mode == "required" else {"type": "or", "elements": [free, text_and_group]}
+        groups = [{"type": "star", "content": text_and_group}, free]
+        return _sequence([group, *groups] if chosen.mode == "required" else groups)
 
     def _blocks(self, chosen: ChosenTools, parallel: bool, reasoning: Reasoning) -> list[Json]:
         """An answer of blocks: text, then calls if there are any."""
@@ -310,6 +324,13 @@ class ToolStyle:
                 },
             ],
         }
+
+
+def _find_overlap(texts: Sequence[str], begins: Sequence[str]) -> tuple[str, str] | None:
+    """A text and a begin, such that an end of the text is a proper prefix of the begin; None if there is none."""
+    prefixes = {begin[:size]: begin for begin in begins for size in range(1, len(begin))}
+    ends = ((text, prefixes.get(text[at:])) for text in texts for at in range(text in begins, len(text)))
+    return next(((text, begin) for text, begin in ends if begin is not None), None)
 
 
 def _tags_with_separator(tags: list[Json], separator: str, single: bool) -> Json:
