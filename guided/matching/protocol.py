@@ -59,7 +59,10 @@ class Matcher(Protocol):
         """
 
     def accept_token(self, token: int, /) -> bool:
-        """Accept a token. False, with the state unchanged, if it is not allowed."""
+        """Accept a token. False, with the state unchanged, if it is not allowed.
+
+        It may raise ValueError if the vocabulary has no such id.
+        """
 
     def rollback(self, n: int, /) -> None:
         """Take back the last n accepted tokens. Raises ValueError, with the state unchanged, if there are fewer."""

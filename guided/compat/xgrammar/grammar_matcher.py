@@ -83,7 +83,7 @@ class GrammarMatcher(XGRObject):
         matcher = self._matcher
         if (
             matcher.is_terminated()
-            or not 0 <= token_id < self._size
+            or not 0 <= token_id < min(self._size, matcher.grammar.vocabulary.size)
             or (self._ends_when_complete and token_id in self._stops)
         ):
             accepted = False

@@ -38,10 +38,14 @@ class GuidedGrammar:
         for token in tokens:
             if self.matcher.is_terminated():
                 break
-            if not self.matcher.accept_token(token):
+            if not self._accept(token):
                 self.matcher.rollback(self.matcher.steps - before)
                 return False
         return True
+
+    def _accept(self, token: int) -> bool:
+        """Accept a token. The model may have more ids than the vocabulary."""
+        return token < self.matcher.grammar.vocabulary.size and self.matcher.accept_token(token)
 
     def follow(self, written: int) -> None:
         """Record that all accepted tokens are final. `written`: the request's tokens so far, including reasoning."""
@@ -52,7 +56,7 @@ class GuidedGrammar:
         """The longest prefix that the masks would allow, up to an end token. The state is unchanged."""
         accepted = list[int]()
         for token in tokens:
-            if self.matcher.is_terminated() or not self.matcher.accept_token(token):
+            if self.matcher.is_terminated() or not self._accept(token):
                 break
             accepted.append(token)
             left = self._remaining_tokens()
