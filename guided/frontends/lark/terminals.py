@@ -8,6 +8,9 @@ concern only the terminal's own text, and become boolean operations (`frontends/
 A terminal's texts are those that `re.match` matches as a whole, as in Lark's lexers: `".*?"` matches `"x"`, but never
 `"x" y"`, which `re.fullmatch` would accept (`frontends/regex/leftmost_match.py`). With `all_texts`, `re.fullmatch`
 defines the texts. If both are the same, as for `/(ab){2,50000}c/`, large counts are not unrolled: the core counts.
+
+C++ code (`native/regex.hpp`, `native/leftmost.hpp`) reads the common patterns. The Python code reads all others, and
+explains all errors.
 """
 
 from __future__ import annotations
@@ -15,19 +18,23 @@ from __future__ import annotations
 import re
 import re._constants as sre  # type: ignore[import-not-found]
 import re._parser as parser  # type: ignore[import-not-found]
-from functools import lru_cache
+from functools import cache
 from typing import Any, Final, cast
 
 from guided.errors import GuidedError, SpecError, UnsupportedError
 from guided.frontends.common.regular_texts import keeps_counts
+from guided.frontends.lark import _lark
 from guided.frontends.regex import parse_regex
 from guided.frontends.regex.budget import Budget
 from guided.frontends.regex.derivatives import TooLarge
 from guided.frontends.regex.leftmost_match import Undecided, is_deterministic, leftmost_match
+from guided.frontends.regex.python_chars import class_ranges
 from guided.frontends.regex.python_syntax import PythonReader
 from guided.frontends.regex.tree import erase
 from guided.ir.nodes import Automaton, Node
+from guided.ir.ranges import Ranges
 from guided.limits import Limits
+from guided.meter import spend
 
 from .loader import Loaded, LoadedTerminal
 
@@ -57,7 +64,12 @@ def terminal_node(terminal: LoadedTerminal, limits: Limits) -> Node:
     if terminal.is_text and any("\ud800" <= char <= "\udfff" for char in terminal.value):
         raise SpecError(f"terminal {shown} contains a lone surrogate, which cannot occur in a text")
     if terminal.is_text and terminal.flags <= {"i"} and len(terminal.value) <= _MAX_LITERAL:
-        return _string(terminal.value, bool(terminal.flags))
+        return Automaton(_lark.string_states(terminal.value, bool(terminal.flags), _alphabet()))
+    if not terminal.all_texts and len(terminal.source) <= limits.spec_length:
+        states = _lark.terminal_states(terminal.source, _alphabet(), limits.depth, limits.nodes)
+        if states is not None:
+            spend(len(states))
+            return Automaton(states)
     try:
         _check_borders(parser.parse(terminal.source), 0, 0)
         if terminal.all_texts:
@@ -91,19 +103,18 @@ def terminal_node(terminal: LoadedTerminal, limits: Limits) -> Node:
         raise SpecError(f"terminal {shown}: {error}") from None
 
 
-def _string(value: str, any_case: bool) -> Automaton:
-    """The automaton of one string, equal to the automaton of its regular expression."""
-    edges = [_either_case(char) if any_case else ((ord(char), ord(char)),) for char in value]
-    states = [(False, tuple((low, high, at + 1) for low, high in ranges)) for at, ranges in enumerate(edges)]
-    return Automaton((*states, (True, ())), 0)
+@cache
+def _alphabet() -> _lark.Alphabet:
+    return _lark.Alphabet(_chars_of)
 
 
-@lru_cache(maxsize=4096)
-def _either_case(char: str) -> tuple[tuple[int, int], ...]:
-    """The characters that a one-character pattern matches if case is ignored, as ranges."""
-    pattern = f"(?i:{re.escape(char)})"
+def _chars_of(pattern: str) -> Ranges:
+    """The characters of a class such as `\\d`, or those that match a character if case is ignored."""
+    if len(pattern) > 1:
+        return class_ranges(pattern[1], False)
     budget = Budget(Limits())
-    node = leftmost_match(PythonReader(pattern, budget, classes="full", ordered=True).read(), budget)
+    tree = PythonReader(f"(?i:{re.escape(pattern)})", budget, classes="full", ordered=True).read()
+    node = leftmost_match(tree, budget)
     return tuple((low, high) for low, high, _ in node.states[node.start][1])
 
 

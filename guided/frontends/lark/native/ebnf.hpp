@@ -17,9 +17,9 @@
 #include <utility>
 #include <vector>
 
-namespace guided::lark {
+#include "unusual.hpp"
 
-struct Unusual {};
+namespace guided::lark {
 
 class Ebnf {
  public:
