@@ -39,7 +39,8 @@ from .bounds import check_depth, too_deep
 from .dialect import Context, needs_scannerless, resolve_parts, rewrite_extensions
 from .indentation import read_indenter
 from .lexing import add_lexer
-from .loader import Loaded, load
+from .loader import Loaded, load, native_loaded
+from .native_grammar import read_grammar
 from .rules import scannerless_grammar
 from .sources import Source
 from .why_empty import why_empty
@@ -225,11 +226,11 @@ def _load(
         raise SpecError("this is the notation of GBNF or EBNF", text=text, span=other.span(1), hint=hint)
     if len(text) > limits.spec_length:
         raise LimitExceeded("spec_length", len(text), limits.spec_length)
+    read = read_grammar(text, options.start, options.import_paths, limits)
+    if read is not None:  # C++ code can read it, so it has no extensions
+        return native_loaded(text, options.start, read, limits, _produced(options)), True
     check_depth(Source(text), limits)
-    produced: frozenset[str] = frozenset()
-    if options.postlex is not None:
-        indentation = read_indenter(options.postlex)
-        produced = frozenset({indentation.indent, indentation.dedent})
+    produced = _produced(options)
     try:
         plain = rewrite_extensions(text, limits)
     except RecursionError:
@@ -238,7 +239,11 @@ def _load(
         return load(text, options.start, options.import_paths, limits, produced), True
     names = produced | plain.parts.keys() | plain.terminals.keys()
     try:
-        loaded = load(plain.text, options.start, options.import_paths, limits, names)
+        read = read_grammar(plain.text, options.start, options.import_paths, limits)
+        if read is not None:
+            loaded = native_loaded(plain.text, options.start, read, limits, names)
+        else:
+            loaded = load(plain.text, options.start, options.import_paths, limits, names)
     except GuidedError as error:
         if error.text == plain.text:
             error.located(text, plain.place(error.span))
@@ -262,3 +267,11 @@ def _load(
     except RecursionError:
         raise too_deep(Source(text)) from None
     return loaded, plain.is_regular and not needs_scannerless(loaded)
+
+
+def _produced(options: LarkOptions) -> frozenset[str]:
+    """The terminals that `postlex` creates."""
+    if options.postlex is None:
+        return frozenset()
+    indentation = read_indenter(options.postlex)
+    return frozenset({indentation.indent, indentation.dedent})

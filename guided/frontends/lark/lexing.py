@@ -156,5 +156,7 @@ def _widths(terminal: LoadedTerminal, texts: Texts) -> tuple[int, int]:
         return 0 if texts.accepts(texts.start) else 1, int(parser.MAXREPEAT)
     if terminal.is_text:
         return len(terminal.value), len(terminal.value)
+    if terminal.width is not None:
+        return terminal.width
     least, greatest = parser.parse(terminal.source).getwidth()
     return int(least), int(greatest)

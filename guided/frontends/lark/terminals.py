@@ -18,24 +18,22 @@ from __future__ import annotations
 import re
 import re._constants as sre  # type: ignore[import-not-found]
 import re._parser as parser  # type: ignore[import-not-found]
-from functools import cache
 from typing import Any, Final, cast
 
 from guided.errors import GuidedError, SpecError, UnsupportedError
-from guided.frontends.common.regular_texts import keeps_counts
+from guided.frontends.common import regular_texts
 from guided.frontends.lark import _lark
 from guided.frontends.regex import parse_regex
 from guided.frontends.regex.budget import Budget
 from guided.frontends.regex.derivatives import TooLarge
 from guided.frontends.regex.leftmost_match import Undecided, is_deterministic, leftmost_match
-from guided.frontends.regex.python_chars import class_ranges
 from guided.frontends.regex.python_syntax import PythonReader
 from guided.frontends.regex.tree import erase
 from guided.ir.nodes import Automaton, Node
-from guided.ir.ranges import Ranges
 from guided.limits import Limits
 from guided.meter import spend
 
+from .alphabet import alphabet
 from .loader import Loaded, LoadedTerminal
 
 __all__ = ["node_of", "terminal_node"]
@@ -64,9 +62,10 @@ def terminal_node(terminal: LoadedTerminal, limits: Limits) -> Node:
     if terminal.is_text and any("\ud800" <= char <= "\udfff" for char in terminal.value):
         raise SpecError(f"terminal {shown} contains a lone surrogate, which cannot occur in a text")
     if terminal.is_text and terminal.flags <= {"i"} and len(terminal.value) <= _MAX_LITERAL:
-        return Automaton(_lark.string_states(terminal.value, bool(terminal.flags), _alphabet()))
+        return Automaton(_lark.string_states(terminal.value, bool(terminal.flags), alphabet()))
     if not terminal.all_texts and len(terminal.source) <= limits.spec_length:
-        states = _lark.terminal_states(terminal.source, _alphabet(), limits.depth, limits.nodes)
+        bounds = limits.depth, limits.nodes, regular_texts.MAX_UNROLLED_ROUNDS
+        states = _lark.terminal_states(terminal.source, alphabet(), bounds)
         if states is not None:
             spend(len(states))
             return Automaton(states)
@@ -76,7 +75,7 @@ def terminal_node(terminal: LoadedTerminal, limits: Limits) -> Node:
             return parse_regex(terminal.source, limits=limits)
         budget = Budget(limits)
         tree = PythonReader(terminal.source, budget, classes="full", ordered=True).read()
-        if keeps_counts(tree) and is_deterministic(tree):
+        if regular_texts.keeps_counts(tree) and is_deterministic(tree):
             return cast(Node, erase(tree))  # it has no lookarounds
         return leftmost_match(tree, budget)
     except Undecided:
@@ -101,21 +100,6 @@ def terminal_node(terminal: LoadedTerminal, limits: Limits) -> Node:
         raise SpecError(f"terminal {shown}: {error.msg}", text=terminal.source, span=span) from None
     except (RecursionError, OverflowError) as error:
         raise SpecError(f"terminal {shown}: {error}") from None
-
-
-@cache
-def _alphabet() -> _lark.Alphabet:
-    return _lark.Alphabet(_chars_of)
-
-
-def _chars_of(pattern: str) -> Ranges:
-    """The characters of a class such as `\\d`, or those that match a character if case is ignored."""
-    if len(pattern) > 1:
-        return class_ranges(pattern[1], False)
-    budget = Budget(Limits())
-    tree = PythonReader(f"(?i:{re.escape(pattern)})", budget, classes="full", ordered=True).read()
-    node = leftmost_match(tree, budget)
-    return tuple((low, high) for low, high, _ in node.states[node.start][1])
 
 
 def _check_borders(pattern: Any, before: int, after: int) -> None:

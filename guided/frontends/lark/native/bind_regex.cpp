@@ -2,6 +2,7 @@
 #include "bind_regex.hpp"
 
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 
 #include <algorithm>
 
@@ -27,9 +28,12 @@ nb::object state(bool accepts, const std::vector<Edge>& edges) {
                         }));
 }
 
-nb::object terminal_states(const nb::str& pattern, PythonAlphabet& alphabet, int32_t depth, int64_t nodes) {
+nb::object terminal_states(const nb::str& pattern, PythonAlphabet& alphabet,
+                           const std::tuple<int32_t, int64_t, int64_t>& bounds) {
   try {
-    const Automaton found = leftmost_texts(read_regex(characters(pattern), alphabet, {depth, nodes}).tree);
+    const auto& [depth, nodes, most_unrolled] = bounds;
+    const Pattern read = read_regex(characters(pattern), alphabet, {depth, nodes});
+    const Automaton found = leftmost_texts(read.tree, most_unrolled);
     return tuple_of(found.edges.size(), [&](size_t at) { return state(found.accepts[at] != 0, found.edges[at]); });
   } catch (const Unusual&) {
     return nb::none();
@@ -81,19 +85,20 @@ std::u32string characters(nb::handle text) {
 
 void bind_regex(nb::module_& m) {
   nb::class_<PythonAlphabet>(m, "Alphabet", "The characters of classes, and those that differ only by case.")
-      .def(nb::init<nb::callable>(), nb::arg("chars_of"),
-           nb::sig("def __init__(self, chars_of: typing.Callable[[str], tuple[tuple[int, int], ...]]) -> None"),
-           R"(`chars_of`: the characters of "\\d", "\\s" or "\\w", or those that a character matches if case is ignored.)");
-  m.def("terminal_states", &terminal_states, nb::arg("pattern"), nb::arg("alphabet"), nb::arg("depth"),
-        nb::arg("nodes"),
-        nb::sig("def terminal_states(pattern: str, alphabet: Alphabet, depth: int, nodes: int) -> "
+      .def(
+          nb::init<nb::callable>(), nb::arg("chars_of"),
+          nb::sig("def __init__(self, chars_of: typing.Callable[[str], tuple[tuple[int, int], ...]]) -> None"),
+          R"(`chars_of`: the characters of "\\d", "\\s" or "\\w", or those that a character matches if case is ignored.)");
+  m.def("terminal_states", &terminal_states, nb::arg("pattern"), nb::arg("alphabet"), nb::arg("bounds"),
+        nb::sig("def terminal_states(pattern: str, alphabet: Alphabet, bounds: tuple[int, int, int]) -> "
                 "tuple[tuple[bool, tuple[tuple[int, int, int], ...]], ...] | None"),
         R"(The states of the automaton of the texts that `re.match` matches as a whole; the first one is the start.
 
 None: the Python code has to find them, see `native/regex.hpp` and `native/leftmost.hpp`.
 
 Args:
-    depth, nodes: bounds for the pattern, as in `Limits`.)");
+    bounds: for the depth and nodes of the pattern, as in `Limits`, and for the rounds of repetitions that may be
+        unrolled.)");
   m.def("string_states", &string_states, nb::arg("text"), nb::arg("any_case"), nb::arg("alphabet"),
         nb::sig("def string_states(text: str, any_case: bool, alphabet: Alphabet) -> "
                 "tuple[tuple[bool, tuple[tuple[int, int, int], ...]], ...]"),

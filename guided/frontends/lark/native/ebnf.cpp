@@ -24,8 +24,7 @@ int32_t Ebnf::add(Node node) {
 }
 
 void Ebnf::name(int32_t node, int32_t symbol, bool is_left_out) {
-  nodes_[node].symbol = symbol;
-  nodes_[node].is_left_out = is_left_out;
+  nodes_[node] = {.kind = Kind::kSymbol, .symbol = symbol, .is_left_out = is_left_out};
 }
 
 std::vector<int32_t> Ebnf::walk(int32_t root) const {

@@ -8,7 +8,7 @@
 // which Lark walks a tree: the deepest level first, from left to right.
 //
 // Source: lark/load_grammar.py, `EBNF_to_BNF` and `SimplifyRule_Visitor`. Cost: linear in the trees and in the result.
-// What it does not do: templates, repetitions of 50 and more, and all errors are left to Lark itself (`Unusual`).
+// What it does not do: repetitions of 50 and more, and all errors are left to Lark itself (`Unusual`).
 #pragma once
 
 #include <cstdint>
@@ -40,6 +40,8 @@ class Ebnf {
   int32_t symbol(const std::string& name, bool is_terminal);
   const std::pair<std::string, bool>& of_symbol(int32_t symbol) const { return names_[symbol]; }
   int32_t add(Node node);
+  const Node& node(int32_t node) const { return nodes_[node]; }
+  // Turns a node into a symbol.
   void name(int32_t node, int32_t symbol, bool is_left_out);
   // The nodes of a tree in Lark's order (see above), the root last.
   std::vector<int32_t> walk(int32_t root) const;

@@ -6,7 +6,7 @@
 namespace guided::lark {
 namespace {
 
-constexpr int64_t kMostPositions = 20'000, kMostSteps = 2'000'000, kMostUnrolled = 1'000;
+constexpr int64_t kMostPositions = 20'000, kMostSteps = 2'000'000;
 constexpr size_t kMostStates = 10'000, kMostEdges = 100'000;
 
 int64_t positions(const Regex& tree, bool is_unrolled) {
@@ -64,9 +64,7 @@ class Program {
 
   int32_t repeat(const Regex& tree, int32_t then) {
     const Regex& item = tree.parts[0];
-    const auto ways = [&](int32_t again) {
-      return tree.is_lazy ? std::vector{then, again} : std::vector{again, then};
-    };
+    const auto ways = [&](int32_t again) { return tree.is_lazy ? std::vector{then, again} : std::vector{again, then}; };
     int32_t at = then;
     if (tree.high == kUnbounded) {
       if (may_be_empty(item)) throw Unusual{};
@@ -206,9 +204,9 @@ class Subsets {
 
 }  // namespace
 
-Automaton leftmost_texts(const Regex& tree) {
+Automaton leftmost_texts(const Regex& tree, int64_t most_unrolled) {
   const int64_t unrolled = positions(tree, true);
-  if (unrolled > kMostPositions || unrolled - positions(tree, false) > kMostUnrolled) throw Unusual{};
+  if (unrolled > kMostPositions || unrolled - positions(tree, false) > most_unrolled) throw Unusual{};
   const Program program(tree);
   return Subsets(program).automaton();
 }

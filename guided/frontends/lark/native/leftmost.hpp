@@ -21,6 +21,7 @@ struct Automaton {
   std::vector<std::vector<Edge>> edges;  // by state, sorted and disjoint
 };
 
-Automaton leftmost_texts(const Regex& tree);
+// `most_unrolled`: the most rounds of counted repetitions that may be unrolled.
+Automaton leftmost_texts(const Regex& tree, int64_t most_unrolled);
 
 }  // namespace guided::lark

@@ -4,6 +4,8 @@
 #include <optional>
 #include <string>
 
+#include "ascii.hpp"
+
 namespace guided::lark {
 
 Ranges normalised(Ranges ranges) {
@@ -35,19 +37,9 @@ Ranges complement(const Ranges& ranges) {
 
 namespace {
 
-constexpr int32_t kMostDepth = 100, kMostCount = 1000;
+constexpr int32_t kMostGroups = 100, kMostRounds = 1000;
 constexpr int64_t kMostWidth = int64_t{1} << 31;
 constexpr int kIgnoreCase = 1, kDotAll = 2;
-
-bool is_digit(char32_t c) { return c >= '0' && c <= '9'; }
-bool is_octal(char32_t c) { return c >= '0' && c <= '7'; }
-bool is_letter(char32_t c) { return (c | 32) >= 'a' && (c | 32) <= 'z'; }
-
-int32_t hex_value(char32_t c) {
-  if (is_digit(c)) return static_cast<int32_t>(c - '0');
-  if (is_letter(c) && (c | 32) <= 'f') return static_cast<int32_t>((c | 32) - 'a' + 10);
-  throw Unusual{};
-}
 
 Width operator+(const Width& a, const Width& b) {
   const bool is_bounded = a.high != kUnbounded && b.high != kUnbounded;
@@ -62,7 +54,7 @@ Width either(const Width& a, const Width& b) {
 class RegexReader {
  public:
   RegexReader(std::u32string_view text, Alphabet& alphabet, const RegexLimits& limits)
-      : text_(text), alphabet_(alphabet), most_depth_(std::min(limits.depth, kMostDepth)), nodes_left_(limits.nodes) {}
+      : text_(text), alphabet_(alphabet), most_depth_(std::min(limits.depth, kMostGroups)), nodes_left_(limits.nodes) {}
 
   Pattern read() {
     Pattern out = choice(0, 0);
@@ -180,7 +172,7 @@ class RegexReader {
       const size_t begin = at_;
       int32_t out = 0;
       while (is_digit(peek())) {
-        out = std::min(10 * out + static_cast<int32_t>(text_[at_] - '0'), 10 * kMostCount);
+        out = std::min(10 * out + static_cast<int32_t>(text_[at_] - '0'), 10 * kMostRounds);
         ++at_;
       }
       return at_ == begin ? std::nullopt : std::optional(out);
@@ -198,7 +190,7 @@ class RegexReader {
   std::optional<Counts> quantifier() {
     auto out = mark();
     if (!out) return out;
-    if (out->low >= kMostCount || out->high >= kMostCount || (out->high != kUnbounded && out->high < out->low))
+    if (out->low >= kMostRounds || out->high >= kMostRounds || (out->high != kUnbounded && out->high < out->low))
       throw Unusual{};
     is_lazy_ = take('?');
     const size_t here = at_;
@@ -264,7 +256,7 @@ class RegexReader {
       if (out > 0xFF) throw Unusual{};
       return out;
     }
-    if (is_digit(c) || is_letter(c)) throw Unusual{};
+    if (is_digit(c) || is_small(c) || is_capital(c)) throw Unusual{};
     return c;
   }
 
