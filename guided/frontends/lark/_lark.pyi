@@ -37,6 +37,22 @@ def terminal_states(
             unrolled.
     """
 
+class Texts:
+    """
+    The texts of an automaton, as in `guided/frontends/common/regular_texts.py`.
+    """
+
+    def __init__(self, states: tuple[tuple[bool, tuple[tuple[int, int, int], ...]], ...], start: int) -> None: ...
+    def longest_match(self, text: str) -> int:
+        """
+        The length of the longest prefix that the automaton accepts; 0 if there is none.
+        """
+
+    def share_a_text(self, other: Texts, most: int) -> bool:
+        """
+        Whether some text begins with a text of both; True if this is undecided after `most` pairs of states.
+        """
+
 def string_states(
     text: str, any_case: bool, alphabet: Alphabet
 ) -> tuple[tuple[bool, tuple[tuple[int, int, int], ...]], ...]:

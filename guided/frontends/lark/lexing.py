@@ -30,6 +30,7 @@ from .lalr import FIRST, Item
 from .lexer_contexts import Marks, mark_positions
 from .loader import Loaded, LoadedTerminal
 from .rules import origin
+from .terminal_texts import TerminalTexts, texts_of
 from .terminals import node_of
 
 __all__ = ["add_lexer"]
@@ -69,7 +70,7 @@ def add_lexer(
     if len(used) > _MAX_TERMINALS:
         hint = 'write one regular expression for many texts, or use semantics="scannerless"'
         raise LimitExceeded("nodes", len(used), _MAX_TERMINALS, fixed=True, hint=hint)
-    terminals = _terminals(loaded, [loaded.terminals[name] for name in used & loaded.terminals.keys()], limits)
+    terminals, texts = _terminals(loaded, [loaded.terminals[name] for name in used & loaded.terminals.keys()], limits)
     without_text = (used & loaded.terminals.keys()) - {each.name for each in terminals}
     # A parser treats a terminal without texts as a rule without alternatives. Lark's table has the items before it.
     rules = {
@@ -77,7 +78,7 @@ def add_lexer(
         for name, bodies in rules.items()
     }
     rules |= {name: [] for name in without_text}
-    marks = mark_positions(rules, loaded.start, terminals, always) if contextual else Marks({}, {})
+    marks = mark_positions(rules, loaded.start, terminals, always, texts) if contextual else Marks({}, {})
     nodes: dict[str, Node] = {}
     for name, alternatives in rules.items():
         items: list[Node] = []
@@ -99,7 +100,10 @@ def add_lexer(
     return Grammar(nodes, begin, origins, regions=loaded.regions), lexer
 
 
-def _terminals(loaded: Loaded, found: list[LoadedTerminal], limits: Limits) -> tuple[Terminal, ...]:
+def _terminals(
+    loaded: Loaded, found: list[LoadedTerminal], limits: Limits
+) -> tuple[tuple[Terminal, ...], dict[str, TerminalTexts]]:
+    """The terminals in the lexer's order, and their texts."""
     nodes = dict[str, Node]()
     for each in sorted(found, key=lambda each: each.name):
         spend()
@@ -114,8 +118,8 @@ def _terminals(loaded: Loaded, found: list[LoadedTerminal], limits: Limits) -> t
         if any(accepts for accepts, _ in automaton.states):
             nodes[each.name] = automaton
     found = [each for each in found if each.name in nodes]  # the lexer never finds terminals without texts
-    texts_of = {name: Texts(node) for name, node in nodes.items()}
-    widths = {each.name: _widths(each, texts_of[each.name]) for each in found}
+    texts = {name: texts_of(node) for name, node in nodes.items()}
+    widths = {each.name: _widths(each, nodes[each.name]) for each in found}
     for each in found:
         spend()
         if widths[each.name][0] == 0:
@@ -127,20 +131,28 @@ def _terminals(loaded: Loaded, found: list[LoadedTerminal], limits: Limits) -> t
             hint = 'repeat less often, or use semantics="scannerless"'
             raise loaded.located(UnsupportedError(reason, hint=hint), each.name)
     found = sorted(found, key=lambda each: (-each.priority, -widths[each.name][1], -len(each.value), each.name))
-    out, texts = [], [each for each in found if each.is_text]
+    out, strings = [], [each for each in found if each.is_text]
     for each in found:
-        spend(len(texts))
-        keywords = [
-            Keyword(text.name, nodes[text.name], text.flags <= each.flags)
-            for text in ([] if each.is_text else texts)
-            if text.priority == each.priority and _matches_whole(loaded, each, texts_of[each.name], text.value)
-        ]
-        out.append(Terminal(each.name, nodes[each.name], tuple(keywords), origin(loaded, each.name)))
-    return tuple(out)
+        spend(len(strings))
+        same = [] if each.is_text else [string for string in strings if string.priority == each.priority]
+        keywords = tuple(
+            Keyword(string.name, nodes[string.name], string.flags <= each.flags)
+            for string in _whole_matches(loaded, each, texts[each.name], same)
+        )
+        out.append(Terminal(each.name, nodes[each.name], keywords, origin(loaded, each.name)))
+    return tuple(out), texts
+
+
+def _whole_matches(
+    loaded: Loaded, terminal: LoadedTerminal, texts: TerminalTexts, strings: list[LoadedTerminal]
+) -> list[LoadedTerminal]:
+    """The strings that are the longest match of a terminal."""
+    if not isinstance(texts, Texts):
+        return [each for each in strings if texts.longest_match(each.value) == len(each.value)]
+    return [each for each in strings if _matches_whole(loaded, terminal, texts, each.value)]
 
 
 def _matches_whole(loaded: Loaded, terminal: LoadedTerminal, texts: Texts, text: str) -> bool:
-    """Whether the longest match of a terminal is the whole text."""
     spend()
     try:
         return texts.longest_match(text) == len(text)
@@ -150,9 +162,10 @@ def _matches_whole(loaded: Loaded, terminal: LoadedTerminal, texts: Texts, text:
         raise loaded.located(UnsupportedError(reason, hint=hint), terminal.name) from None
 
 
-def _widths(terminal: LoadedTerminal, texts: Texts) -> tuple[int, int]:
+def _widths(terminal: LoadedTerminal, node: Node) -> tuple[int, int]:
     """The least and the greatest length of the texts, as Lark computes them: all unbounded lengths are equal."""
     if terminal.node is not None:
+        texts = Texts(node)
         return 0 if texts.accepts(texts.start) else 1, int(parser.MAXREPEAT)
     if terminal.is_text:
         return len(terminal.value), len(terminal.value)

@@ -8,6 +8,7 @@
 
 #include "leftmost.hpp"
 #include "regex.hpp"
+#include "texts.hpp"
 
 namespace guided::lark {
 namespace {
@@ -38,6 +39,24 @@ nb::object terminal_states(const nb::str& pattern, PythonAlphabet& alphabet,
   } catch (const Unusual&) {
     return nb::none();
   }
+}
+
+Texts texts_of(const nb::tuple& states, int32_t start) {
+  Automaton out;
+  const auto in_range = [&](int32_t state) {
+    if (state < 0 || static_cast<size_t>(state) >= nb::len(states)) throw nb::index_error("there is no such state");
+    return state;
+  };
+  for (const nb::handle state : states) {
+    const auto parts = nb::cast<nb::tuple>(state);
+    out.accepts.push_back(nb::cast<bool>(parts[0]));
+    auto& edges = out.edges.emplace_back();
+    for (const nb::handle each : nb::cast<nb::tuple>(parts[1])) {
+      const auto edge = nb::cast<nb::tuple>(each);
+      edges.push_back({nb::cast<int32_t>(edge[0]), nb::cast<int32_t>(edge[1]), in_range(nb::cast<int32_t>(edge[2]))});
+    }
+  }
+  return Texts(std::move(out), in_range(start));
 }
 
 nb::object string_states(const nb::str& text, bool any_case, PythonAlphabet& alphabet) {
@@ -99,6 +118,18 @@ None: the Python code has to find them, see `native/regex.hpp` and `native/leftm
 Args:
     bounds: for the depth and nodes of the pattern, as in `Limits`, and for the rounds of repetitions that may be
         unrolled.)");
+  nb::class_<Texts>(m, "Texts", "The texts of an automaton, as in `guided/frontends/common/regular_texts.py`.")
+      .def(
+          "__init__",
+          [](Texts* self, const nb::tuple& states, int32_t start) { new (self) Texts(texts_of(states, start)); },
+          nb::arg("states"), nb::arg("start"),
+          nb::sig("def __init__(self, states: tuple[tuple[bool, tuple[tuple[int, int, int], ...]], ...], start: int) "
+                  "-> None"))
+      .def(
+          "longest_match", [](const Texts& self, const nb::str& text) { return self.longest_match(characters(text)); },
+          nb::arg("text"), "The length of the longest prefix that the automaton accepts; 0 if there is none.")
+      .def("share_a_text", &Texts::share_a_text, nb::arg("other"), nb::arg("most"),
+           "Whether some text begins with a text of both; True if this is undecided after `most` pairs of states.");
   m.def("string_states", &string_states, nb::arg("text"), nb::arg("any_case"), nb::arg("alphabet"),
         nb::sig("def string_states(text: str, any_case: bool, alphabet: Alphabet) -> "
                 "tuple[tuple[bool, tuple[tuple[int, int, int], ...]], ...]"),
