@@ -15,6 +15,7 @@ counts, and each expression reads each string of its priority.
 from __future__ import annotations
 
 import re._parser as parser  # type: ignore[import-not-found]
+from collections.abc import Set
 from typing import Final
 
 from guided.errors import GuidedError, LimitExceeded, SpecError, UnsupportedError
@@ -26,7 +27,7 @@ from guided.ir.nodes import EPSILON, Alt, Grammar, Keyword, Lexer, Node, Ref, Re
 from guided.limits import Limits
 from guided.meter import spend
 
-from .lalr import FIRST, Item
+from .lalr import FIRST, Item, Rules
 from .lexer_contexts import Marks, mark_positions
 from .loader import Loaded, LoadedTerminal
 from .rules import origin
@@ -64,7 +65,7 @@ def add_lexer(
     if not (loaded.initial_skip and loaded.final_skip) or loaded.skip_once:
         reason = "a lexer skips any number of ignored terminals everywhere"
         raise UnsupportedError(reason, hint='use semantics="scannerless", or remove the options')
-    rules = {name: [each.symbols for each in alternatives] for name, alternatives in loaded.rules.items()}
+    rules: Rules = {name: [each.symbols for each in alternatives] for name, alternatives in loaded.rules.items()}
     always = frozenset(loaded.ignored) | ({indentation.newline} if indentation is not None else set())
     used = always | {name for each in rules.values() for symbols in each for name, is_term in symbols if is_term}
     if len(used) > _MAX_TERMINALS:
@@ -72,24 +73,10 @@ def add_lexer(
         raise LimitExceeded("nodes", len(used), _MAX_TERMINALS, fixed=True, hint=hint)
     terminals, texts = _terminals(loaded, [loaded.terminals[name] for name in used & loaded.terminals.keys()], limits)
     without_text = (used & loaded.terminals.keys()) - {each.name for each in terminals}
-    # A parser treats a terminal without texts as a rule without alternatives. Lark's table has the items before it.
-    rules = {
-        name: [tuple((symbol, is_term and symbol not in without_text) for symbol, is_term in each) for each in bodies]
-        for name, bodies in rules.items()
-    }
-    rules |= {name: [] for name in without_text}
+    if without_text:
+        rules = _without(rules, without_text)
     marks = mark_positions(rules, loaded.start, terminals, always, texts) if contextual else Marks({}, {})
-    nodes: dict[str, Node] = {}
-    for name, alternatives in rules.items():
-        items: list[Node] = []
-        for number, symbols in enumerate(alternatives):
-            parts: list[Node] = []
-            for read, (symbol, is_term) in enumerate(symbols, 1):
-                parts.append(Special(symbol) if is_term else Ref(symbol))
-                if mark := marks.by_item.get(Item(name, number, read)):
-                    parts.append(Repeat(Special(mark), 0, 1))
-            items.append(Seq(tuple(parts)) if parts else EPSILON)
-        nodes[name] = items[0] if len(items) == 1 else Alt(tuple(items))
+    nodes = _nodes(rules, marks)
     origins = {name: origin(loaded, name) for name in rules}
     begin = loaded.start
     if mark := marks.by_item.get(FIRST):
@@ -98,6 +85,39 @@ def add_lexer(
         origins[begin] = origins[loaded.start]
     lexer = Lexer(terminals, frozenset(loaded.ignored), indentation, marks.contexts, contextual)
     return Grammar(nodes, begin, origins, regions=loaded.regions), lexer
+
+
+def _without(rules: Rules, names: Set[str]) -> Rules:
+    """The rules with terminals that match no text.
+
+    A parser treats such a terminal as a rule without alternatives. Lark's table has the items before it.
+    """
+    out: dict[str, list[tuple[tuple[str, bool], ...]]] = {
+        name: [tuple((symbol, is_term and symbol not in names) for symbol, is_term in each) for each in alternatives]
+        for name, alternatives in rules.items()
+    }
+    return out | {name: [] for name in names}
+
+
+def _nodes(rules: Rules, marks: Marks) -> dict[str, Node]:
+    """The nodes of rules. All occurrences of a symbol are one node."""
+    symbols: dict[tuple[str, bool], Node] = {}
+    marked = {(item.rule, item.alternative) for item in marks.by_item}
+    out: dict[str, Node] = {}
+    for name, alternatives in rules.items():
+        items: list[Node] = []
+        for number, each in enumerate(alternatives):
+            parts: list[Node] = []
+            for read, symbol in enumerate(each, 1):
+                node = symbols.get(symbol)
+                if node is None:
+                    node = symbols[symbol] = Special(symbol[0]) if symbol[1] else Ref(symbol[0])
+                parts.append(node)
+                if (name, number) in marked and (mark := marks.by_item.get(Item(name, number, read))):
+                    parts.append(Repeat(Special(mark), 0, 1))
+            items.append(Seq(tuple(parts)) if parts else EPSILON)
+        out[name] = items[0] if len(items) == 1 else Alt(tuple(items))
+    return out
 
 
 def _terminals(

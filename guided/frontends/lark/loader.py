@@ -24,7 +24,7 @@ from .bounds import check_bounds, check_stars
 from .ebnf_expansion import Symbols, compile_grammar
 from .grammar_builder import build_grammar
 from .lark_errors import lark_error, lark_errors
-from .native_grammar import NativeGrammar, NativeTerminal
+from .native_grammar import LARGEST_WIDTH, NativeGrammar, NativeTerminal
 from .scan import is_terminal
 from .sources import Sources
 
@@ -149,7 +149,7 @@ def native_loaded(text: str, start: str, read: NativeGrammar, limits: Limits, pr
         UnsupportedError: a terminal has no definition. LimitExceeded: the number of rules is too large.
     """
     _check_count(read.rules, limits)
-    terminals = {each.name: _native_terminal(each, read.sources) for each in read.terminals}
+    terminals = {each[0]: _native_terminal(each, read.sources) for each in read.terminals}
     return _loaded(text, start, read.rules, terminals, read.ignored, read.sources, produced)
 
 
@@ -205,19 +205,18 @@ def _terminal(terminal: Any, named: Collection[str], sources: Sources) -> Loaded
 
 
 def _native_terminal(terminal: NativeTerminal, sources: Sources) -> LoadedTerminal:
-    name, written = terminal.name, ""
-    if not terminal.is_named or name.startswith("__IGNORE_"):
-        written = _source_text(terminal.value, terminal.raw)
+    name, source, is_text, priority, value, flag, raw, is_named, width = terminal
+    written = "" if is_named and not name.startswith("__IGNORE_") else _source_text(value, raw)
     return LoadedTerminal(
         name,
-        terminal.source,
-        terminal.is_text,
-        terminal.priority,
-        terminal.value,
-        terminal.flags,
+        source,
+        is_text,
+        priority,
+        value,
+        frozenset(flag),
         written,
         shown=written or sources.written(name),
-        width=terminal.width,
+        width=None if width is None else (width[0], LARGEST_WIDTH if width[1] is None else width[1]),
     )
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re._parser as parser  # type: ignore[import-not-found]
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from guided.frontends.lark import _lark
 from guided.limits import Limits
@@ -29,22 +29,9 @@ LARGEST_WIDTH: Final = int(getattr(parser, "MAXWIDTH", parser.MAXREPEAT))
 """The width of unbounded texts in Python's `re`."""
 
 
-@dataclass(frozen=True, slots=True)
-class NativeTerminal:
-    """A terminal: see `LoadedTerminal`. `raw`: the literal as written, or "". `width`: None if it is not known.
-
-    `is_named`: it is defined in a text, and not a literal in a rule.
-    """
-
-    name: str
-    source: str
-    is_text: bool
-    priority: int
-    value: str
-    flags: frozenset[str]
-    raw: str
-    is_named: bool
-    width: tuple[int, int] | None
+NativeTerminal: TypeAlias = "tuple[str, str, bool, int, str, str, str, bool, tuple[int, int | None] | None]"
+"""A terminal: its name, expression, whether it is a string, its priority, value, flag, its literal as written or "",
+whether a text defines it, and its width if that is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,15 +67,7 @@ def read_grammar(text: str, start: str, import_paths: tuple[str, ...], limits: L
     spend(len(text))
     for name, written, number, span in locations:
         sources.defined[name] = Defined(written, sources.texts[number], span)
-    return NativeGrammar([_terminal(*each) for each in terminals], rules, tuple(ignored), sources)
-
-
-def _terminal(
-    name: str, source: str, is_text: bool, priority: int, value: str, flag: str, raw: str, is_named: bool,
-    width: tuple[int, int | None] | None,
-) -> NativeTerminal:  # fmt: skip
-    known = None if width is None else (width[0], LARGEST_WIDTH if width[1] is None else width[1])
-    return NativeTerminal(name, source, is_text, priority, value, frozenset(flag), raw, is_named, known)
+    return NativeGrammar(terminals, rules, tuple(ignored), sources)
 
 
 def _name_of_string(value: str) -> str:
@@ -96,8 +75,9 @@ def _name_of_string(value: str) -> str:
     loader = lark_package().load_grammar
     if value in loader._TERMINAL_NAMES:
         return str(loader._TERMINAL_NAMES[value])
-    is_name = loader.is_id_continue(value) and loader.is_id_start(value[0])
-    return value.upper() if is_name else ""
+    if value.isascii():  # Lark looks each character up
+        return value.upper() if value.isidentifier() else ""
+    return value.upper() if loader.is_id_continue(value) and loader.is_id_start(value[0]) else ""
 
 
 def _width_of(pattern: str) -> tuple[int, int | None]:
