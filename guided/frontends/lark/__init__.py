@@ -4,8 +4,8 @@
     greeting: /[A-Z][a-z]+/ | "hello"i
     %ignore " "
 
-How: Lark's own loader reads the text (`loader.py`), so imports, templates, `%extend` and all other directives have the
-same meaning as in Lark. Terminals become regular nodes (`terminals.py`), rules become rules (`rules.py`).
+How: C++ code reads the text (`native_grammar.py`). Whatever it does not support, and every mistake, is read by Lark's
+own loader (`loader.py`), so imports, templates, `%extend` and all other directives have the same meaning as in Lark. Terminals become regular nodes (`terminals.py`), rules become rules (`rules.py`).
 
 "scannerless" semantics accept every way to split a text into terminals, as Lark's Earley parser does with
 `lexer="dynamic_complete"`. Any number of ignored terminals may occur before, between and after all others.

@@ -2,7 +2,7 @@
 
 Lark resolves imports, templates, `%override`, `%extend`, `%declare`, repetitions and terminals that consist of
 terminals. The results are rules (lists of alternatives, each a list of symbols) and terminals (one string or one
-regular expression each).
+regular expression each). Most texts are read by C++ code instead (`native_grammar.py`), with the same result.
 
 Safety: a text may be untrusted. Its length and the size of its expansion are checked before Lark expands it.
 """

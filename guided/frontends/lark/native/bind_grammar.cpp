@@ -32,11 +32,10 @@ ImportedText open_import(const nb::callable& open, const Import& import) {
 
 nb::object result(const Grammar& grammar, const Patterns& patterns) {
   nb::list terminals, ignored, defined;
-  for (const auto& [name, pattern, priority] : grammar.terminals) {
+  for (const auto& [name, pattern, priority, is_named] : grammar.terminals) {
     const std::string flag(pattern.flag != 0 ? 1 : 0, pattern.flag);
     terminals.append(nb::make_tuple(name, text_of(pattern.regexp()), pattern.is_text, priority, text_of(pattern.value),
-                                    flag, text_of(pattern.raw), terminals.size() < grammar.named,
-                                    width_of(patterns.width_if_known(pattern))));
+                                    flag, text_of(pattern.raw), is_named, width_of(patterns.width_if_known(pattern))));
   }
   for (const std::string& name : grammar.ignored) ignored.append(name);
   for (const auto& [name, written, text, span] : grammar.defined)

@@ -70,7 +70,6 @@ Grammar::Grammar(const Loader& loader, std::u32string_view text, const std::stri
   for (const std::string& name : ignored)
     if (!all.scope.contains(name)) throw Unusual{};
   add_terminals(all);
-  named = terminals.size();
   add_rules(all, start);
 }
 
@@ -252,9 +251,10 @@ const TerminalPattern& Grammar::pattern_of(Definition& terminal) {
 
 void Grammar::add_terminals(const Text& text) {
   for (Definition* each : text.order) {
+    if (each->is_declared) declared_.insert(each->name);
     if (!each->is_terminal || each->is_declared) continue;
     const TerminalPattern& pattern = pattern_of(*each);
-    terminals.push_back({each->name, pattern, each->priority});
+    terminals.push_back({each->name, pattern, each->priority, true});
     terminal_names_.insert(each->name);
     names_by_pattern_[{pattern.is_text, pattern.value, pattern.flag}] = each->name;
   }
@@ -346,7 +346,7 @@ Grammar::Symbol Grammar::literal_symbol(const Notation& literal) {
   if (known == names_by_pattern_.end()) {
     std::string name = literal_name(pattern);
     terminal_names_.insert(name);
-    terminals.push_back({name, pattern, 0});
+    terminals.push_back({name, pattern, 0, declared_.contains(name)});
     known = names_by_pattern_.emplace(std::move(key), std::move(name)).first;
   }
   return {ebnf.symbol(known->second, true), pattern.is_text};

@@ -31,6 +31,7 @@ struct Terminal {
   std::string name;
   TerminalPattern pattern;
   int32_t priority;
+  bool is_named;  // a text defines or declares it; otherwise, it is a literal in a rule
 };
 
 // The location of the first definition of a name, in the text with this number. `written`: the name in that text.
@@ -63,8 +64,7 @@ class Grammar {
  public:
   Grammar(const Loader& loader, std::u32string_view text, const std::string& start);
 
-  std::vector<Terminal> terminals;  // `named` terminals of the texts, then those of literals in rules
-  size_t named = 0;
+  std::vector<Terminal> terminals;
   std::vector<Ebnf::Rule> rules;
   std::vector<std::string> ignored;
   std::vector<DefinedName> defined;
@@ -123,7 +123,7 @@ class Grammar {
   const Loader& loader_;
   std::deque<Text> texts_;
   std::deque<Definition> definitions_;
-  std::set<std::string> terminal_names_;
+  std::set<std::string> terminal_names_, declared_;
   std::map<std::tuple<bool, std::u32string, char>, std::string> names_by_pattern_;
   std::unordered_map<int32_t, const Notation*> literals_, usages_;  // by node of `ebnf`, of one rule
   std::set<int32_t> created_;
