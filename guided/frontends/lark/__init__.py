@@ -5,7 +5,8 @@
     %ignore " "
 
 How: C++ code reads the text (`native_grammar.py`). Whatever it does not support, and every mistake, is read by Lark's
-own loader (`loader.py`), so imports, templates, `%extend` and all other directives have the same meaning as in Lark. Terminals become regular nodes (`terminals.py`), rules become rules (`rules.py`).
+own loader (`loader.py`), so imports, templates, `%extend` and all other directives have the same meaning as in Lark.
+Terminals become regular nodes (`terminals.py`), rules become rules (`rules.py`).
 
 "scannerless" semantics accept every way to split a text into terminals, as Lark's Earley parser does with
 `lexer="dynamic_complete"`. Any number of ignored terminals may occur before, between and after all others.

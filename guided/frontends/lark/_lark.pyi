@@ -42,7 +42,11 @@ class Texts:
     The texts of an automaton, as in `guided/frontends/common/regular_texts.py`.
     """
 
-    def __init__(self, states: tuple[tuple[bool, tuple[tuple[int, int, int], ...]], ...], start: int) -> None: ...
+    def __init__(self, states: tuple[tuple[bool, tuple[tuple[int, int, int], ...]], ...], start: int) -> None:
+        """
+        The states and the start of an `Automaton`. Raises IndexError if an edge leads to no state.
+        """
+
     def longest_match(self, text: str) -> int:
         """
         The length of the longest prefix that the automaton accepts; 0 if there is none.

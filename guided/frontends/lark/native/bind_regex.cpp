@@ -124,7 +124,8 @@ Args:
           [](Texts* self, const nb::tuple& states, int32_t start) { new (self) Texts(texts_of(states, start)); },
           nb::arg("states"), nb::arg("start"),
           nb::sig("def __init__(self, states: tuple[tuple[bool, tuple[tuple[int, int, int], ...]], ...], start: int) "
-                  "-> None"))
+                  "-> None"),
+          "The states and the start of an `Automaton`. Raises IndexError if an edge leads to no state.")
       .def(
           "longest_match", [](const Texts& self, const nb::str& text) { return self.longest_match(characters(text)); },
           nb::arg("text"), "The length of the longest prefix that the automaton accepts; 0 if there is none.")
