@@ -6,9 +6,9 @@ namespace guided::lark {
 namespace {
 
 // Smaller than the bounds of ../bounds.py, or equal.
-constexpr int32_t kMostImports = 8, kMostLevels = 30, kMostUsages = 4'000, kRepeatBreak = 50;
+constexpr int32_t kMostImports = 8, kMostLevels = 30, kMostUsages = 4'000, kRepeatBreak = 50, kMostNodes = 300'000;
 constexpr int64_t kMostExpanded = 100'000, kMostTotalLength = 2'000'000, kMostAlternatives = 50'000;
-constexpr size_t kMostNameLength = 150;
+constexpr size_t kMostNameLength = 150, kMostSymbols = 3'000'000;
 constexpr int32_t kMostArgumentLength = 64;
 
 template <class Visit>
@@ -62,7 +62,8 @@ int64_t alternatives(const Notation& tree) {
 
 }  // namespace
 
-Grammar::Grammar(const Loader& loader, std::u32string_view text, const std::string& start) : loader_(loader) {
+Grammar::Grammar(const Loader& loader, std::u32string_view text, const std::string& start)
+    : ebnf(kMostSymbols), loader_(loader) {
   const Text& all = read_text(text, 0, nullptr, 0);
   check_rules(all);
   const auto found = all.scope.find(start);
@@ -282,6 +283,7 @@ void Grammar::add_rules(const Text& text, const std::string& start) {
 
 int32_t Grammar::node(const Notation& tree, const Arguments& arguments) {
   using Kind = Notation::Kind;
+  if (++nodes_ > kMostNodes) throw Unusual{};
   const auto parts = [&] {
     std::vector<int32_t> out;
     for (const Notation& part : tree.parts) out.push_back(node(part, arguments));

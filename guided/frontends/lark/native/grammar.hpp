@@ -129,7 +129,7 @@ class Grammar {
   std::set<int32_t> created_;
   std::vector<Instance> instances_;
   int64_t length_ = 0;
-  int32_t unnamed_ = 0, used_templates_ = 0;
+  int32_t unnamed_ = 0, used_templates_ = 0, nodes_ = 0;
 };
 
 }  // namespace guided::lark
