@@ -85,19 +85,19 @@ def corrupted(text: str, rng: random.Random) -> str:
     return "".join(out)
 
 
-def is_native(text: str, start: str = "start") -> bool:
+def is_native(text: str, folders: tuple[str, ...] = ()) -> bool:
     """Whether C++ code reads the text; it then reads the same as Lark."""
-    read = read_grammar(text, start, (), LIMITS)
+    read = read_grammar(text, "start", folders, LIMITS)
     if read is None:
         return False
     assert rewrite_extensions(text, LIMITS) is None, text
     try:
-        found = native_loaded(text, start, read, LIMITS)
+        found = native_loaded(text, "start", read, LIMITS)
     except GuidedError as error:
         with pytest.raises(type(error), match=re.escape(str(error))):
-            load(text, start, (), LIMITS)
+            load(text, "start", folders, LIMITS)
         return True
-    expected = load(text, start, (), LIMITS)
+    expected = load(text, "start", folders, LIMITS)
     for each in found.terminals.values():
         assert each.width is None or [*each.width] == get_regexp_width(each.source), each
     assert [replace(each, width=None) for each in found.terminals.values()] == [*expected.terminals.values()], text
@@ -120,6 +120,26 @@ def test_random_and_corrupted_grammars() -> None:
     rng = random.Random(0)
     read = [is_native(corrupted(random_text(rng), rng)) for _ in range(1000)]
     assert 200 < sum(read) < 900
+
+
+def test_imported_files(tmp_path: Path) -> None:
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "words.lark").write_text(
+        '%import .inner.letters (LETTER, _mark)\n%import common.INT\n%ignore "-"\n'
+        'word: _mark? LETTER+ pair{word}*\npair{x}: "(" [x] ")" | INT\nunused: "u" | UNUSED\nUNUSED: LETTER "u"'
+    )
+    (tmp_path / "inner" / "letters.lark").write_text("%import .more.X\nLETTER.2: /[a-z]/ | X\n_mark: X | LETTER")
+    (tmp_path / "inner" / "more.lark").write_text('X: "x" _Y\n_Y: "y"i')
+    (tmp_path / "circle.lark").write_text("%import .circle.a\na: a")
+    folders = (str(tmp_path),)
+    assert is_native('%import words (word, pair)\nstart: word pair{"a"} "y"', folders)
+    assert is_native("%import .words.word -> start\nLETTER: /q/", folders)
+    assert is_native("%import words.word\n%import words.pair -> two\nstart: two{word} _words__mark?", folders)
+    assert is_native("%import .inner.letters.LETTER -> _LETTER\nstart: [_LETTER] _LETTER\n%ignore _LETTER", folders)
+    assert is_native("%import words.word -> WORD\nstart: WORD", folders)  # an error, which both raise
+    missing, circle = "%import words.nothing\nstart: nothing", "%import .circle.a\nstart: a"
+    for text in (missing, circle, "%import no.file\nstart: file", "%import words.word\nstart: word\nword: start"):
+        assert not is_native(text, folders), text
 
 
 def test_what_nests_or_expands_too_much_is_left_to_lark() -> None:
