@@ -15,13 +15,10 @@
 #include <string_view>
 #include <vector>
 
+#include "tokens.hpp"
 #include "unusual.hpp"
 
 namespace guided::lark {
-
-struct Span {
-  int32_t begin = 0, end = 0;
-};
 
 // A tree. `parts` are the alternatives of a choice, the items of a sequence, the arguments of a template, or the item
 // of an alias, an operator or `[x]`. A value is a name, a literal, a range or a template.
