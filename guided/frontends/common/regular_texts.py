@@ -19,17 +19,18 @@ from guided.frontends.regex.leftmost_match import count_positions
 from guided.frontends.regex.tree import Tree
 from guided.ir.nodes import Alt, Automaton, Chars, Node, Repeat, Seq, Text
 
-__all__ = ["Edges", "Texts", "has_texts", "keeps_counts"]
+__all__ = ["MAX_UNROLLED_ROUNDS", "Edges", "Texts", "has_texts", "keeps_counts"]
 
 _MAX_TERMS: Final = 200_000
-_MAX_UNROLLED_ROUNDS: Final = 1_000  # the most rounds that may be unrolled
+MAX_UNROLLED_ROUNDS: Final = 1_000
+"""The most rounds of repetitions that may be unrolled."""
 
 Edges: TypeAlias = tuple[tuple[int, int, int], ...]
 
 
 def keeps_counts(tree: Tree) -> bool:
     """Whether a regular expression has counts that are too large to unroll."""
-    return count_positions(tree) - count_positions(tree, unrolled=False) > _MAX_UNROLLED_ROUNDS
+    return count_positions(tree) - count_positions(tree, unrolled=False) > MAX_UNROLLED_ROUNDS
 
 
 def has_texts(node: Node) -> bool:

@@ -4,8 +4,9 @@
     greeting: /[A-Z][a-z]+/ | "hello"i
     %ignore " "
 
-How: Lark's own loader reads the text (`loader.py`), so imports, templates, `%extend` and all other directives have the
-same meaning as in Lark. Terminals become regular nodes (`terminals.py`), rules become rules (`rules.py`).
+How: C++ code reads the text (`native_grammar.py`). Whatever it does not support, and every mistake, is read by Lark's
+own loader (`loader.py`), so imports, templates, `%extend` and all other directives have the same meaning as in Lark.
+Terminals become regular nodes (`terminals.py`), rules become rules (`rules.py`).
 
 "scannerless" semantics accept every way to split a text into terminals, as Lark's Earley parser does with
 `lexer="dynamic_complete"`. Any number of ignored terminals may occur before, between and after all others.
@@ -39,7 +40,8 @@ from .bounds import check_depth, too_deep
 from .dialect import Context, needs_scannerless, resolve_parts, rewrite_extensions
 from .indentation import read_indenter
 from .lexing import add_lexer
-from .loader import Loaded, load
+from .loader import Loaded, load, native_loaded
+from .native_grammar import read_grammar
 from .rules import scannerless_grammar
 from .sources import Source
 from .why_empty import why_empty
@@ -225,11 +227,11 @@ def _load(
         raise SpecError("this is the notation of GBNF or EBNF", text=text, span=other.span(1), hint=hint)
     if len(text) > limits.spec_length:
         raise LimitExceeded("spec_length", len(text), limits.spec_length)
+    read = read_grammar(text, options.start, options.import_paths, limits)
+    if read is not None:  # C++ code can read it, so it has no extensions
+        return native_loaded(text, options.start, read, limits, _produced(options)), True
     check_depth(Source(text), limits)
-    produced: frozenset[str] = frozenset()
-    if options.postlex is not None:
-        indentation = read_indenter(options.postlex)
-        produced = frozenset({indentation.indent, indentation.dedent})
+    produced = _produced(options)
     try:
         plain = rewrite_extensions(text, limits)
     except RecursionError:
@@ -238,7 +240,11 @@ def _load(
         return load(text, options.start, options.import_paths, limits, produced), True
     names = produced | plain.parts.keys() | plain.terminals.keys()
     try:
-        loaded = load(plain.text, options.start, options.import_paths, limits, names)
+        read = read_grammar(plain.text, options.start, options.import_paths, limits)
+        if read is not None:
+            loaded = native_loaded(plain.text, options.start, read, limits, names)
+        else:
+            loaded = load(plain.text, options.start, options.import_paths, limits, names)
     except GuidedError as error:
         if error.text == plain.text:
             error.located(text, plain.place(error.span))
@@ -262,3 +268,11 @@ def _load(
     except RecursionError:
         raise too_deep(Source(text)) from None
     return loaded, plain.is_regular and not needs_scannerless(loaded)
+
+
+def _produced(options: LarkOptions) -> frozenset[str]:
+    """The terminals that `postlex` creates."""
+    if options.postlex is None:
+        return frozenset()
+    indentation = read_indenter(options.postlex)
+    return frozenset({indentation.indent, indentation.dedent})

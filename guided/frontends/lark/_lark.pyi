@@ -16,6 +16,86 @@ def expanded(
     None: Lark itself has to do it, see `native/ebnf.hpp`.
     """
 
+class Alphabet:
+    """The characters of classes, and those that differ only by case."""
+
+    def __init__(self, chars_of: Callable[[str], tuple[tuple[int, int], ...]]) -> None:
+        """
+        `chars_of`: the characters of "\\\\d", "\\\\s" or "\\\\w", or those that a character matches if case is ignored.
+        """
+
+def terminal_states(
+    pattern: str, alphabet: Alphabet, bounds: tuple[int, int, int]
+) -> tuple[tuple[bool, tuple[tuple[int, int, int], ...]], ...] | None:
+    """
+    The states of the automaton of the texts that `re.match` matches as a whole; the first one is the start.
+
+    None: the Python code has to find them, see `native/regex.hpp` and `native/leftmost.hpp`.
+
+    Args:
+        bounds: for the depth and nodes of the pattern, as in `Limits`, and for the rounds of repetitions that may be
+            unrolled.
+    """
+
+class Texts:
+    """
+    The texts of an automaton, as in `guided/frontends/common/regular_texts.py`.
+    """
+
+    def __init__(self, states: tuple[tuple[bool, tuple[tuple[int, int, int], ...]], ...], start: int) -> None:
+        """
+        The states and the start of an `Automaton`. Raises IndexError if an edge leads to no state.
+        """
+
+    def longest_match(self, text: str) -> int:
+        """
+        The length of the longest prefix that the automaton accepts; 0 if there is none.
+        """
+
+    def share_a_text(self, other: Texts, most: int) -> bool:
+        """
+        Whether some text begins with a text of both; True if this is undecided after `most` pairs of states.
+        """
+
+def string_states(
+    text: str, any_case: bool, alphabet: Alphabet
+) -> tuple[tuple[bool, tuple[tuple[int, int, int], ...]], ...]:
+    """The states of the automaton of one string."""
+
+def read_grammar(
+    text: str,
+    start: str,
+    alphabet: Alphabet,
+    limits: tuple[int, int],
+    name_of: Callable[[str], str],
+    width_of: Callable[[str], tuple[int, int | None]],
+    open: Callable[[tuple[str, ...], bool, dict[str, str], int], tuple[int, str]],
+) -> (
+    tuple[
+        list[tuple[str, str, bool, int, str, str, str, bool, tuple[int, int | None] | None]],
+        dict[str, list[tuple[tuple[str, bool], ...]]],
+        list[str],
+        list[tuple[str, str, int, tuple[int, int]]],
+    ]
+    | None
+):
+    """
+    A grammar in Lark's notation: its terminals, rules, ignored terminals, and the locations of its definitions.
+
+    A terminal is its name, expression, whether it is a string, its priority, value, flag, its literal as written or "",
+    whether a text defines it, and its width if that is known. A location is a name, the name as written, the number of
+    the text, and the span.
+
+    None: the Python code has to read it, see `native/grammar.hpp`.
+
+    Args:
+        limits: bounds for the depth of brackets and the nodes of a pattern, as in `Limits`.
+        name_of: the name that Lark prefers for the terminal of a string, or "".
+        width_of: the least and greatest length of the texts of a pattern; None for no limit.
+        open: the number and text of an imported file. Its arguments are the path, whether it is relative, the imported
+            names with their new names, and the number of the importing text, which is 0 for the first.
+    """
+
 def lalr_states(
     rules: dict[str, Any], start: str, most: int, living: dict[str, list[int]] | None = None
 ) -> list[tuple[list[tuple[str, int, int]], frozenset[str], frozenset[str]]] | None:

@@ -4,23 +4,21 @@ grammar that Lark's `load_grammar` returns for it, and the locations of its part
 How: as in Lark, but one statement and one file at a time, so an error has the location of its statement. Each text is
 checked against the limits before Lark expands it (`bounds.py`).
 
-Safety: a text may be untrusted. It can read only the files that come with Lark, unless the caller names folders.
-
 Source: lark/load_grammar.py, `GrammarBuilder`. Cost: linear in the texts.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from guided.errors import LimitExceeded, SpecError
+from guided.errors import SpecError
 from guided.limits import Limits
 from guided.meter import spend
 
 from .bounds import check_depth, check_terminals, check_trees
+from .imported_files import ImportedFiles, file_name, folder_of
 from .lark_errors import lark_error, lark_errors, lark_package
 from .notation import parse_notation
 from .sources import Defined, Source, Sources, Span
@@ -38,7 +36,8 @@ def build_grammar(text: str, import_paths: tuple[str, ...], limits: Limits) -> t
             expansion is too large, see `bounds.py`. Both have the location.
     """
     source = Source(text)
-    reader = _Reader(lark_package().load_grammar, import_paths, limits, Sources([source]))
+    loader = lark_package().load_grammar
+    reader = _Reader(loader, ImportedFiles(loader, import_paths, limits), limits, Sources([source]))
     builder = reader.builder(source, None, None, ())
     try:
         return builder.build(), reader.sources
@@ -49,7 +48,7 @@ def build_grammar(text: str, import_paths: tuple[str, ...], limits: Limits) -> t
 @dataclass(frozen=True, slots=True)
 class _Reader:
     loader: Any
-    import_paths: tuple[str, ...]
+    files: ImportedFiles
     limits: Limits
     sources: Sources
 
@@ -86,43 +85,20 @@ class _Reader:
         self, builder: Any, source: Source, at: Span, path: tuple[str, ...], base: Any,
         aliases: dict[Any, Any], outer: _Mangle | None, chain: tuple[Any, ...],
     ) -> None:  # fmt: skip
-        file, text = self._file(source, at, path, base)
+        file, text = self.files.find(source, at, path, base)
         if file in chain:
-            names = " -> ".join(map(_file_name, (*chain[chain.index(file) :], file)))
+            names = " -> ".join(map(file_name, (*chain[chain.index(file) :], file)))
             raise source.error(SpecError(f"a file imports itself: {names}"), at, "move common rules to a third file")
         mangle = self.loader._get_mangle("__".join(path), aliases, outer)
-        imported = Source(text, _file_name(file), mangle)
+        imported = Source(text, file_name(file), mangle)
         self.sources.texts.append(imported)
-        inner = self.builder(imported, _folder(file), mangle, (*chain, file))
+        inner = self.builder(imported, folder_of(file), mangle, (*chain, file))
         self.sources.missing.update({mangle(name): imported.file for name in aliases})
         inner._remove_unused(map(mangle, aliases))
         for name in inner._definitions:
             if name in builder._definitions:
                 raise source.error(SpecError(f"{self.sources.written(name)} is imported, but already defined"), at)
         builder._definitions.update(inner._definitions)
-
-    def _file(self, source: Source, at: Span, path: tuple[str, ...], base: Any) -> tuple[Any, str]:
-        """A file and its text. The caller's text has no folder, so its `%import .name` also searches `import_paths`."""
-        name = os.path.join(*path) + ".lark"
-        for folder in [*self.import_paths, *([base] if isinstance(base, str) else [])]:
-            file = os.path.join(folder, name)
-            try:
-                with open(file, encoding="utf-8") as opened:
-                    text = opened.read(self.limits.spec_length + 1)
-            except OSError:
-                continue
-            except ValueError:
-                raise source.error(SpecError(f"{file} is not UTF-8 text"), at, "save it as UTF-8") from None
-            if len(text) > self.limits.spec_length:
-                error = LimitExceeded("spec_length", len(text), self.limits.spec_length, place=file)
-                raise source.error(error, at)
-            return file, text
-        try:
-            found: tuple[Any, str] = self.loader.stdlib_loader(base, name)
-        except OSError:
-            hint = "imports are searched in Lark's own grammars and in import_paths=[...]"
-            raise source.error(SpecError(f"there is no grammar {name!r} to import"), at, hint) from None
-        return found
 
     def _define(self, builder: Any, statement: Any, source: Source, at: Span, mangle: _Mangle | None) -> None:
         match statement.data:
@@ -153,12 +129,3 @@ def _place(tree: Any) -> Span:
     for leaf in tree.scan_values(lambda leaf: getattr(leaf, "start_pos", None) is not None):
         return leaf.start_pos, leaf.end_pos
     return 0, 0
-
-
-def _file_name(file: Any) -> str:
-    return file if isinstance(file, str) else f"{file.pkg_name}'s {os.path.basename(file.path)}"
-
-
-def _folder(file: Any) -> Any:
-    """The folder of a file. For a file in a package, this is an object of Lark."""
-    return os.path.dirname(file) if isinstance(file, str) else type(file)(file.pkg_name, os.path.dirname(file.path))

@@ -19,21 +19,19 @@ marked.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
-from guided.frontends.common.regular_texts import Edges, Texts
-from guided.frontends.regex.derivatives import TooLarge
 from guided.ir.nodes import Terminal
 
 from .lalr import Item, Rules, State, rules_with_complete_alternative, terminal_states
+from .terminal_texts import TerminalTexts, share_a_text
 
 __all__ = ["Marks", "mark_positions", "productive_rules"]
 
 _MAX_PAIRS: Final = 200_000
-_MAX_STATES: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +42,16 @@ class Marks:
     contexts: Mapping[frozenset[str], frozenset[str]]
 
 
-def mark_positions(rules: Rules, start: str, terminals: Sequence[Terminal], always: frozenset[str]) -> Marks:
-    """See the module docstring. `always`: the terminals that are tried everywhere."""
+def mark_positions(
+    rules: Rules,
+    start: str,
+    terminals: Sequence[Terminal],
+    always: frozenset[str],
+    texts: Mapping[str, TerminalTexts],
+) -> Marks:
+    """See the module docstring. `always`: the terminals that are tried everywhere; `texts`: the texts of each."""
     states = _states(rules, start, productive_rules(rules))
-    matters = _CanMatter(terminals, always)
+    matters = _CanMatter(terminals, always, texts)
     marked_kernels = {state.kernel for state in states if matters(state)}
     lr_items = {lr_item for kernel in marked_kernels for lr_item in kernel}
     while more := {state.kernel for state in states if state.kernel not in marked_kernels and state.kernel & lr_items}:
@@ -75,25 +79,30 @@ def _states(rules: Rules, start: str, productive: set[str]) -> list[State]:
     Alternatives without texts are in the table, but an exact parser never takes them. So their items are left out, and
     so are states that only they lead to. Terminals that only they can accept are doubtful, too.
     """
+    if len(productive) == len(rules):
+        return terminal_states(rules, start) or []
     kept = {
         name: [number for number, symbols in enumerate(rules[name]) if _is_productive(symbols, productive)]
         for name in productive
     }
-    if len(productive) == len(rules) and all(len(kept[name]) == len(rules[name]) for name in rules):
-        return terminal_states(rules, start) or []
     return (terminal_states(rules, start, kept) or []) if start in productive else []
 
 
 class _CanMatter:
     """Whether the doubtful terminals of a state can change the lexer's result."""
 
-    def __init__(self, terminals: Sequence[Terminal], always: frozenset[str]) -> None:
+    def __init__(
+        self, terminals: Sequence[Terminal], always: frozenset[str], texts: Mapping[str, TerminalTexts]
+    ) -> None:
         self.order = {terminal.name: number for number, terminal in enumerate(terminals)}
-        self.terminals, self.always = terminals, always
-        self.keywords = {(each.name, keyword.name) for each in terminals for keyword in each.keywords}
+        self.terminals, self.always, self.texts = terminals, always, texts
+        self.keywords: dict[str, set[str]] = {}
+        for each in terminals:
+            for keyword in each.keywords:
+                self.keywords.setdefault(each.name, set()).add(keyword.name)
+                self.keywords.setdefault(keyword.name, set()).add(each.name)
         self.compared = 0
         self.competitors = cache(self._rivals)
-        self.texts = cache(lambda name: Texts(self.terminals[self.order[name]].item))
 
     def __call__(self, state: State) -> bool:
         doubtful = [each for each in state.doubtful if each in self.order and each not in self.always]
@@ -103,43 +112,15 @@ class _CanMatter:
     def _rivals(self, doubtful: str) -> frozenset[str]:
         """The terminals that `doubtful` can keep from matching. With very many terminals, this may be a superset."""
         self.compared += len(self.order)
-        out = set()
-        for other in self.order.keys() - {doubtful}:
-            related = (doubtful, other) in self.keywords or (other, doubtful) in self.keywords
-            is_before = related or self.order[doubtful] < self.order[other]
-            too_many = self.compared > _MAX_PAIRS
-            if is_before and (too_many or _match_one_text(self.texts(doubtful), self.texts(other))):
-                out.add(other)
-        return frozenset(out)
-
-
-def _match_one_text(first: Texts, second: Texts) -> bool:
-    """Whether some text begins with a text of the first and a text of the second; True if undecided."""
-    seen = {(first.start, second.start)}
-    todo = list(seen)
-    try:
-        for a, b in todo:
-            if not first.is_live(a) or not second.is_live(b):
-                continue
-            if first.accepts(a) or second.accepts(b) or len(seen) > _MAX_STATES:
-                return True
-            for to in _common(first.edges(a), second.edges(b)):
-                if to not in seen:
-                    seen.add(to)
-                    todo.append(to)
-    except TooLarge:
-        return True
-    return False
-
-
-def _common(first: Edges, second: Edges) -> Iterator[tuple[int, int]]:
-    """The pairs of states after the characters that both states can read."""
-    i = j = 0
-    while i < len(first) and j < len(second):
-        (low, high, to), (other_low, other_high, other_to) = first[i], second[j]
-        if low <= other_high and other_low <= high:
-            yield to, other_to
-        i, j = (i + 1, j) if high < other_high else (i, j + 1)
+        first = self.terminals[self.order[doubtful]]
+        rivals = {each.name: each for each in self.terminals[self.order[doubtful] + 1 :]}
+        rivals |= {name: self.terminals[self.order[name]] for name in self.keywords.get(doubtful, ())}
+        if self.compared > _MAX_PAIRS:
+            return frozenset(rivals)
+        texts = self.texts
+        return frozenset(
+            name for name, each in rivals.items() if share_a_text(first.item, each.item, (texts[doubtful], texts[name]))
+        )
 
 
 def productive_rules(rules: Rules) -> set[str]:

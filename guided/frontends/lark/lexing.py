@@ -15,6 +15,7 @@ counts, and each expression reads each string of its priority.
 from __future__ import annotations
 
 import re._parser as parser  # type: ignore[import-not-found]
+from collections.abc import Set
 from typing import Final
 
 from guided.errors import GuidedError, LimitExceeded, SpecError, UnsupportedError
@@ -26,10 +27,11 @@ from guided.ir.nodes import EPSILON, Alt, Grammar, Keyword, Lexer, Node, Ref, Re
 from guided.limits import Limits
 from guided.meter import spend
 
-from .lalr import FIRST, Item
+from .lalr import FIRST, Item, Rules
 from .lexer_contexts import Marks, mark_positions
 from .loader import Loaded, LoadedTerminal
 from .rules import origin
+from .terminal_texts import TerminalTexts, texts_of
 from .terminals import node_of
 
 __all__ = ["add_lexer"]
@@ -63,32 +65,18 @@ def add_lexer(
     if not (loaded.initial_skip and loaded.final_skip) or loaded.skip_once:
         reason = "a lexer skips any number of ignored terminals everywhere"
         raise UnsupportedError(reason, hint='use semantics="scannerless", or remove the options')
-    rules = {name: [each.symbols for each in alternatives] for name, alternatives in loaded.rules.items()}
+    rules: Rules = {name: [each.symbols for each in alternatives] for name, alternatives in loaded.rules.items()}
     always = frozenset(loaded.ignored) | ({indentation.newline} if indentation is not None else set())
     used = always | {name for each in rules.values() for symbols in each for name, is_term in symbols if is_term}
     if len(used) > _MAX_TERMINALS:
         hint = 'write one regular expression for many texts, or use semantics="scannerless"'
         raise LimitExceeded("nodes", len(used), _MAX_TERMINALS, fixed=True, hint=hint)
-    terminals = _terminals(loaded, [loaded.terminals[name] for name in used & loaded.terminals.keys()], limits)
+    terminals, texts = _terminals(loaded, [loaded.terminals[name] for name in used & loaded.terminals.keys()], limits)
     without_text = (used & loaded.terminals.keys()) - {each.name for each in terminals}
-    # A parser treats a terminal without texts as a rule without alternatives. Lark's table has the items before it.
-    rules = {
-        name: [tuple((symbol, is_term and symbol not in without_text) for symbol, is_term in each) for each in bodies]
-        for name, bodies in rules.items()
-    }
-    rules |= {name: [] for name in without_text}
-    marks = mark_positions(rules, loaded.start, terminals, always) if contextual else Marks({}, {})
-    nodes: dict[str, Node] = {}
-    for name, alternatives in rules.items():
-        items: list[Node] = []
-        for number, symbols in enumerate(alternatives):
-            parts: list[Node] = []
-            for read, (symbol, is_term) in enumerate(symbols, 1):
-                parts.append(Special(symbol) if is_term else Ref(symbol))
-                if mark := marks.by_item.get(Item(name, number, read)):
-                    parts.append(Repeat(Special(mark), 0, 1))
-            items.append(Seq(tuple(parts)) if parts else EPSILON)
-        nodes[name] = items[0] if len(items) == 1 else Alt(tuple(items))
+    if without_text:
+        rules = _without(rules, without_text)
+    marks = mark_positions(rules, loaded.start, terminals, always, texts) if contextual else Marks({}, {})
+    nodes = _nodes(rules, marks)
     origins = {name: origin(loaded, name) for name in rules}
     begin = loaded.start
     if mark := marks.by_item.get(FIRST):
@@ -99,7 +87,43 @@ def add_lexer(
     return Grammar(nodes, begin, origins, regions=loaded.regions), lexer
 
 
-def _terminals(loaded: Loaded, found: list[LoadedTerminal], limits: Limits) -> tuple[Terminal, ...]:
+def _without(rules: Rules, names: Set[str]) -> Rules:
+    """The rules with terminals that match no text.
+
+    A parser treats such a terminal as a rule without alternatives. Lark's table has the items before it.
+    """
+    out: dict[str, list[tuple[tuple[str, bool], ...]]] = {
+        name: [tuple((symbol, is_term and symbol not in names) for symbol, is_term in each) for each in alternatives]
+        for name, alternatives in rules.items()
+    }
+    return out | {name: [] for name in names}
+
+
+def _nodes(rules: Rules, marks: Marks) -> dict[str, Node]:
+    """The nodes of rules. All occurrences of a symbol are one node."""
+    symbols: dict[tuple[str, bool], Node] = {}
+    marked = {(item.rule, item.alternative) for item in marks.by_item}
+    out: dict[str, Node] = {}
+    for name, alternatives in rules.items():
+        items: list[Node] = []
+        for number, each in enumerate(alternatives):
+            parts: list[Node] = []
+            for read, symbol in enumerate(each, 1):
+                node = symbols.get(symbol)
+                if node is None:
+                    node = symbols[symbol] = Special(symbol[0]) if symbol[1] else Ref(symbol[0])
+                parts.append(node)
+                if (name, number) in marked and (mark := marks.by_item.get(Item(name, number, read))):
+                    parts.append(Repeat(Special(mark), 0, 1))
+            items.append(Seq(tuple(parts)) if parts else EPSILON)
+        out[name] = items[0] if len(items) == 1 else Alt(tuple(items))
+    return out
+
+
+def _terminals(
+    loaded: Loaded, found: list[LoadedTerminal], limits: Limits
+) -> tuple[tuple[Terminal, ...], dict[str, TerminalTexts]]:
+    """The terminals in the lexer's order, and their texts."""
     nodes = dict[str, Node]()
     for each in sorted(found, key=lambda each: each.name):
         spend()
@@ -114,8 +138,8 @@ def _terminals(loaded: Loaded, found: list[LoadedTerminal], limits: Limits) -> t
         if any(accepts for accepts, _ in automaton.states):
             nodes[each.name] = automaton
     found = [each for each in found if each.name in nodes]  # the lexer never finds terminals without texts
-    texts_of = {name: Texts(node) for name, node in nodes.items()}
-    widths = {each.name: _widths(each, texts_of[each.name]) for each in found}
+    texts = {name: texts_of(node) for name, node in nodes.items()}
+    widths = {each.name: _widths(each, nodes[each.name]) for each in found}
     for each in found:
         spend()
         if widths[each.name][0] == 0:
@@ -127,20 +151,28 @@ def _terminals(loaded: Loaded, found: list[LoadedTerminal], limits: Limits) -> t
             hint = 'repeat less often, or use semantics="scannerless"'
             raise loaded.located(UnsupportedError(reason, hint=hint), each.name)
     found = sorted(found, key=lambda each: (-each.priority, -widths[each.name][1], -len(each.value), each.name))
-    out, texts = [], [each for each in found if each.is_text]
+    out, strings = [], [each for each in found if each.is_text]
     for each in found:
-        spend(len(texts))
-        keywords = [
-            Keyword(text.name, nodes[text.name], text.flags <= each.flags)
-            for text in ([] if each.is_text else texts)
-            if text.priority == each.priority and _matches_whole(loaded, each, texts_of[each.name], text.value)
-        ]
-        out.append(Terminal(each.name, nodes[each.name], tuple(keywords), origin(loaded, each.name)))
-    return tuple(out)
+        spend(len(strings))
+        same = [] if each.is_text else [string for string in strings if string.priority == each.priority]
+        keywords = tuple(
+            Keyword(string.name, nodes[string.name], string.flags <= each.flags)
+            for string in _whole_matches(loaded, each, texts[each.name], same)
+        )
+        out.append(Terminal(each.name, nodes[each.name], keywords, origin(loaded, each.name)))
+    return tuple(out), texts
+
+
+def _whole_matches(
+    loaded: Loaded, terminal: LoadedTerminal, texts: TerminalTexts, strings: list[LoadedTerminal]
+) -> list[LoadedTerminal]:
+    """The strings that are the longest match of a terminal."""
+    if not isinstance(texts, Texts):
+        return [each for each in strings if texts.longest_match(each.value) == len(each.value)]
+    return [each for each in strings if _matches_whole(loaded, terminal, texts, each.value)]
 
 
 def _matches_whole(loaded: Loaded, terminal: LoadedTerminal, texts: Texts, text: str) -> bool:
-    """Whether the longest match of a terminal is the whole text."""
     spend()
     try:
         return texts.longest_match(text) == len(text)
@@ -150,11 +182,14 @@ def _matches_whole(loaded: Loaded, terminal: LoadedTerminal, texts: Texts, text:
         raise loaded.located(UnsupportedError(reason, hint=hint), terminal.name) from None
 
 
-def _widths(terminal: LoadedTerminal, texts: Texts) -> tuple[int, int]:
+def _widths(terminal: LoadedTerminal, node: Node) -> tuple[int, int]:
     """The least and the greatest length of the texts, as Lark computes them: all unbounded lengths are equal."""
     if terminal.node is not None:
+        texts = Texts(node)
         return 0 if texts.accepts(texts.start) else 1, int(parser.MAXREPEAT)
     if terminal.is_text:
         return len(terminal.value), len(terminal.value)
+    if terminal.width is not None:
+        return terminal.width
     least, greatest = parser.parse(terminal.source).getwidth()
     return int(least), int(greatest)

@@ -2,7 +2,7 @@
 
 Lark resolves imports, templates, `%override`, `%extend`, `%declare`, repetitions and terminals that consist of
 terminals. The results are rules (lists of alternatives, each a list of symbols) and terminals (one string or one
-regular expression each).
+regular expression each). Most texts are read by C++ code instead (`native_grammar.py`), with the same result.
 
 Safety: a text may be untrusted. Its length and the size of its expansion are checked before Lark expands it.
 """
@@ -10,7 +10,7 @@ Safety: a text may be untrusted. Its length and the size of its expansion are ch
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, NoReturn, TypeVar
@@ -21,13 +21,14 @@ from guided.ir.nodes import Grammar, Node, Region
 from guided.limits import Limits
 
 from .bounds import check_bounds, check_stars
-from .ebnf_expansion import compile_grammar
+from .ebnf_expansion import Symbols, compile_grammar
 from .grammar_builder import build_grammar
 from .lark_errors import lark_error, lark_errors
+from .native_grammar import LARGEST_WIDTH, NativeGrammar, NativeTerminal
 from .scan import is_terminal
 from .sources import Sources
 
-__all__ = ["Alternative", "Loaded", "LoadedTerminal", "load"]
+__all__ = ["Alternative", "Loaded", "LoadedTerminal", "load", "native_loaded"]
 
 _Error = TypeVar("_Error", bound=GuidedError)
 _RANGE: Final = re.compile(r"\[(\\?[^-]+|-)-(.+)\]", re.DOTALL)
@@ -60,6 +61,7 @@ class LoadedTerminal:
     max_tokens: int | None = None  # the maximum number of tokens of a text
     shown: str = ""
     all_texts: bool = False  # its texts are defined by `re.fullmatch` rather than `re.match`
+    width: tuple[int, int] | None = None  # the least and the greatest length of its texts, if they are known
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,21 +132,46 @@ def load(
         terminals, rules = compile_grammar(grammar, start, partial(check_stars, grammar, sources))
     except lark_errors() as error:
         raise lark_error(error, sources) from None
-    if (count := sum(map(len, rules.values()))) > limits.nodes:
-        raise LimitExceeded("nodes", count, limits.nodes)
-    used = dict.fromkeys(symbol for alternatives in rules.values() for symbols in alternatives for symbol in symbols)
-    for rule in (name for name, is_term in used if not is_term):
+    _check_count(rules, limits)
+    for rule in (name for name, is_term in _symbols(rules) if not is_term):
         if rule not in rules:
             place = re.search(rf"(?<!\w){re.escape(rule)}(?![\w{{]|\s*\{{)", text)
             hint = f"add its arguments: {rule}{{...}}"
             raise SpecError(f"{rule} is a template", text=text, span=place.span() if place else (0, 0), hint=hint)
     found = {terminal.name: _terminal(terminal, named, sources) for terminal in terminals}
-    ignored = tuple(map(str, grammar.ignore))
+    return _loaded(text, start, rules, found, tuple(map(str, grammar.ignore)), sources, produced)
+
+
+def native_loaded(text: str, start: str, read: NativeGrammar, limits: Limits, produced: Collection[str] = ()) -> Loaded:
+    """The same as `load`, for a text that C++ code has read.
+
+    Raises:
+        UnsupportedError: a terminal has no definition. LimitExceeded: the number of rules is too large.
+    """
+    _check_count(read.rules, limits)
+    terminals = {each[0]: _native_terminal(each, read.sources) for each in read.terminals}
+    return _loaded(text, start, read.rules, terminals, read.ignored, read.sources, produced)
+
+
+def _check_count(rules: Mapping[str, Sequence[Symbols]], limits: Limits) -> None:
+    if (count := sum(map(len, rules.values()))) > limits.nodes:
+        raise LimitExceeded("nodes", count, limits.nodes)
+
+
+def _loaded(
+    text: str, start: str, rules: dict[str, list[Symbols]], terminals: dict[str, LoadedTerminal],
+    ignored: tuple[str, ...], sources: Sources, produced: Collection[str],
+) -> Loaded:  # fmt: skip
     out = {name: [Alternative(symbols) for symbols in alternatives] for name, alternatives in rules.items()}
-    for name in (*(name for name, is_term in used if is_term), *ignored):
-        if name not in found and name not in produced:
+    for name in (*(name for name, is_term in _symbols(rules) if is_term), *ignored):
+        if name not in terminals and name not in produced:
             _refuse_declared(name, sources)
-    return Loaded(text, start, out, found, ignored, _lines(text), sources)
+    return Loaded(text, start, out, terminals, ignored, _lines(text), sources)
+
+
+def _symbols(rules: Mapping[str, Iterable[Symbols]]) -> dict[tuple[str, bool], None]:
+    """All symbols in rules, in order."""
+    return dict.fromkeys(symbol for alternatives in rules.values() for symbols in alternatives for symbol in symbols)
 
 
 def _refuse_declared(name: str, sources: Sources) -> NoReturn:
@@ -163,7 +190,8 @@ def _definitions(grammar: Any) -> list[tuple[str, Any]]:
 
 def _terminal(terminal: Any, named: Collection[str], sources: Sources) -> LoadedTerminal:
     pattern, name = terminal.pattern, str(terminal.name)
-    written = "" if name in named and not name.startswith("__IGNORE_") else _source_text(pattern)
+    is_named = name in named and not name.startswith("__IGNORE_")
+    written = "" if is_named else _source_text(str(pattern.value), str(pattern.raw or ""))
     return LoadedTerminal(
         name,
         pattern.to_regexp(),
@@ -176,10 +204,26 @@ def _terminal(terminal: Any, named: Collection[str], sources: Sources) -> Loaded
     )
 
 
-def _source_text(pattern: Any) -> str:
+def _native_terminal(terminal: NativeTerminal, sources: Sources) -> LoadedTerminal:
+    name, source, is_text, priority, value, flag, raw, is_named, width = terminal
+    written = "" if is_named and not name.startswith("__IGNORE_") else _source_text(value, raw)
+    return LoadedTerminal(
+        name,
+        source,
+        is_text,
+        priority,
+        value,
+        frozenset(flag),
+        written,
+        shown=written or sources.written(name),
+        width=None if width is None else (width[0], LARGEST_WIDTH if width[1] is None else width[1]),
+    )
+
+
+def _source_text(value: str, raw: str) -> str:
     """A pattern as written in the text. Lark keeps strings and expressions, but turns ranges into classes."""
-    found = None if pattern.raw else _RANGE.fullmatch(str(pattern.value))
-    return f'"{found[1]}".."{found[2]}"' if found else str(pattern.raw or "")
+    found = None if raw else _RANGE.fullmatch(value)
+    return f'"{found[1]}".."{found[2]}"' if found else raw
 
 
 def _lines(text: str) -> dict[str, int]:

@@ -8,6 +8,9 @@ concern only the terminal's own text, and become boolean operations (`frontends/
 A terminal's texts are those that `re.match` matches as a whole, as in Lark's lexers: `".*?"` matches `"x"`, but never
 `"x" y"`, which `re.fullmatch` would accept (`frontends/regex/leftmost_match.py`). With `all_texts`, `re.fullmatch`
 defines the texts. If both are the same, as for `/(ab){2,50000}c/`, large counts are not unrolled: the core counts.
+
+C++ code (`native/regex.hpp`, `native/leftmost.hpp`) reads the common patterns. The Python code reads all others, and
+explains all errors.
 """
 
 from __future__ import annotations
@@ -15,11 +18,11 @@ from __future__ import annotations
 import re
 import re._constants as sre  # type: ignore[import-not-found]
 import re._parser as parser  # type: ignore[import-not-found]
-from functools import lru_cache
 from typing import Any, Final, cast
 
 from guided.errors import GuidedError, SpecError, UnsupportedError
-from guided.frontends.common.regular_texts import keeps_counts
+from guided.frontends.common import regular_texts
+from guided.frontends.lark import _lark
 from guided.frontends.regex import parse_regex
 from guided.frontends.regex.budget import Budget
 from guided.frontends.regex.derivatives import TooLarge
@@ -28,7 +31,9 @@ from guided.frontends.regex.python_syntax import PythonReader
 from guided.frontends.regex.tree import erase
 from guided.ir.nodes import Automaton, Node
 from guided.limits import Limits
+from guided.meter import spend
 
+from .alphabet import alphabet
 from .loader import Loaded, LoadedTerminal
 
 __all__ = ["node_of", "terminal_node"]
@@ -57,14 +62,20 @@ def terminal_node(terminal: LoadedTerminal, limits: Limits) -> Node:
     if terminal.is_text and any("\ud800" <= char <= "\udfff" for char in terminal.value):
         raise SpecError(f"terminal {shown} contains a lone surrogate, which cannot occur in a text")
     if terminal.is_text and terminal.flags <= {"i"} and len(terminal.value) <= _MAX_LITERAL:
-        return _string(terminal.value, bool(terminal.flags))
+        return Automaton(_lark.string_states(terminal.value, bool(terminal.flags), alphabet()))
+    if not terminal.all_texts and len(terminal.source) <= limits.spec_length:
+        bounds = limits.depth, limits.nodes, regular_texts.MAX_UNROLLED_ROUNDS
+        states = _lark.terminal_states(terminal.source, alphabet(), bounds)
+        if states is not None:
+            spend(len(states))
+            return Automaton(states)
     try:
         _check_borders(parser.parse(terminal.source), 0, 0)
         if terminal.all_texts:
             return parse_regex(terminal.source, limits=limits)
         budget = Budget(limits)
         tree = PythonReader(terminal.source, budget, classes="full", ordered=True).read()
-        if keeps_counts(tree) and is_deterministic(tree):
+        if regular_texts.keeps_counts(tree) and is_deterministic(tree):
             return cast(Node, erase(tree))  # it has no lookarounds
         return leftmost_match(tree, budget)
     except Undecided:
@@ -89,22 +100,6 @@ def terminal_node(terminal: LoadedTerminal, limits: Limits) -> Node:
         raise SpecError(f"terminal {shown}: {error.msg}", text=terminal.source, span=span) from None
     except (RecursionError, OverflowError) as error:
         raise SpecError(f"terminal {shown}: {error}") from None
-
-
-def _string(value: str, any_case: bool) -> Automaton:
-    """The automaton of one string, equal to the automaton of its regular expression."""
-    edges = [_either_case(char) if any_case else ((ord(char), ord(char)),) for char in value]
-    states = [(False, tuple((low, high, at + 1) for low, high in ranges)) for at, ranges in enumerate(edges)]
-    return Automaton((*states, (True, ())), 0)
-
-
-@lru_cache(maxsize=4096)
-def _either_case(char: str) -> tuple[tuple[int, int], ...]:
-    """The characters that a one-character pattern matches if case is ignored, as ranges."""
-    pattern = f"(?i:{re.escape(char)})"
-    budget = Budget(Limits())
-    node = leftmost_match(PythonReader(pattern, budget, classes="full", ordered=True).read(), budget)
-    return tuple((low, high) for low, high, _ in node.states[node.start][1])
 
 
 def _check_borders(pattern: Any, before: int, after: int) -> None:

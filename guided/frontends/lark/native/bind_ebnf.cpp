@@ -141,31 +141,35 @@ nb::object expanded(const nb::list& definitions, const nb::str& start, const nb:
       all.add_rule(name, reader.root(definition[2], keeps_all), keeps_all);
     }
     const auto rules = all.rules(all.symbol(std::string(view(start)), false));
-    std::unordered_map<int32_t, nb::tuple> symbols;
-    nb::dict out;
-    for (const auto& rule : rules) {
-      nb::list alternatives;
-      for (const auto& written : rule.alternatives) {
-        nb::list items;
-        for (const int32_t symbol : written) {
-          auto known = symbols.find(symbol);
-          if (known == symbols.end()) {
-            const auto& [name, is_terminal] = all.of_symbol(symbol);
-            known = symbols.emplace(symbol, nb::make_tuple(name, is_terminal)).first;
-          }
-          items.append(known->second);
-        }
-        alternatives.append(nb::tuple(items));
-      }
-      out[all.of_symbol(rule.name).first.c_str()] = alternatives;
-    }
-    return out;
+    return named_rules(all, rules);
   } catch (const Unusual&) {
     return nb::none();
   }
 }
 
 }  // namespace
+
+nb::dict named_rules(const Ebnf& names, const std::vector<Ebnf::Rule>& rules) {
+  std::unordered_map<int32_t, nb::tuple> symbols;
+  nb::dict out;
+  for (const auto& rule : rules) {
+    nb::list alternatives;
+    for (const auto& written : rule.alternatives) {
+      nb::list items;
+      for (const int32_t symbol : written) {
+        auto known = symbols.find(symbol);
+        if (known == symbols.end()) {
+          const auto& [name, is_terminal] = names.of_symbol(symbol);
+          known = symbols.emplace(symbol, nb::make_tuple(name, is_terminal)).first;
+        }
+        items.append(known->second);
+      }
+      alternatives.append(nb::tuple(items));
+    }
+    out[names.of_symbol(rule.name).first.c_str()] = alternatives;
+  }
+  return out;
+}
 
 void bind_ebnf(nb::module_& m) {
   m.def("expanded", &expanded, nb::arg("definitions"), nb::arg("start"), nb::arg("terminal_of"),

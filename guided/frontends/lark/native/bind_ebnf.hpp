@@ -2,10 +2,16 @@
 
 #include <nanobind/nanobind.h>
 
+#include <vector>
+
+#include "ebnf.hpp"
+
 namespace guided::lark {
 
 namespace nb = nanobind;
 
+// The alternatives of each rule, as pairs of a name and whether it is a terminal.
+nb::dict named_rules(const Ebnf& names, const std::vector<Ebnf::Rule>& rules);
 void bind_ebnf(nb::module_& m);
 
 }  // namespace guided::lark

@@ -24,8 +24,7 @@ int32_t Ebnf::add(Node node) {
 }
 
 void Ebnf::name(int32_t node, int32_t symbol, bool is_left_out) {
-  nodes_[node].symbol = symbol;
-  nodes_[node].is_left_out = is_left_out;
+  nodes_[node] = {.kind = Kind::kSymbol, .symbol = symbol, .is_left_out = is_left_out};
 }
 
 std::vector<int32_t> Ebnf::walk(int32_t root) const {
@@ -120,6 +119,11 @@ void Ebnf::append_key(int32_t node, std::vector<int32_t>& key) const {
   for (const int32_t part : at.parts) append_key(part, key);
 }
 
+void Ebnf::spend(size_t symbols) {
+  if (symbols > symbols_left_) throw Unusual{};
+  symbols_left_ -= symbols;
+}
+
 const std::vector<Ebnf::Written>& Ebnf::written(int32_t node) {
   const auto found = written_.find(node);
   if (found != written_.end()) return found->second;
@@ -145,6 +149,7 @@ const std::vector<Ebnf::Written>& Ebnf::written(int32_t node) {
             if (way.alias >= 0) throw Unusual{};
             Written both = begin;
             both.symbols.insert(both.symbols.end(), way.symbols.begin(), way.symbols.end());
+            spend(both.symbols.size() + 1);
             if (ways.size() == 1 || seen.insert(both).second) longer.push_back(std::move(both));
           }
         out = std::move(longer);

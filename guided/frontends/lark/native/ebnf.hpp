@@ -8,7 +8,7 @@
 // which Lark walks a tree: the deepest level first, from left to right.
 //
 // Source: lark/load_grammar.py, `EBNF_to_BNF` and `SimplifyRule_Visitor`. Cost: linear in the trees and in the result.
-// What it does not do: templates, repetitions of 50 and more, and all errors are left to Lark itself (`Unusual`).
+// What it does not do: repetitions of 50 and more, and all errors are left to Lark itself (`Unusual`).
 #pragma once
 
 #include <cstdint>
@@ -17,9 +17,9 @@
 #include <utility>
 #include <vector>
 
-namespace guided::lark {
+#include "unusual.hpp"
 
-struct Unusual {};
+namespace guided::lark {
 
 class Ebnf {
  public:
@@ -37,9 +37,14 @@ class Ebnf {
     Alternatives alternatives;
   };
 
+  // `most_symbols`: a bound for the symbols of all alternatives, including those that are dropped.
+  explicit Ebnf(size_t most_symbols = SIZE_MAX) : symbols_left_(most_symbols) {}
+
   int32_t symbol(const std::string& name, bool is_terminal);
   const std::pair<std::string, bool>& of_symbol(int32_t symbol) const { return names_[symbol]; }
   int32_t add(Node node);
+  const Node& node(int32_t node) const { return nodes_[node]; }
+  // Turns a node into a symbol.
   void name(int32_t node, int32_t symbol, bool is_left_out);
   // The nodes of a tree in Lark's order (see above), the root last.
   std::vector<int32_t> walk(int32_t root) const;
@@ -61,6 +66,7 @@ class Ebnf {
   int32_t replaced(int32_t node, const std::string& prefix, bool keeps_all);
   int32_t repeated(int32_t item, const char* kind, const std::string& prefix);
   int32_t size(int32_t node, bool keeps_all) const;
+  void spend(size_t symbols);
   void append_key(int32_t node, std::vector<int32_t>& key) const;
   const std::vector<Written>& written(int32_t node);
   Alternatives alternatives(const Root& root);
@@ -72,6 +78,7 @@ class Ebnf {
   std::map<std::vector<int32_t>, int32_t> repetitions_;  // repeated item -> the node of the rule's name
   std::map<int32_t, std::vector<Written>> written_;
   int32_t counted_ = 0;
+  size_t symbols_left_;
 };
 
 }  // namespace guided::lark

@@ -83,6 +83,17 @@ std::vector<int32_t> close(const Edges& edges, Sets& sets, Steps& steps) {
   return order;
 }
 
+// Sorts by a number below `count`, and keeps the order of equal ones. Cost: linear.
+template <class Item>
+void sort_by(std::vector<Item>& items, size_t count, int32_t Item::* number) {
+  std::vector<int32_t> begin(count + 1);
+  for (const Item& each : items) ++begin[each.*number + 1];
+  for (size_t at = 0; at < count; ++at) begin[at + 1] += begin[at];
+  std::vector<Item> out(items.size());
+  for (const Item& each : items) out[begin[each.*number]++] = each;
+  items = std::move(out);
+}
+
 class Lookaheads {
  public:
   Lookaheads(const Rules& rules, const Lr0& automaton, Steps& steps)
@@ -96,7 +107,8 @@ class Lookaheads {
     follow_alternatives(root_, 0, 0);
     for (int32_t call = 0; call < root_; ++call)
       follow_alternatives(call, calls_[call].state, calls_[call].symbol - rules.terminals);
-    std::sort(lookback_.begin(), lookback_.end());
+    sort_by(lookback_, rules.rule.size(), &Lookback::alternative);
+    sort_by(lookback_, automaton.states(), &Lookback::state);
   }
 
   std::optional<std::vector<LalrRow>> rows() {
@@ -119,11 +131,9 @@ class Lookaheads {
   };
   struct Inclusion {  // what follows the caller also follows the call at the end of its alternative
     int32_t call, place, caller;
-    auto operator<=>(const Inclusion&) const = default;
   };
   struct Lookback {
     int32_t state, alternative, caller;
-    auto operator<=>(const Lookback&) const = default;
   };
 
   // Follows the alternatives of a rule from the state that calls it.
@@ -188,7 +198,8 @@ class Lookaheads {
 
   // The terminals that follow a call in all contexts (see lalr.hpp). The sets shrink until nothing changes.
   Sets certain(const Sets& read, const Sets& follow, const std::vector<int32_t>& order) {
-    std::sort(includes_.begin(), includes_.end());
+    sort_by(includes_, rules_.symbols.size(), &Inclusion::place);
+    sort_by(includes_, root_ + 1, &Inclusion::call);
     std::vector<size_t> begin(root_ + 2);
     std::vector<std::pair<int32_t, int32_t>> users;
     for (const auto& each : includes_) {
@@ -235,7 +246,8 @@ class Lookaheads {
     for (const int32_t symbol : automaton_.reads(state))
       if (!rules_.is_rule(symbol)) all[symbol / 64] |= uint64_t{1} << (symbol % 64);
     sure = all;
-    auto at = std::lower_bound(lookback_.begin(), lookback_.end(), Lookback{state, -1, -1});
+    const auto is_before = [](const Lookback& each, int32_t state) { return each.state < state; };
+    auto at = std::lower_bound(lookback_.begin(), lookback_.end(), state, is_before);
     while (at != lookback_.end() && at->state == state) {
       const int32_t alternative = at->alternative;
       std::copy_n(certain[at->caller], way.size(), way.begin());

@@ -14,6 +14,8 @@
 #include <vector>
 
 #include "bind_ebnf.hpp"
+#include "bind_grammar.hpp"
+#include "bind_regex.hpp"
 #include "lalr.hpp"
 #include "lr0.hpp"
 
@@ -193,6 +195,8 @@ NB_MODULE(_lark, m) {
   using namespace guided::lark;
   m.doc() = "Rules of Lark's grammars, and their LR automata.";
   bind_ebnf(m);
+  bind_regex(m);
+  bind_grammar(m);
   m.def("lalr_states", &lalr_states, nb::arg("rules"), nb::arg("start"), nb::arg("most"),
         nb::arg("living") = nb::none(),
         nb::sig("def lalr_states(rules: dict[str, typing.Any], start: str, most: int, living: dict[str, list[int]] | "

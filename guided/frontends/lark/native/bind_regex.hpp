@@ -1,0 +1,33 @@
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <memory>
+#include <string>
+#include <unordered_map>
+
+#include "ranges.hpp"
+#include "unusual.hpp"
+
+namespace guided::lark {
+
+namespace nb = nanobind;
+
+// Asks a Python function for the characters of \d, \s and \w, and of single characters if case is ignored.
+class PythonAlphabet final : public Alphabet {
+ public:
+  explicit PythonAlphabet(nb::callable chars_of) : chars_of_(std::move(chars_of)) {}
+  const Ranges& of_class(char letter) override { return chars(std::string{'\\', letter}, letter); }
+  const Ranges& either_case(int32_t character) override;
+
+ private:
+  const Ranges& chars(const std::string& pattern, int32_t key);
+
+  nb::callable chars_of_;
+  std::unordered_map<int32_t, Ranges> known_;
+};
+
+std::u32string characters(nb::handle text);
+void bind_regex(nb::module_& m);
+
+}  // namespace guided::lark

@@ -1,0 +1,66 @@
+// Parses Lark's notation. In: a text. Out: its statements, with trees as Lark's loader creates them.
+//
+//     ?pair{x}: x "," x -> two | [NAME]        %ignore /\s+/        %import common.NUMBER -> DIGITS
+//
+// How: a tokenizer for the terminals of Lark's notation, which tries them in the order of Lark's lexer, and a parser by
+// recursive descent. Lines that continue a rule begin with `|`.
+//
+// Source: lark/load_grammar.py, `TERMINALS` and `RULES`. Cost: linear in the text.
+// What it does not do: %override, %extend, extensions of the notation (../dialect/) and all errors are left to the
+// Python code (`Unusual`).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tokens.hpp"
+#include "unusual.hpp"
+
+namespace guided::lark {
+
+// A tree. `parts` are the alternatives of a choice, the items of a sequence, the arguments of a template, or the item
+// of an alias, an operator or `[x]`. A value is a name, a literal, a range or a template.
+struct Notation {
+  enum class Kind : uint8_t {
+    kChoice,
+    kSequence,
+    kAlias,
+    kOperator,
+    kTimes,
+    kMaybe,
+    kName,
+    kLiteral,
+    kRange,
+    kTemplate
+  };
+  Kind kind;
+  std::string name = {};                   // of a rule, terminal, template or alias
+  bool is_terminal = false;                // of a name
+  bool is_left_out = false;                // a terminal that Lark's parser filters out of its trees
+  char sign = 0;                           // ?, * or +
+  int32_t low = 0, high = 0;               // the counts of kTimes
+  bool has_range = false;                  // it has two counts
+  std::u32string literal = {}, last = {};  // as written; `last` is the end of a range
+  int32_t length = 0;                      // characters of its tokens that Lark keeps
+  std::vector<Notation> parts = {};
+};
+
+struct Statement {
+  enum class Kind : uint8_t { kRule, kTerminal, kIgnore, kDeclare, kImport };
+  Kind kind;
+  std::string name = {};
+  Span span = {};  // of the name; of %ignore: its first literal or operator
+  bool keeps_all = false;
+  int32_t priority = 0;
+  std::vector<std::string> names = {};                            // parameters; declared names; the path of an import
+  std::vector<std::pair<std::string, std::string>> aliases = {};  // of an import: a name, and its new name
+  bool is_relative = false;
+  Notation tree = {.kind = Notation::Kind::kChoice};
+};
+
+bool is_terminal(std::string_view name);
+std::vector<Statement> parse_notation(std::u32string_view text, int32_t most_depth);
+
+}  // namespace guided::lark

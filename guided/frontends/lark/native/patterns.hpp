@@ -1,0 +1,49 @@
+// Turns the tree of a terminal into one string or one regular expression, as Lark's loader does.
+//
+//     NUMBER: /[0-9]/+ ("." DIGITS)?        (?:[0-9])+(?:\.(?:[0-9])+)?
+//
+// Source: lark/load_grammar.py, `_literal_to_pattern` and `TerminalTreeToPattern`. Cost: linear in the result.
+// What it does not do: all errors, and several flags of one literal, are left to the Python code (`Unusual`).
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "notation.hpp"
+#include "regex.hpp"
+
+namespace guided::lark {
+
+struct TerminalPattern {
+  bool is_text = false;  // a string rather than a regular expression
+  std::u32string value = {};
+  char flag = 0;            // 0 if there is none
+  std::u32string raw = {};  // the literal as written, or "" if it is not one literal
+  std::u32string regexp() const;
+};
+
+class Patterns {
+ public:
+  // `width_of`: the width of an expression that `read_regex` does not support.
+  Patterns(Alphabet& alphabet, const RegexLimits& limits, std::function<Width(const std::u32string&)> width_of)
+      : alphabet_(alphabet), limits_(limits), width_of_(std::move(width_of)) {}
+
+  // The pattern of a tree. `terminal`: the pattern of a terminal in it.
+  TerminalPattern of(const Notation& tree, const std::function<TerminalPattern(const std::string&)>& terminal) const;
+  TerminalPattern of_literal(const Notation& literal) const;
+  // Nothing if only Python's `re` can determine it.
+  std::optional<Width> width_if_known(const TerminalPattern& pattern) const;
+
+ private:
+  using OfTerminal = std::function<TerminalPattern(const std::string&)>;
+  TerminalPattern choice(const Notation& tree, const OfTerminal& terminal) const;
+  TerminalPattern sequence(const Notation& tree, const OfTerminal& terminal) const;
+  Width width(const TerminalPattern& pattern) const;
+
+  Alphabet& alphabet_;
+  RegexLimits limits_;
+  std::function<Width(const std::u32string&)> width_of_;
+};
+
+}  // namespace guided::lark

@@ -1,0 +1,8 @@
+// What the C++ code leaves to the Python code, which reads every input and explains every error.
+#pragma once
+
+namespace guided::lark {
+
+struct Unusual {};
+
+}  // namespace guided::lark

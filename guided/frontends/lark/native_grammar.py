@@ -1,0 +1,94 @@
+"""Reads a text in Lark's notation with C++ code. In: a text and its start rule. Out: terminals, rules and locations.
+
+How: the C++ code (`native/grammar.hpp`) gives the same results as Lark's loader in about a hundredth of the time. It
+gives up on errors, rare statements and very large texts, which `grammar_builder.py` and `ebnf_expansion.py` then read
+with Lark itself. So all errors are Lark's.
+
+Imported files are found here, in the same folders as with Lark.
+"""
+
+from __future__ import annotations
+
+import re._parser as parser  # type: ignore[import-not-found]
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from guided.frontends.lark import _lark
+from guided.limits import Limits
+from guided.meter import spend
+
+from .alphabet import alphabet
+from .ebnf_expansion import Symbols
+from .imported_files import ImportedFiles, file_name, folder_of
+from .lark_errors import lark_package
+from .sources import Defined, Source, Sources
+
+__all__ = ["LARGEST_WIDTH", "NativeGrammar", "NativeTerminal", "read_grammar"]
+
+LARGEST_WIDTH: Final = int(getattr(parser, "MAXWIDTH", parser.MAXREPEAT))
+"""The width of unbounded texts in Python's `re`."""
+
+
+NativeTerminal: TypeAlias = "tuple[str, str, bool, int, str, str, str, bool, tuple[int, int | None] | None]"
+"""A terminal: its name, expression, whether it is a string, its priority, value, flag, its literal as written or "",
+whether a text defines it, and its width if that is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class NativeGrammar:
+    """The terminals in Lark's order, the alternatives of each rule, the ignored terminals, and all locations."""
+
+    terminals: list[NativeTerminal]
+    rules: dict[str, list[Symbols]]
+    ignored: tuple[str, ...]
+    sources: Sources
+
+
+def read_grammar(text: str, start: str, import_paths: tuple[str, ...], limits: Limits) -> NativeGrammar | None:
+    """See the module docstring; None if Lark has to read the text."""
+    loader = lark_package().load_grammar
+    sources = Sources([Source(text)])
+    files = ImportedFiles(loader, import_paths, limits)
+    folders: list[Any] = [None]
+
+    def open_import(path: tuple[str, ...], is_relative: bool, aliases: dict[str, str], outer: int) -> tuple[int, str]:
+        importing = sources.texts[outer]
+        file, imported = files.find(importing, (0, 0), path, folders[outer] if is_relative else None)
+        mangled = loader._get_mangle("__".join(path), aliases, importing.mangled)
+        sources.texts.append(Source(imported, file_name(file), mangled))
+        folders.append(folder_of(file))
+        return len(folders) - 1, imported
+
+    depth_and_nodes = limits.depth, limits.nodes
+    found = _lark.read_grammar(text, start, alphabet(), depth_and_nodes, _name_of_string, _width_of, open_import)
+    if found is None:
+        return None
+    terminals, rules, ignored, locations = found
+    spend(len(text))
+    for name, written, number, span in locations:
+        sources.defined[name] = Defined(written, sources.texts[number], span)
+    return NativeGrammar(terminals, rules, tuple(ignored), sources)
+
+
+def _name_of_string(value: str) -> str:
+    """The name that Lark prefers for the terminal of a string, or ""."""
+    loader = lark_package().load_grammar
+    if value in loader._TERMINAL_NAMES:
+        return str(loader._TERMINAL_NAMES[value])
+    if value.isascii():  # Lark looks each character up
+        return value.upper() if value.isidentifier() else ""
+    return value.upper() if loader.is_id_continue(value) and loader.is_id_start(value[0]) else ""
+
+
+def _width_of(pattern: str) -> tuple[int, int | None]:
+    """The least and greatest width of a pattern, as Lark computes them.
+
+    Raises:
+        OverflowError: Python's versions treat so large a width differently. Others: the pattern is invalid.
+    """
+    from lark.utils import get_regexp_width  # an extra
+
+    least, greatest = get_regexp_width(pattern)
+    if int(parser.MAXREPEAT) <= greatest < LARGEST_WIDTH:
+        raise OverflowError("the width is too large")
+    return int(least), None if greatest >= LARGEST_WIDTH else int(greatest)

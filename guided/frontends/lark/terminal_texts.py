@@ -1,0 +1,68 @@
+"""Compares the texts of terminals. In: their nodes. Out: which strings a terminal matches, and which terminals match
+prefixes of the same text.
+
+Automata are walked by C++ code (`native/texts.hpp`). Other nodes, such as large counts, are walked by their derivatives
+(`frontends/common/regular_texts.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, TypeAlias
+
+from guided.frontends.common.regular_texts import Edges, Texts
+from guided.frontends.lark import _lark
+from guided.frontends.regex.derivatives import TooLarge
+from guided.ir.nodes import Automaton, Node
+
+__all__ = ["TerminalTexts", "share_a_text", "texts_of"]
+
+_MAX_STATES: Final = 10_000
+
+TerminalTexts: TypeAlias = "_lark.Texts | Texts"
+
+
+def texts_of(node: Node) -> TerminalTexts:
+    """The texts of the node of a terminal."""
+    return _lark.Texts(node.states, node.start) if isinstance(node, Automaton) else Texts(node)
+
+
+def share_a_text(first: Node, second: Node, texts: tuple[TerminalTexts, TerminalTexts]) -> bool:
+    """Whether some text begins with a text of the first and a text of the second; True if undecided.
+
+    `texts`: the texts of both.
+    """
+    one, other = texts
+    if isinstance(one, _lark.Texts) and isinstance(other, _lark.Texts):
+        return one.share_a_text(other, _MAX_STATES)
+    return _share_a_text(
+        one if isinstance(one, Texts) else Texts(first), other if isinstance(other, Texts) else Texts(second)
+    )
+
+
+def _share_a_text(one: Texts, other: Texts) -> bool:
+    seen = {(one.start, other.start)}
+    todo = list(seen)
+    try:
+        for a, b in todo:  # grows during the loop
+            if not one.is_live(a) or not other.is_live(b):
+                continue
+            if one.accepts(a) or other.accepts(b) or len(seen) > _MAX_STATES:
+                return True
+            for to in _common(one.edges(a), other.edges(b)):
+                if to not in seen:
+                    seen.add(to)
+                    todo.append(to)
+    except TooLarge:
+        return True
+    return False
+
+
+def _common(first: Edges, second: Edges) -> Iterator[tuple[int, int]]:
+    """The pairs of states after the characters that both states can read."""
+    i = j = 0
+    while i < len(first) and j < len(second):
+        (low, high, to), (other_low, other_high, other_to) = first[i], second[j]
+        if low <= other_high and other_low <= high:
+            yield to, other_to
+        i, j = (i + 1, j) if high < other_high else (i, j + 1)
