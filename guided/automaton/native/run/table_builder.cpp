@@ -1,6 +1,7 @@
 #include "run/table_builder.hpp"
 
 #include <algorithm>
+#include <functional>
 
 namespace guided {
 
@@ -61,23 +62,29 @@ void TableBuilder::finish_sets() {
 }
 
 void TableBuilder::finish_remainders() {
-  std::vector<uint32_t> staying;  // of a relative table
+  std::vector<int32_t> stays;  // by token of a relative table: how far it counts if it stays; -1: it does not
   if (relative_ && !task_.left) {
-    staying.resize(static_cast<size_t>(task_.vocabulary.words));
+    stays.resize(task_.vocabulary.tokens.size(), -1);
     for (const auto& [label, tokens] : table_->labels)
-      if (label.stay >= 0) tokens.add_to(staying.data());
+      if (label.stay >= 0)
+        tokens.each([&, stay = label.stay](int32_t token) { stays[static_cast<size_t>(token)] = stay; });
   }
+  std::map<int32_t, std::vector<Remainder>, std::greater<>> staying;
   for (const Left& l : left_) {
     if (!relative_ && table_->all.has(l.token)) {
       if (!task_.left) table_->both.push_back(l.token);
       continue;
     }
     const Remainder before = task_.left ? task_.left->entries[l.token] : Remainder{l.token, 0, 0, 0};
-    const bool stays = !staying.empty() && ((staying[static_cast<size_t>(l.token) >> 5] >> (l.token & 31)) & 1);
-    auto& entries = stays ? table_->staying_entries : table_->entries;
+    const int32_t stay = stays.empty() ? -1 : stays[static_cast<size_t>(l.token)];
+    auto& entries = stay >= 0 ? staying[stay] : table_->entries;
     const int32_t count = task_.left ? before.count : l.count;
     entries.push_back({before.token, count, before.touched + l.touched, before.depth + l.depth});
     table_->furthest = std::max(table_->furthest, l.count);
+  }
+  for (const auto& [stay, entries] : staying) {
+    table_->staying_entries.insert(table_->staying_entries.end(), entries.begin(), entries.end());
+    table_->stays.emplace_back(stay, table_->staying_entries.size());
   }
   table_->build_remainders(task_.vocabulary.tokens);
 }
