@@ -21,13 +21,15 @@ from guided.frontends.json_schema.text.member_tries import Field
 from guided.frontends.json_schema.text.narrow import Narrowing
 from guided.frontends.json_schema.text.spelling import QUOTE, encoding_of, layout_of, quoted, quoted_text
 from guided.ir.encodings import Encoding
-from guided.ir.nodes import And, Distinct, Encoded, Entry, Node, Ref, Seq, Text
+from guided.ir.nodes import Alt, And, Distinct, Encoded, Entry, Node, Ref, Seq, Text
 from guided.ir.serial import serial
 
 if TYPE_CHECKING:
     from guided.frontends.json_schema.text.lower import Lowering
 
 __all__ = ["Notation"]
+
+_FEW = 4  # strings that are written in place
 
 
 class Notation:
@@ -167,14 +169,25 @@ class Notation:
     def after_key(self, value: Node) -> Node:
         """The text after a key: the colon and the value.
 
-        For scalars, it is a rule. Most schemas share these few rules, and their token tables.
+        For scalars, it is a rule. Most schemas share these few rules, and their token tables. A constant is
+        written in place: in a union of thousands of objects with a constant each, the automaton then has one state
+        after the key, not a parser thread for each object.
         """
         key = serial(value)
         node = self._after_key.get(key)
         if node is None:
             text = Seq((self.layout.colon, value))
             name = value.name if isinstance(value, Ref) else "value"
-            in_place = self.lowering.is_goal_rule(name)
+            in_place = self.lowering.is_goal_rule(name) or _has_few_texts(value)
             node = text if in_place else self.lowering.rule(("after", key), f"{name} of a member", "", lambda: text)
             self._after_key[key] = node
         return node
+
+
+def _has_few_texts(node: Node) -> bool:
+    """Whether a node is a constant, or a few strings."""
+    if isinstance(node, Seq):
+        return all(map(_has_few_texts, node.items))
+    if isinstance(node, Encoded) and isinstance(node.item, Alt):
+        return len(node.item.items) <= _FEW and all(isinstance(text, Text) for text in node.item.items)
+    return _has_few_texts(node.item) if isinstance(node, Encoded) else isinstance(node, Text)
