@@ -166,14 +166,13 @@ def test_exactly_one_of_many_alternatives(seed):
     assert verdicts(schema, *VALUES) == [judge(json.dumps(value)) for value in VALUES]
 
 
-@pytest.mark.parametrize("values", [1, 3])
-def test_one_thread_for_all_constants(values):
+def test_one_thread_for_all_constants():
     """After a key that all alternatives have, there is one token table, not one for each alternative."""
     vocabulary = Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[256])
     compiler = GrammarCompiler(vocabulary, cache_bytes=0)
     alternatives = [
         {
-            "properties": {"kind": {"enum": [f"{at} {no}" for no in range(values)]}, f"v{at}": {"type": "integer"}},
+            "properties": {"kind": {"const": f"kind {at}"}, f"v{at}": {"type": "integer"}},
             "required": ["kind", f"v{at}"],
             "type": "object",
             "additionalProperties": False,

@@ -21,15 +21,13 @@ from guided.frontends.json_schema.text.member_tries import Field
 from guided.frontends.json_schema.text.narrow import Narrowing
 from guided.frontends.json_schema.text.spelling import QUOTE, encoding_of, layout_of, quoted, quoted_text
 from guided.ir.encodings import Encoding
-from guided.ir.nodes import Alt, And, Distinct, Encoded, Entry, Node, Ref, Seq, Text
+from guided.ir.nodes import And, Distinct, Encoded, Entry, Node, Ref, Seq, Text
 from guided.ir.serial import serial
 
 if TYPE_CHECKING:
     from guided.frontends.json_schema.text.lower import Lowering
 
 __all__ = ["Notation"]
-
-_FEW = 4  # strings that are written in place
 
 
 class Notation:
@@ -178,16 +176,14 @@ class Notation:
         if node is None:
             text = Seq((self.layout.colon, value))
             name = value.name if isinstance(value, Ref) else "value"
-            in_place = self.lowering.is_goal_rule(name) or _has_few_texts(value)
+            in_place = self.lowering.is_goal_rule(name) or _is_constant(value)
             node = text if in_place else self.lowering.rule(("after", key), f"{name} of a member", "", lambda: text)
             self._after_key[key] = node
         return node
 
 
-def _has_few_texts(node: Node) -> bool:
-    """Whether a node is a constant, or a few strings."""
+def _is_constant(node: Node) -> bool:
+    """Whether a node has only one text, apart from its escapes."""
     if isinstance(node, Seq):
-        return all(map(_has_few_texts, node.items))
-    if isinstance(node, Encoded) and isinstance(node.item, Alt):
-        return len(node.item.items) <= _FEW and all(isinstance(text, Text) for text in node.item.items)
-    return _has_few_texts(node.item) if isinstance(node, Encoded) else isinstance(node, Text)
+        return all(map(_is_constant, node.items))
+    return _is_constant(node.item) if isinstance(node, Encoded) else isinstance(node, Text)
