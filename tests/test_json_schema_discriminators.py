@@ -17,6 +17,10 @@ from guided.frontends.json_schema.compile import json_schema_to_grammar
 from guided.frontends.json_schema.documents.resolve import Library
 from guided.frontends.json_schema.options import DEFAULTS
 from guided.limits import Limits
+from guided.matching import GrammarCompiler, GrammarMatcher
+from guided.matching.compiled import native_vocabulary
+from guided.vocabulary import Vocabulary
+from tests.core_support import mask_of
 from tests.json_schema_judge import Judge
 from tests.json_schema_support import byte_compiler, matches, verdicts
 
@@ -78,7 +82,7 @@ def test_alternatives_with_a_discriminator_are_not_compared(name, monkeypatch):
     compared = []
     monkeypatch.setattr(Disjoint, "common_types", lambda self, *given: compared.append(given) or set())
     grammar = json_schema_to_grammar(MANY_ALTERNATIVES[name], findings=[], limits=Limits(work=60_000_000))
-    assert len(grammar.rules) > 100 and not compared
+    assert len(grammar.rules) > 70 and not compared
 
 
 def test_many_alternatives_compile():
@@ -160,3 +164,23 @@ def test_exactly_one_of_many_alternatives(seed):
         schema["required"] = ["k"]
     judge = Judge(schema)
     assert verdicts(schema, *VALUES) == [judge(json.dumps(value)) for value in VALUES]
+
+
+def test_one_thread_for_all_constants():
+    """After a key that all alternatives have, there is one token table, not one for each alternative."""
+    vocabulary = Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[256])
+    compiler = GrammarCompiler(vocabulary, cache_bytes=0)
+    alternatives = [
+        {
+            "properties": {"kind": {"const": f"kind {at}"}, f"v{at}": {"type": "integer"}},
+            "required": ["kind", f"v{at}"],
+            "type": "object",
+            "additionalProperties": False,
+        }
+        for at in range(MANY)
+    ]
+    matcher = GrammarMatcher(compiler.compile_json_schema({"anyOf": alternatives}))
+    assert matcher.accept_string('{"kind" : ')
+    before = native_vocabulary(vocabulary).cached_tables
+    assert set(mask_of(matcher)) == set(b' \n\r\t"')
+    assert native_vocabulary(vocabulary).cached_tables == before + 1

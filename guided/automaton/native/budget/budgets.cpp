@@ -70,7 +70,10 @@ const BudgetMasks::Outlook& BudgetMasks::outlook(const Thread& thread, TokenTabl
       out.leaving.push_back({distance(state), token});
       if (begins(partial, state)) out.beginning.push_back(token);
     };
-    masks_.each_remainder(partial, table.with_all_remainders(masks_.vocabulary().tokens), leaves, &out.unsure);
+    masks_.each_remainder(partial, table, leaves, &out.unsure);
+    if (const size_t staying = table.staying_entries.size(); staying > 0)
+      masks_.each_remainder(partial, table.remainders_of_staying(staying, masks_.vocabulary().tokens), leaves,
+                            &out.unsure);
   }
   if (partial.mem > kLastUnknownSet) {
     std::sort(states.begin(), states.end());

@@ -128,6 +128,7 @@ class Linker {
     for (const CallEdge& c : block.calls) g_.calls.push_back({from.callees[c.rule], c.after + base, c.tail});
     for (const RuleBlock::Step& s : block.effects) g_.effects.push_back({from.effects[s.effect], s.to + base});
     for (const TokenEdge& t : block.tokens) g_.tokens.push_back({t.token, t.to + base});
+    for (const RulePart& part : from.parts) rule.parts.push_back({part.position + base, part.rule});
   }
 
  private:

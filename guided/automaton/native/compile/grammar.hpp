@@ -14,6 +14,7 @@
 // Cost: linear in positions and edges; the digests of mutually recursive rules need several rounds of refinement.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <memory>
@@ -44,6 +45,7 @@ struct Rule {
   bool keeps = false;                              // entries of a scope end in it
   bool unbounded = false;                          // some member may be written any number of times
   int32_t later = -1;                              // its index in Grammar::later
+  std::vector<RulePart> parts;                     // see LoweredRule::parts
   std::array<uint8_t, 256> byte_class{};
   int32_t classes = 0;
   Digest digest;  // of the automaton and all rules it calls; without the rule's own bounds if `relative`
@@ -89,6 +91,13 @@ struct Grammar {
 
   // Whether a position represents a rule that is not compiled yet.
   bool is_later(int32_t position) const { return !later.empty() && rules[positions[position].rule].later >= 0; }
+  // The rules that are open at a position, without callers.
+  void add_open_rules(int32_t position, std::vector<int32_t>& out) const {
+    const Rule& rule = rules[positions[position].rule];
+    const auto [from, to] = std::ranges::equal_range(rule.parts, position, {}, &RulePart::position);
+    for (auto it = from; it != to; ++it) out.push_back(it->rule);
+    if (from == to) out.push_back(positions[position].rule);
+  }
   // Calls visit(position) for all positions that bytes lead to, for some of them more than once.
   template <class Visit>
   void each_next(const Position& p, Visit&& visit) const {

@@ -42,6 +42,7 @@ void append(Grammar& g, const Grammar& part) {
     r.start += position;
     r.base += position;
     if (r.origin >= 0) r.origin += name;
+    for (RulePart& part : r.parts) part = {part.position + position, part.rule + rule};
     g.rules.push_back(std::move(r));
   }
   for (Position p : part.positions) {

@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "base/graph.hpp"
+#include "compile/character_rules.hpp"
 #include "compile/left_recursion.hpp"
 #include "compile/lowerer.hpp"
 #include "compile/prune.hpp"
@@ -23,45 +24,6 @@ bool calls_itself(const std::vector<LoweredRule>& rules) {
   for (int32_t c : components(calls))
     if (++members[c] > 1) return true;
   return false;
-}
-
-// The digest of an automaton and its actions. Calls are represented by their numbers within the rule, and the known
-// strings of a scope by their content.
-Digest shape_of(const ByteAutomaton& automaton, const std::vector<Effect>& effects) {
-  Digest d;
-  const Dfa& dfa = automaton.dfa;
-  for (int32_t s = 0; s < dfa.size(); ++s) {
-    d.add(0x5157A7Eu + dfa.accept[s]);
-    for (const Edge& e : dfa.edges[s]) {
-      if (is_effect(e.lo)) {
-        const Effect& f = effects[e.lo - kEffect];
-        d.add(2 + static_cast<uint64_t>(f.op) * 8);
-        d.add(f.op == Effect::Open ? 0 : static_cast<uint64_t>(f.a));
-        d.add(static_cast<uint64_t>(f.b));
-      } else if (is_spelling(e.lo)) {
-        d.add(3);
-        d.add(automaton.spellings[e.lo - kSpelling]->digest);
-      } else {
-        d.add(uint64_t{e.lo} << 32 | e.hi);
-      }
-      d.add(static_cast<uint64_t>(e.to));
-    }
-  }
-  return d;
-}
-
-// Renumbers the calls of an automaton by their first occurrence, and returns the called rules by these numbers.
-std::vector<int32_t> number_calls(Dfa& dfa) {
-  std::vector<int32_t> callees;
-  std::unordered_map<Symbol, int32_t> numbers;
-  for (int32_t s = 0; s < dfa.size(); ++s)
-    for (Edge& e : dfa.edges[s]) {
-      if (!is_call(e.lo)) continue;
-      const auto [it, inserted] = numbers.try_emplace(e.lo, static_cast<int32_t>(callees.size()));
-      if (inserted) callees.push_back(static_cast<int32_t>(e.lo - kCall));
-      e.lo = e.hi = kCall + static_cast<Symbol>(it->second);
-    }
-  return callees;
 }
 
 int32_t index_of(const std::vector<int32_t>& list, int64_t item) {
@@ -125,17 +87,10 @@ class RuleStore {
 
 // Encodes a rule's automaton in bytes and lays it out.
 void prepare(LoweredRule& rule, const EncodeOptions& options, Meter& meter) {
-  auto out = std::make_shared<PreparedRule>();
-  out->automaton = rule.encoded ? ByteAutomaton{std::move(rule.dfa), std::move(rule.spellings)}
-                                : encode(rule.dfa, options, meter, rule.substrings);
+  ByteAutomaton automaton = rule.encoded ? ByteAutomaton{std::move(rule.dfa), std::move(rule.spellings)}
+                                         : encode(rule.dfa, options, meter, rule.substrings);
   rule.dfa = {};
-  rule.callees = number_calls(out->automaton.dfa);
-  out->calls = static_cast<int32_t>(rule.callees.size());
-  out->shape = rule.substrings ? rule.key.digest : shape_of(out->automaton, rule.effects);
-  const bool rests = rule.relative() &&
-                     std::ranges::any_of(rule.effects, [](const Effect& e) { return e.op == Effect::Inc && e.a > 0; });
-  out->block = lay_out(out->automaton, rule.kind, rule.effects, rests);
-  rule.prepared = std::move(out);
+  rule.prepare(std::move(automaton));
 }
 
 }  // namespace
@@ -165,6 +120,7 @@ LoweredGrammar lower(const IrGrammar& ir, const LowerOptions& options, Meter& me
   }
   meter.rule = -1;
   if (options.caches) RuleStore(out.rules, *options.caches).run();
+  inline_character_rules(out, ir, meter);
   return out;
 }
 

@@ -61,6 +61,11 @@ struct ByteCaches {
   ContentCache<LiveCharacters> characters;
 };
 
+// A position at which another rule is open, too: one that was inlined (character_rules.hpp).
+struct RulePart {
+  int32_t position, rule;
+};
+
 // A rule that is being lowered. At first it has a `dfa` over characters, in which a call is the number of a rule; later
 // it is `prepared`. A cached rule is prepared from the start. A rule that generates nothing has an empty `dfa`.
 struct LoweredRule {
@@ -79,6 +84,7 @@ struct LoweredRule {
   std::shared_ptr<const Condition> condition;  // Set: what the members must satisfy together; null: nothing
   std::shared_ptr<const ConditionDiagrams> diagrams;  // of the condition
   int32_t origin = -1;                                // the IR rule from which it comes
+  std::vector<RulePart> parts;                        // ascending; the rule itself only if it reads on by itself
 
   const Dfa& automaton() const { return prepared ? prepared->automaton.dfa : dfa; }
   int32_t callee(const Edge& call) const {
@@ -99,6 +105,8 @@ struct LoweredRule {
   }
   // Replaces the automaton by another one over the same symbols. The rule is then no longer cached.
   void change(Dfa changed);
+  // Lays out the rule with its final automaton, in which a call is the number of a rule.
+  void prepare(ByteAutomaton automaton);
   // Whether this is a counter whose guards depend only on the count and the least that must follow.
   bool relative() const;
 };

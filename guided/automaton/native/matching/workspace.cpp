@@ -142,9 +142,12 @@ std::vector<int32_t> Workspace::controls(int32_t state) const {
 
 void Workspace::open_rules(int32_t state, std::vector<std::string>& out) const {
   const Grammar& g = arena.grammar();
-  for (const Thread& t : arena.config(state)) {
-    if (t.pos == kExit) continue;
-    int32_t origin = g.rules[g.positions[t.pos].rule].origin;
+  std::vector<int32_t> rules;
+  for (const Thread& t : arena.config(state))
+    if (t.pos != kExit) g.add_open_rules(t.pos, rules);
+  std::sort(rules.begin(), rules.end());
+  for (int32_t rule : rules) {
+    const int32_t origin = g.rules[rule].origin;
     if (origin >= 0 && std::find(out.begin(), out.end(), g.names[origin]) == out.end()) out.push_back(g.names[origin]);
   }
 }

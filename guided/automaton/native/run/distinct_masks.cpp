@@ -68,15 +68,14 @@ void MaskBuilder::verify(const Thread& thread, std::vector<int32_t>& tokens, std
 
 void MaskBuilder::remainders_of_unknown(Thread t, const TokenTable& table, std::vector<int32_t>& leaving,
                                         std::vector<int32_t>& unsure) {
-  const TokenTable* needed = needed_remainders(t, table);
-  if (!needed) return;
-  const TokenTable& tokens = *needed;
   t.mem = kUnknownSet;
-  const size_t sure = unsure.size();
-  if (each_kept_remainder(t, tokens, [&](int32_t token) { leaving.push_back(token); }, &unsure)) return;
-  leaving.clear();
-  unsure.resize(sure);
-  each_remainder(t, tokens, [&](int32_t token, int32_t) { leaving.push_back(token); }, &unsure);
+  each_needed(t, table, [&](const TokenTable& tokens) {
+    const size_t sure = unsure.size(), before = leaving.size();
+    if (each_kept_remainder(t, tokens, [&](int32_t token) { leaving.push_back(token); }, &unsure)) return;
+    leaving.resize(before);
+    unsure.resize(sure);
+    each_remainder(t, tokens, [&](int32_t token, int32_t) { leaving.push_back(token); }, &unsure);
+  });
 }
 
 bool MaskBuilder::find_strings(const Thread& t, TokenTable& tokens, Share& share) {
@@ -129,12 +128,12 @@ const EntryTokens& MaskBuilder::entry_tokens(const Thread& thread, TokenTable& t
   const TokenSet& staying = tokens.relative ? within_bounds(tokens, thread) : tokens.all;
   EntryTokens found = EntryTokensBuilder(arena_, vocabulary_, alike_)
                           .build(noting, staying, tokens.within_bytes, [&](auto&& look, std::vector<int32_t>& unsure) {
-                            const TokenTable* needed = needed_remainders(thread, tokens);
-                            if (!needed) return;
-                            walk_remainders(noting, *needed, [&](const Remainder& r, int32_t after) {
-                              if (!at_boundary(arena_, after)) return;
-                              look(r.token, after);
-                              if (r.touched > 0) unsure.push_back(r.token);
+                            each_needed(thread, tokens, [&](const TokenTable& needed) {
+                              walk_remainders(noting, needed, [&](const Remainder& r, int32_t after) {
+                                if (!at_boundary(arena_, after)) return;
+                                look(r.token, after);
+                                if (r.touched > 0) unsure.push_back(r.token);
+                              });
                             });
                           });
   arena_.charge(found.bytes());

@@ -9,7 +9,8 @@ namespace guided {
 
 namespace {
 constexpr int32_t kAnyRegister = -1;
-constexpr size_t kMaxSparse = 3000;  // a recipe with more single ids gets its own bitmask
+constexpr size_t kMaxSparse = 3000;   // a recipe with more single ids gets its own bitmask
+constexpr size_t kManyBeyond = 2000;  // more remainders of tokens that count beyond a bound are not worth a table
 
 }  // namespace
 
@@ -124,12 +125,48 @@ TokenTable& MaskBuilder::table(const Thread& t) {
   return *kept_.back();
 }
 
-const TokenTable* MaskBuilder::needed_remainders(const Thread& t, const TokenTable& table) const {
-  if (!table.relative) return &table;
+bool MaskBuilder::may_leave(const Thread& t, const TokenTable& table) const {
+  return !table.relative ||
+         arena_.grammar().rules[arena_.grammar().positions[t.pos].rule].min - t.reg <= table.furthest;
+}
+
+std::optional<int64_t> MaskBuilder::room_near_bound(const Thread& t, const TokenTable& table) const {
+  if (!table.relative) return std::nullopt;
   const Rule& rule = arena_.grammar().rules[arena_.grammar().positions[t.pos].rule];
-  if (rule.min - t.reg > table.furthest) return nullptr;
-  const bool near = rule.max >= 0 && rule.max - t.reg < table.furthest;  // a token that stays may have to leave
-  return near ? &table.with_all_remainders(vocabulary_.tokens) : &table;
+  if (rule.max < 0 || rule.max - t.reg >= table.furthest) return std::nullopt;
+  return rule.max - t.reg;
+}
+
+void MaskBuilder::add_leaving(const Thread& t, const TokenTable& table, const TokenSet& staying, MaskRecipe& out) {
+  if (!may_leave(t, table)) return;
+  const auto add = [&](const TokenTable& remainders) {
+    std::vector<int32_t> left;
+    auto leaves = [&](int32_t token, int32_t = kUnknown) { left.push_back(token); };
+    if (!each_kept_remainder(t, remainders, leaves, nullptr)) {
+      left.clear();
+      each_remainder(t, remainders, leaves);
+    }
+    out.sparse.insert(out.sparse.end(), left.begin(), left.end());
+  };
+  const std::optional<int64_t> room = room_near_bound(t, table);
+  const size_t beyond = room ? table.staying_beyond(*room) : 0;
+  if (beyond > kManyBeyond) return add_by_walk(t, staying, out);
+  add(table);
+  if (beyond > 0) add(table.remainders_of_staying(beyond, vocabulary_.tokens));
+}
+
+// Adds all tokens that a thread can read, except for those that stay. Near a bound, few nodes of the vocabulary's trie
+// can be reached; parts of it that only have tokens that stay are left out.
+void MaskBuilder::add_by_walk(const Thread& t, const TokenSet& staying, MaskRecipe& out) {
+  const TokenTrie& trie = vocabulary_.trie;
+  std::vector<int32_t> others(trie.payloads().size() + 1, 0);  // by payload: how many before it do not stay
+  for (size_t i = 0; i + 1 < others.size(); ++i) others[i + 1] = others[i] + !staying.has(trie.payloads()[i]);
+  walk_trie_from(arena_, trie, 0, arena_.lone(t), [&](const TokenTrie::Node& node, int32_t state) {
+    if (others[node.subtree_hi] == others[node.payload_lo]) return false;
+    if (others[node.payload_hi] > others[node.payload_lo] && at_boundary(arena_, state))
+      for (int32_t i = node.payload_lo; i < node.payload_hi; ++i) out.sparse.push_back(trie.payloads()[i]);
+    return true;
+  });
 }
 
 const TokenSet& MaskBuilder::within_bounds(const TokenTable& table, const Thread& t) {
@@ -168,20 +205,9 @@ const MaskRecipe& MaskBuilder::recipe(int32_t state) {
       each_token(arena_.lone(t), [&](int32_t token, int32_t) { out->sparse.push_back(token); });
       continue;
     }
-    if (tokens.relative) {
-      out->add(within_bounds(tokens, t));
-    } else {
-      out->add(tokens.all);
-    }
-    const TokenTable* needed = needed_remainders(t, tokens);
-    if (!needed) continue;
-    std::vector<int32_t> left;
-    auto leaves = [&](int32_t token, int32_t = kUnknown) { left.push_back(token); };
-    if (t.mem > kLastUnknownSet || !each_kept_remainder(t, *needed, leaves, nullptr)) {
-      left.clear();
-      each_remainder(t, *needed, leaves);
-    }
-    out->sparse.insert(out->sparse.end(), left.begin(), left.end());
+    const TokenSet& staying = tokens.relative ? within_bounds(tokens, t) : tokens.all;
+    out->add(staying);
+    add_leaving(t, tokens, staying, *out);
   }
   if (!shares.empty()) add_shares(shares, *out);
   if (is_near_limit(state)) {

@@ -24,6 +24,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <tuple>
 #include <vector>
 
@@ -71,9 +72,10 @@ class MaskBuilder {
   // Calls visit(token, state after it) for every textual token that `state` allows.
   template <class Visit>
   void each_token(int32_t state, Visit&& visit);
-  // A table with the remainders on which a thread's mask depends; null if the thread cannot leave its frame. `table`
-  // itself lacks the remainders of tokens that can also stay.
-  const TokenTable* needed_remainders(const Thread& thread, const TokenTable& table) const;
+  // Calls use(table) for the tables with the remainders on which a thread's mask depends. `table` itself lacks the
+  // remainders of tokens that can also stay.
+  template <class Use>
+  void each_needed(const Thread& thread, const TokenTable& table, Use&& use) const;
   // Calls visit(token, state after it) for the tokens that leave the frame of `thread` before they end. In that state,
   // the text of the thread's current entries is unknown; `unsure` receives the tokens for which this matters.
   template <class Visit>
@@ -103,6 +105,12 @@ class MaskBuilder {
   bool is_watched(int32_t state, int32_t memory);
 
  private:
+  // How far the frame of a thread may still count, if a token of its table may count further; otherwise nullopt.
+  std::optional<int64_t> room_near_bound(const Thread& thread, const TokenTable& table) const;
+  bool may_leave(const Thread& thread, const TokenTable& table) const;
+  // Adds the tokens that leave the frame of a thread without a seen set. `staying`: those that stay.
+  void add_leaving(const Thread& thread, const TokenTable& table, const TokenSet& staying, MaskRecipe& out);
+  void add_by_walk(const Thread& thread, const TokenSet& staying, MaskRecipe& out);
   bool is_near_limit(int32_t state) const;
   Counts counts_at_exit(const Thread& thread) const;
   // The state after the frame of a thread, without the scopes that it opened. The current entries are unread there.
@@ -160,6 +168,14 @@ void MaskBuilder::each_token(int32_t state, Visit&& visit) {
     if (!at_boundary(arena_, after)) return;
     for (int32_t i = node.payload_lo; i < node.payload_hi; ++i) visit(vocabulary_.trie.payloads()[i], after);
   });
+}
+
+template <class Use>
+void MaskBuilder::each_needed(const Thread& thread, const TokenTable& table, Use&& use) const {
+  if (!may_leave(thread, table)) return;
+  use(table);
+  if (room_near_bound(thread, table) && !table.staying_entries.empty())
+    use(table.remainders_of_staying(table.staying_entries.size(), vocabulary_.tokens));
 }
 
 template <class Visit>

@@ -1,13 +1,14 @@
 #include "run/table_builder.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 namespace guided {
 
 int32_t TableBuilder::set_of(Label label) {
   if (!relative_ && !sets_.empty()) return 0;
   auto [it, inserted] = set_numbers_.try_emplace(label, static_cast<int32_t>(sets_.size()));
-  if (inserted) sets_.push_back({std::move(label), {}, {}, {}});
+  if (inserted) sets_.push_back({std::move(label), {}, {}, {}, {}});
   return it->second;
 }
 
@@ -28,14 +29,23 @@ TokenSet TableBuilder::tokens_of(Collected& set) const {
   const int32_t words = task_.vocabulary.words;
   size_t count = set.ids.size();
   for (const auto& [from, to] : set.stretches) count += static_cast<size_t>(to - from);
+  for (const std::span<const int32_t> list : set.lists) count += list.size();
   if (set.bits.empty() && (task_.left || count < kDenseFrom)) {
     for (const auto& [from, to] : set.stretches)
       set.ids.insert(set.ids.end(), payloads.begin() + from, payloads.begin() + to);
+    auto taken = [&](int32_t id) {
+      return dropped_.empty() || !(dropped_[static_cast<size_t>(id) >> 5] >> (id & 31) & 1);
+    };
+    for (const std::span<const int32_t> list : set.lists)
+      std::ranges::copy_if(list, std::back_inserter(set.ids), taken);
     if (!task_.left) return make_token_set(std::move(set.ids), words);
     std::sort(set.ids.begin(), set.ids.end());
     return {{}, std::move(set.ids)};
   }
   set.bits.resize(static_cast<size_t>(words));
+  for (const std::span<const int32_t> list : set.lists)
+    for (int32_t id : list) set_bit(set.bits.data(), id);
+  for (size_t w = 0; w < dropped_.size(); ++w) set.bits[w] &= ~dropped_[w];
   for (const auto& [from, to] : set.stretches)
     for (int32_t i = from; i < to; ++i) set_bit(set.bits.data(), payloads[i]);
   for (int32_t id : set.ids) set_bit(set.bits.data(), id);
@@ -60,12 +70,36 @@ void TableBuilder::finish_sets() {
   std::sort(table_->labels.begin(), table_->labels.end(), by_label);
 }
 
+// Of a relative table: fills in how far tokens count, without the numbers of entries. By token that leaves: the index of
+// how far it counts if it stays; -1: it does not.
+std::vector<int32_t> TableBuilder::group_by_stay() {
+  std::vector<uint32_t> leaving(static_cast<size_t>(task_.vocabulary.words));
+  for (const Left& l : left_) set_bit(leaving.data(), l.token);
+  std::vector<int32_t> group(task_.vocabulary.tokens.size(), -1);
+  auto& stays = table_->stays;
+  for (auto it = table_->labels.rbegin(); it != table_->labels.rend() && it->first.stay >= 0; ++it) {
+    if (stays.empty() || stays.back().first != it->first.stay) stays.emplace_back(it->first.stay, 0);
+    const auto number = static_cast<int32_t>(stays.size()) - 1;
+    for (size_t w = 0; w < it->second.dense.size(); ++w)
+      for (uint32_t x = it->second.dense[w] & leaving[w]; x; x &= x - 1) group[w * 32 + __builtin_ctz(x)] = number;
+    for (int32_t token : it->second.sparse) group[static_cast<size_t>(token)] = number;
+  }
+  return group;
+}
+
 void TableBuilder::finish_remainders() {
-  std::vector<uint32_t> staying;  // of a relative table
-  if (relative_ && !task_.left) {
-    staying.resize(static_cast<size_t>(task_.vocabulary.words));
-    for (const auto& [label, tokens] : table_->labels)
-      if (label.stay >= 0) tokens.add_to(staying.data());
+  std::vector<int32_t> group;
+  std::vector<size_t> next;  // by group: the index of its next entry
+  if (relative_ && !task_.left && !left_.empty()) {
+    group = group_by_stay();
+    for (const Left& l : left_)
+      if (const int32_t g = group[static_cast<size_t>(l.token)]; g >= 0) ++table_->stays[static_cast<size_t>(g)].second;
+    size_t end = 0;
+    for (auto& [stay, count] : table_->stays) {
+      next.push_back(end);
+      count = end += count;
+    }
+    table_->staying_entries.resize(end);
   }
   for (const Left& l : left_) {
     if (!relative_ && table_->all.has(l.token)) {
@@ -73,10 +107,13 @@ void TableBuilder::finish_remainders() {
       continue;
     }
     const Remainder before = task_.left ? task_.left->entries[l.token] : Remainder{l.token, 0, 0, 0};
-    const bool stays = !staying.empty() && ((staying[static_cast<size_t>(l.token) >> 5] >> (l.token & 31)) & 1);
-    auto& entries = stays ? table_->staying_entries : table_->entries;
-    const int32_t count = task_.left ? before.count : l.count;
-    entries.push_back({before.token, count, before.touched + l.touched, before.depth + l.depth});
+    const Remainder after{before.token, task_.left ? before.count : l.count, before.touched + l.touched,
+                          before.depth + l.depth};
+    const int32_t g = group.empty() ? -1 : group[static_cast<size_t>(l.token)];
+    if (g >= 0)
+      table_->staying_entries[next[static_cast<size_t>(g)]++] = after;
+    else
+      table_->entries.push_back(after);
     table_->furthest = std::max(table_->furthest, l.count);
   }
   table_->build_remainders(task_.vocabulary.tokens);

@@ -8,6 +8,7 @@
 
 #include <map>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -65,9 +66,16 @@ class TableBuilder {
     sets_[set].bits = std::move(bits);
     sets_[set].ids = std::move(ids);
   }
-  // Only for plain tables whose tokens are stored as bits.
+  // Takes tokens that are stored elsewhere, until the table is finished.
+  void take_list(int32_t set, std::span<const int32_t> ids) {
+    if (set >= 0) sets_[set].lists.push_back(ids);
+  }
+  // Removes tokens from what take_all() or take_list() has taken.
   void drop(int32_t from, int32_t to) {
-    for (int32_t i = from; i < to; ++i) clear_bit(sets_[0].bits.data(), trie_.payloads()[i]);
+    if (relative_ && dropped_.empty()) dropped_.resize(static_cast<size_t>(task_.vocabulary.words));
+    uint32_t* row = relative_ ? dropped_.data() : sets_[0].bits.data();
+    for (int32_t i = from; i < to; ++i)
+      relative_ ? set_bit(row, trie_.payloads()[i]) : clear_bit(row, trie_.payloads()[i]);
   }
   // Some of these tokens begin or end entries of a scope whose seen set is unknown.
   void note_entries(int32_t touched, int32_t from, int32_t to);
@@ -104,6 +112,7 @@ class TableBuilder {
     std::vector<std::pair<int32_t, int32_t>> stretches;
     std::vector<uint32_t> bits;
     std::vector<int32_t> ids;
+    std::vector<std::span<const int32_t>> lists;
   };
   struct Left {
     int32_t token, depth, count, touched;
@@ -111,6 +120,7 @@ class TableBuilder {
 
   TokenSet tokens_of(Collected& set) const;
   void finish_sets();
+  std::vector<int32_t> group_by_stay();
   void finish_remainders();
 
   const TableTask& task_;
@@ -120,6 +130,7 @@ class TableBuilder {
   std::vector<Collected> sets_;
   std::map<Label, int32_t> set_numbers_;
   std::vector<Left> left_;
+  std::vector<uint32_t> dropped_;  // tokens that are not taken from lists
 };
 
 }  // namespace guided

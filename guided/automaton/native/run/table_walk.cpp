@@ -1,6 +1,7 @@
 #include "run/table_walk.hpp"
 
 #include <algorithm>
+#include <span>
 #include <vector>
 
 #include "run/line_walk.hpp"
@@ -157,7 +158,7 @@ class TableWalk {
     const int32_t length = loop == 0 ? 0 : 1;
     if ((char_classes & ~led) == 0) return take_loop({.length = length}, loop);
     // Some characters of these character classes lead elsewhere: examine one child of the root after the other.
-    const bool taken = take_all_of(loop);
+    const bool taken = take_all_of(loop, length);
     const TokenTrie::Node root = trie_.nodes()[0];
     for (int32_t c = root.first_child; c < root.first_child + root.children; ++c) {
       const TokenTrie::Node& child = trie_.nodes()[c];
@@ -174,13 +175,24 @@ class TableWalk {
   }
 
   // Takes all tokens that consist of the character classes that loop in a point, if single ones can be dropped later.
-  bool take_all_of(int32_t place_of_loop) {
+  // `length`: of the characters that lead to the loop.
+  bool take_all_of(int32_t place_of_loop, int32_t length) {
     const VisitedPoints::Met met = points_.meet(place_of_loop);
-    if (task_.relative() || met.chain || met.touched > 0 || met.set < 0) return false;
+    if (task_.relative() != (met.chain != nullptr) || met.touched > 0 || met.set < 0) return false;
     const auto* loop = points_.loop(0, met, true);
     if (!loop || loop->set->tokens.empty()) return false;
-    table_.take_all(met.set, loop->set->tokens, {});
+    if (met.chain)
+      take_by_length(met, *loop->set, length);
+    else
+      table_.take_all(met.set, loop->set->tokens, {});
     return true;
+  }
+
+  // The same for all tokens in a relative table, in which every chain holds.
+  void take_by_length(const VisitedPoints::Met& met, const ClassTokens& set, int32_t length) {
+    set.each_length(trie_, [&](int32_t characters, std::span<const int32_t> ids) {
+      if (characters >= length) table_.take_list(points_.link(met, characters - length).set, ids);
+    });
   }
 
   // Takes the tokens below a node that consist of the classes that loop in a point, unless `taken`, and queues the
@@ -195,6 +207,8 @@ class TableWalk {
     if (met.touched > 0) table_.note_some_entries();
     if (!taken && at.node == 0 && !met.chain)
       table_.take_all(met.set, loop->set->tokens, loop->set->ids);
+    else if (!taken && at.node == 0 && task_.relative() && met.touched == 0)
+      take_by_length(met, *loop->set, at.length);
     else if (!taken)
       loop->set->each_token(node.payload_lo, node.subtree_hi, [&](int32_t i) { take_linked(met, i, at.length); });
     for (const uint8_t byte : loop->edges) go_on_at(byte, at, met, *loop->set);

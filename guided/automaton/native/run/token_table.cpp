@@ -20,18 +20,24 @@ void TokenTable::build_remainders(const std::vector<std::string>& tokens) {
   if (!texts.empty()) remainders.build(std::move(texts));
 }
 
-const TokenTable& TokenTable::with_all_remainders(const std::vector<std::string>& tokens) const {
-  if (staying_entries.empty()) return *this;
-  std::lock_guard<std::mutex> lock(all_lock_);
-  if (!all_) {
-    all_ = std::make_unique<TokenTable>();
-    all_->relative = relative;
-    all_->furthest = furthest;
-    all_->entries = entries;
-    all_->entries.insert(all_->entries.end(), staying_entries.begin(), staying_entries.end());
-    all_->build_remainders(tokens);
+size_t TokenTable::staying_beyond(int64_t room) const {
+  size_t count = 0;
+  for (const auto& [stay, end] : stays)
+    if (stay > room) count = end;
+  return count;
+}
+
+const TokenTable& TokenTable::remainders_of_staying(size_t count, const std::vector<std::string>& tokens) const {
+  std::lock_guard<std::mutex> lock(staying_lock_);
+  std::unique_ptr<TokenTable>& table = staying_[count];
+  if (!table) {
+    table = std::make_unique<TokenTable>();
+    table->relative = relative;
+    table->furthest = furthest;
+    table->entries.assign(staying_entries.begin(), staying_entries.begin() + static_cast<ptrdiff_t>(count));
+    table->build_remainders(tokens);
   }
-  return *all_;
+  return *table;
 }
 
 TokenSet TokenTable::allowed(int64_t room, int64_t missing, int32_t words) const {

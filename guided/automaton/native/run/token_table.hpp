@@ -11,15 +11,17 @@
 //
 // Counters: in a rule whose guards examine nothing but the count, a table is built once without bounds, and each token
 // is labelled with how far it counts. A look-up selects the labels that fit (label.hpp). Tokens that leave and have a
-// remainder are labelled in the same way. Tokens that can also stay matter only near a bound, so their remainders are
-// stored separately: after white space, any word may be the next word of a list, or may follow the list.
+// remainder are labelled in the same way. Tokens that can also stay matter only near a bound, if they count beyond it.
+// Their remainders are stored separately, sorted by how far they count: after white space, any word may be the next word
+// of a list, or may follow the list.
 //
 // Members: a walk that stays in the bytes of a name reads no register, so its table is valid for all sets of members.
 //
-// Cost: a look-up is O(1); in a relative table, O(labels * words of a row); near a bound, once, the trie of all tokens
-// that leave.
+// Cost: a look-up is O(1); in a relative table, O(labels * words of a row); near a bound, the trie of the tokens that
+// count beyond it, once for each set of them.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -57,8 +59,11 @@ struct TokenTable {
   std::vector<int32_t> unsure;   // tokens that touch several such entries
   TokenTrie remainders;
   std::vector<Remainder> entries;
-  std::vector<int32_t> both;               // plain tables: tokens that stay, but could also leave
-  std::vector<Remainder> staying_entries;  // relative tables: likewise; only with_all_remainders() has them in its trie
+  std::vector<int32_t> both;  // plain tables: tokens that stay, but could also leave
+  // Relative tables: likewise. Those that count furthest come first; `stays` has the counts, descending, and for each
+  // the number of entries up to it.
+  std::vector<Remainder> staying_entries;
+  std::vector<std::pair<int32_t, size_t>> stays;
   // The tokens that stay, by the state to which they lead (see budgets.hpp). Grammars share tables, so this is set
   // once, under the lock.
   std::shared_ptr<const TokenGroups> groups;
@@ -68,15 +73,18 @@ struct TokenTable {
   bool is_plain() const {
     return !relative && !overflow && !touches_entries && unsure.empty() && both.empty() && !all.dense.empty();
   }
-  // A table with the remainders of all tokens that leave, and nothing else; this one if it has them all.
-  const TokenTable& with_all_remainders(const std::vector<std::string>& tokens) const;
+  // For a relative table: how many remainders there are of tokens that could stay only in a frame that may count more
+  // than `room` further.
+  size_t staying_beyond(int64_t room) const;
+  // A table with the first so many of them, and nothing else.
+  const TokenTable& remainders_of_staying(size_t count, const std::vector<std::string>& tokens) const;
   void build_remainders(const std::vector<std::string>& tokens);  // of `entries`
   // For a relative table: the allowed tokens if the upper bound is `room` counts away and the lower one `missing`.
   TokenSet allowed(int64_t room, int64_t missing, int32_t words) const;
 
  private:
-  mutable std::mutex all_lock_;
-  mutable std::unique_ptr<TokenTable> all_;  // set once, under the lock
+  mutable std::mutex staying_lock_;
+  mutable std::map<size_t, std::unique_ptr<TokenTable>> staying_;  // by number of entries; under the lock
 };
 
 // The table of a position of the same rule, with the same register, memory and following bytes. If characters lead to

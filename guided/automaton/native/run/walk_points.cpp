@@ -67,10 +67,13 @@ bool WalkPoints::at_boundary(int32_t point) const {
 int32_t WalkPoints::position_of(int32_t point) const {
   const Config* threads = config(point);
   if (!threads) return met_[point].point - kPosition;
+  const int32_t rule = grammar_.positions[thread_.pos].rule;  // a tail call leaves the caller's frame
   int32_t found = -1;
   for (const Thread& t : *threads) {
     if (t.pos == kExit) continue;
-    if (found >= 0 || t.reg != thread_.reg || t.ret != thread_.ret || t.mem != thread_.mem) return -1;
+    if (found >= 0 || grammar_.positions[t.pos].rule != rule || t.reg != thread_.reg || t.ret != thread_.ret ||
+        t.mem != thread_.mem)
+      return -1;
     found = t.pos;
   }
   return found;

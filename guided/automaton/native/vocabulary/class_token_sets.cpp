@@ -64,6 +64,20 @@ std::unique_ptr<ClassTokens> make(const TokenTrie& trie, int32_t words, CharClas
 
 }  // namespace
 
+void ClassTokens::sort_by_length(const TokenTrie& trie) const {
+  const auto all = static_cast<int32_t>(trie.payloads().size());
+  const auto& lengths = trie.lengths();
+  each_token(0, all, [&](int32_t i) {
+    if (lengths_.size() < lengths[i] + size_t{2}) lengths_.resize(lengths[i] + size_t{2}, 0);
+    ++lengths_[lengths[i] + size_t{1}];
+  });
+  for (size_t i = 1; i < lengths_.size(); ++i) lengths_[i] += lengths_[i - 1];
+  if (lengths_.empty()) return;
+  by_length_.resize(lengths_.back());
+  std::vector<size_t> next = lengths_;
+  each_token(0, all, [&](int32_t i) { by_length_[next[lengths[i]]++] = trie.payloads()[i]; });
+}
+
 std::shared_ptr<const ClassTokens> ClassTokenSets::find(const TokenTrie& trie, int32_t words, CharClasses char_classes,
                                                         bool build) const {
   std::lock_guard<std::mutex> lock(mutex_);

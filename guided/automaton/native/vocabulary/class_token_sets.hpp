@@ -20,6 +20,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <vector>
 
 #include "vocabulary/token_trie.hpp"
@@ -36,6 +37,15 @@ struct ClassTokens {
   std::vector<uint64_t> members;             // the same tokens, by index among the trie's payloads
   std::array<std::vector<Edge>, 256> edges;  // by the node's byte, in the order of the trie's payloads
 
+  // Calls visit(length, ids) for the tokens of each length in characters. They are sorted by the first call.
+  template <class Visit>
+  void each_length(const TokenTrie& trie, Visit&& visit) const {
+    std::call_once(sorted_, [&] { sort_by_length(trie); });
+    for (size_t length = 0; length + 1 < lengths_.size(); ++length)
+      if (lengths_[length] < lengths_[length + 1])
+        visit(static_cast<int32_t>(length),
+              std::span(by_length_).subspan(lengths_[length], lengths_[length + 1] - lengths_[length]));
+  }
   // Calls visit(i) for the indices i of these tokens among the trie's payloads from..to.
   template <class Visit>
   void each_token(int32_t from, int32_t to, Visit&& visit) const {
@@ -57,6 +67,13 @@ struct ClassTokens {
                                [&](const Edge& e, int32_t from) { return trie.nodes()[e.node].payload_lo < from; });
     for (; it != list.end() && trie.nodes()[it->node].payload_lo < node.subtree_hi; ++it) visit(*it);
   }
+
+ private:
+  void sort_by_length(const TokenTrie& trie) const;
+
+  mutable std::once_flag sorted_;
+  mutable std::vector<int32_t> by_length_;  // ids
+  mutable std::vector<size_t> lengths_;     // by length: the index of its first id; then the end
 };
 
 // The sets that were built for a vocabulary. Thread-safe.

@@ -167,14 +167,23 @@ class Notation:
     def after_key(self, value: Node) -> Node:
         """The text after a key: the colon and the value.
 
-        For scalars, it is a rule. Most schemas share these few rules, and their token tables.
+        For scalars, it is a rule. Most schemas share these few rules, and their token tables. A constant is
+        written in place: in a union of thousands of objects with a constant each, the automaton then has one state
+        after the key, not a parser thread for each object.
         """
         key = serial(value)
         node = self._after_key.get(key)
         if node is None:
             text = Seq((self.layout.colon, value))
             name = value.name if isinstance(value, Ref) else "value"
-            in_place = self.lowering.is_goal_rule(name)
+            in_place = self.lowering.is_goal_rule(name) or _is_constant(value)
             node = text if in_place else self.lowering.rule(("after", key), f"{name} of a member", "", lambda: text)
             self._after_key[key] = node
         return node
+
+
+def _is_constant(node: Node) -> bool:
+    """Whether a node has only one text, apart from its escapes."""
+    if isinstance(node, Seq):
+        return all(map(_is_constant, node.items))
+    return _is_constant(node.item) if isinstance(node, Encoded) else isinstance(node, Text)

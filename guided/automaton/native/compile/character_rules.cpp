@@ -1,0 +1,240 @@
+#include "compile/character_rules.hpp"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+namespace guided {
+
+namespace {
+
+constexpr int32_t kMostStates = 64;     // of a rule that is inlined
+constexpr int32_t kManyCharacters = 8;  // a character rule has at least this many texts of one character
+constexpr int64_t kMostAdded = 20000;   // states that are added to a grammar
+constexpr int kMostNested = 16;         // calls within a rule that is inlined
+
+// An automaton that is being changed. Its edges are sorted in the end.
+struct Draft {
+  std::vector<std::vector<Edge>> edges;
+  std::vector<uint8_t> accept;
+  std::vector<std::vector<int32_t>> parts;  // by state: rules whose states are here; empty: only the rule itself
+  int32_t size() const { return static_cast<int32_t>(edges.size()); }
+  int32_t add(bool accepting = false) {
+    edges.emplace_back();
+    parts.emplace_back();
+    accept.push_back(accepting);
+    return size() - 1;
+  }
+  ByteSet bytes(int32_t s) const {
+    ByteSet out;
+    for (const Edge& e : edges[s])
+      for (Symbol b = e.lo; e.lo < 256 && b <= e.hi; ++b) out.add(static_cast<uint8_t>(b));
+    return out;
+  }
+};
+
+bool meet(const ByteSet& a, const ByteSet& b) {
+  return (a.w[0] & b.w[0]) || (a.w[1] & b.w[1]) || (a.w[2] & b.w[2]) || (a.w[3] & b.w[3]);
+}
+
+// Replaces an edge for the spellings of a character, which is the only text edge of its state, by their states.
+void spell(Draft& draft, int32_t s, const std::vector<std::shared_ptr<const Spelling>>& spellings) {
+  const auto it = std::ranges::find_if(draft.edges[s], [](const Edge& e) { return is_spelling(e.lo); });
+  if (it == draft.edges[s].end()) return;
+  const Edge whole = *it;
+  draft.edges[s].erase(it);
+  const Dfa& dfa = spellings[whole.lo - kSpelling]->dfa;
+  const int32_t first = draft.size(), last = dfa.size() - 1;
+  for (int32_t i = 1; i < last; ++i) draft.add();
+  for (int32_t i = 0; i < last; ++i)
+    for (const Edge& e : dfa.edges[i])
+      draft.edges[i == 0 ? s : first + i - 1].push_back({e.lo, e.hi, e.to == last ? whole.to : first + e.to - 1});
+}
+
+class Inliner {
+ public:
+  Inliner(std::vector<LoweredRule>& rules, const IrGrammar& ir) : rules_(rules), later_(ir.rules.size(), 0) {
+    for (const IrLater& later : ir.later) later_[static_cast<size_t>(later.rule)] = 1;
+    bodies_.resize(rules.size());
+  }
+
+  // The automaton of a rule in which character rules are inlined; nullopt if it calls none.
+  std::optional<Draft> inlined(int32_t rule) {
+    const LoweredRule& from = rules_[rule];
+    if (!from.prepared || from.substrings) return std::nullopt;
+    auto is_character = [&](int32_t callee) { return body(callee).reads_characters; };
+    if (std::ranges::none_of(from.callees, is_character)) return std::nullopt;
+    Draft draft = draft_of(from);
+    const int32_t before = draft.size();
+    if (!inline_calls(draft, rule, is_character)) return std::nullopt;
+    added_ += draft.size() - before;
+    return draft;
+  }
+
+ private:
+  struct Body {
+    enum { Unknown, Open, None, Known } state = Unknown;
+    bool reads_characters = false;
+    Draft draft;  // without calls
+    ByteSet first;
+  };
+
+  static Draft draft_of(const LoweredRule& rule) {
+    const Dfa& dfa = rule.prepared->automaton.dfa;
+    Draft draft;
+    for (int32_t s = 0; s < dfa.size(); ++s) {
+      draft.add(dfa.accept[s] != 0);
+      draft.edges[s].assign(dfa.edges[s].begin(), dfa.edges[s].end());
+    }
+    return draft;
+  }
+
+  const Body& body(int32_t rule) {
+    if (bodies_[rule].state == Body::Unknown && nested_ < kMostNested) {
+      bodies_[rule].state = Body::Open;  // a rule that is met while it is open calls itself
+      Body found;
+      found.state = make_body(rule, found.draft) ? Body::Known : Body::None;
+      if (found.state == Body::Known) {
+        found.first = found.draft.bytes(0);
+        found.reads_characters = one_character(found.draft, 0, 0) >= kManyCharacters;
+      }
+      bodies_[rule] = std::move(found);
+    }
+    return bodies_[rule];
+  }
+
+  bool make_body(int32_t rule, Draft& out) {
+    const LoweredRule& from = rules_[rule];
+    if (!from.prepared || from.substrings || from.kind != RuleKind::Plain || from.max_tokens >= 0) return false;
+    if (!from.effects.empty() || from.prepared->automaton.dfa.size() > kMostStates) return false;
+    if (from.origin >= 0 && later_[static_cast<size_t>(from.origin)]) return false;
+    out = draft_of(from);
+    for (int32_t s = 0; s < out.size() && out.size() <= kMostStates; ++s)
+      spell(out, s, from.prepared->automaton.spellings);
+    ++nested_;
+    inline_calls(out, rule, [&](int32_t callee) { return body(callee).state == Body::Known; });
+    --nested_;
+    if (out.size() > kMostStates) return false;
+    for (int32_t s = 0; s < out.size(); ++s) {
+      if (out.accept[s] && !out.edges[s].empty()) return false;
+      if (std::ranges::any_of(out.edges[s], [](const Edge& e) { return e.lo >= 256; })) return false;
+      if (out.parts[s].empty()) out.parts[s] = {rule};
+    }
+    return is_acyclic(out);
+  }
+
+  static bool is_acyclic(const Draft& draft) {
+    std::vector<int32_t> incoming(draft.edges.size(), 0), ready;
+    for (const auto& edges : draft.edges)
+      for (const Edge& e : edges) ++incoming[e.to];
+    for (int32_t s = 0; s < draft.size(); ++s)
+      if (incoming[s] == 0) ready.push_back(s);
+    for (size_t i = 0; i < ready.size(); ++i)
+      for (const Edge& e : draft.edges[ready[i]])
+        if (--incoming[e.to] == 0) ready.push_back(e.to);
+    return ready.size() == draft.edges.size();
+  }
+
+  // The number of texts that are the rest of one character in UTF-8; `more`: the bytes that are left, 0 before the
+  // first.
+  static int64_t one_character(const Draft& draft, int32_t s, int more) {
+    int64_t texts = 0;
+    for (const Edge& e : draft.edges[s])
+      for (Symbol b = e.lo; b <= e.hi && texts < kManyCharacters; ++b) {
+        const int left = more > 0   ? (b >= 0x80 && b < 0xC0 ? more - 1 : -1)
+                         : b < 0x80 ? 0
+                         : b < 0xC2 ? -1
+                         : b < 0xE0 ? 1
+                         : b < 0xF0 ? 2
+                                    : 3;
+        if (left == 0) texts += draft.accept[e.to];
+        if (left > 0) texts += one_character(draft, e.to, left);
+      }
+    return texts;
+  }
+
+  // Replaces calls by the bodies of their rules. Returns whether there were any.
+  template <class Wanted>
+  bool inline_calls(Draft& draft, int32_t rule, Wanted&& wanted) {
+    const LoweredRule& from = rules_[rule];
+    std::map<std::pair<int32_t, int32_t>, int32_t> copies;  // by rule and end: the first copied state
+    bool any = false;
+    for (int32_t s = 0, size = draft.size(); s < size; ++s) {
+      std::vector<Edge> calls;
+      for (const Edge& e : draft.edges[s])
+        if (is_call(e.lo) && wanted(from.callees[e.lo - kCall])) calls.push_back(e);
+      if (calls.empty()) continue;
+      spell(draft, s, from.prepared->automaton.spellings);
+      std::vector<int32_t> parts;
+      if (std::ranges::any_of(draft.edges[s], [](const Edge& e) { return e.lo < 256 || is_token(e.lo); }))
+        parts.push_back(rule);
+      ByteSet read = draft.bytes(s);
+      for (const Edge& call : calls) {
+        const int32_t callee = from.callees[call.lo - kCall];
+        const Body& inner = bodies_[callee];
+        if (meet(read, inner.first) || added_ + draft.size() + inner.draft.size() > kMostAdded + size) continue;
+        read |= inner.first;
+        std::erase_if(draft.edges[s], [&](const Edge& e) { return e.lo == call.lo; });
+        insert(draft, s, inner.draft, call.to, copies.try_emplace({callee, call.to}, draft.size()));
+        parts.insert(parts.end(), inner.draft.parts[0].begin(), inner.draft.parts[0].end());
+        draft.parts[s] = parts;
+        any = true;
+      }
+    }
+    return any;
+  }
+
+  // Inserts a body between two states. Its start becomes the first of them, its ends the second. `copy`: the first of
+  // its other states, and whether they must be added.
+  template <class Copy>
+  static void insert(Draft& draft, int32_t from, const Draft& body, int32_t to, const Copy& copy) {
+    std::vector<int32_t> state(body.edges.size(), to);
+    int32_t next = copy.first->second;
+    for (int32_t s = 1; s < body.size(); ++s)
+      if (!body.accept[s]) state[s] = next++;
+    state[0] = from;
+    for (int32_t s = 0; s < body.size(); ++s) {
+      if (body.accept[s] || (s > 0 && !copy.second)) continue;
+      if (s > 0) {
+        draft.add();
+        draft.parts.back() = body.parts[s];
+      }
+      for (const Edge& e : body.edges[s]) draft.edges[state[s]].push_back({e.lo, e.hi, state[e.to]});
+    }
+  }
+
+  std::vector<LoweredRule>& rules_;
+  std::vector<uint8_t> later_;  // by IR rule
+  std::vector<Body> bodies_;
+  int64_t added_ = 0;
+  int nested_ = 0;
+};
+
+// Gives a rule another automaton.
+void replace(LoweredRule& rule, Draft&& draft, Meter& meter) {
+  ByteAutomaton automaton;
+  automaton.spellings = rule.prepared->automaton.spellings;
+  for (int32_t s = 0; s < draft.size(); ++s) {
+    automaton.dfa.add(draft.accept[s] != 0);
+    std::vector<Edge>& edges = draft.edges[s];
+    meter.work(1 + static_cast<int64_t>(edges.size()));
+    for (Edge& e : edges)
+      if (is_call(e.lo)) e.lo = e.hi = kCall + static_cast<Symbol>(rule.callees[e.lo - kCall]);
+    std::ranges::sort(edges, {}, &Edge::lo);
+    automaton.dfa.edges.set(s, edges);
+    for (int32_t part : draft.parts[s]) rule.parts.push_back({s, part});
+  }
+  rule.prepare(std::move(automaton));
+}
+
+}  // namespace
+
+void inline_character_rules(LoweredGrammar& grammar, const IrGrammar& ir, Meter& meter) {
+  Inliner inliner(grammar.rules, ir);
+  std::vector<std::pair<int32_t, Draft>> changed;  // bodies are read from the rules as they are
+  for (int32_t r = 0; r < static_cast<int32_t>(grammar.rules.size()); ++r)
+    if (std::optional<Draft> draft = inliner.inlined(r)) changed.emplace_back(r, std::move(*draft));
+  for (auto& [r, draft] : changed) replace(grammar.rules[r], std::move(draft), meter);
+}
+
+}  // namespace guided
