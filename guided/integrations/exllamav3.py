@@ -110,7 +110,7 @@ class GuidedFilter(Filter):  # type: ignore[misc]
     def accept_token(self, token: int) -> None:
         """Accept a token. GuidedError: it is not allowed."""
         size = self._matcher.grammar.vocabulary.size
-        if token >= size:
+        if not 0 <= token < size:
             raise GuidedError(f"token {token} is not in the vocabulary, whose ids are 0 to {size - 1}")
         if not self._matcher.accept_token(token):
             raise GuidedError(f"token {token} is not allowed: {self._matcher.explain(token)}")

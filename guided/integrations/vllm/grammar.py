@@ -44,8 +44,8 @@ class GuidedGrammar:
         return True
 
     def _accept(self, token: int) -> bool:
-        """Accept a token. The model may have more ids than the vocabulary."""
-        return token < self.matcher.grammar.vocabulary.size and self.matcher.accept_token(token)
+        """Accept a token. The model may have other ids than the vocabulary, and vLLM fills up drafts with -1."""
+        return 0 <= token < self.matcher.grammar.vocabulary.size and self.matcher.accept_token(token)
 
     def follow(self, written: int) -> None:
         """Record that all accepted tokens are final. `written`: the request's tokens so far, including reasoning."""
