@@ -37,6 +37,7 @@ from guided.errors import SpecError
 from guided.frontends.json_schema.options import JsonSchemaOptions
 from guided.frontends.stored import FORMAT, check_json
 from guided.keywords import check_path
+from guided.version import __version__
 
 __all__ = ["GrammarFolder"]
 
@@ -163,8 +164,6 @@ def _is_plain(key: object) -> bool:
 def _versions() -> tuple[object, ...]:
     """The versions of everything that takes part in reading specifications."""
     from importlib.metadata import PackageNotFoundError, version
-
-    from guided import __version__  # a circular import
 
     try:
         lark = version("lark")

@@ -24,6 +24,7 @@ from guided.frontends.stored.fields import malformed
 from guided.frontends.stored.tables import Tables, TablesWriter, json_text
 from guided.ir.nodes import Grammar
 from guided.limits import Limits
+from guided.version import __version__
 
 __all__ = ["FORMAT", "Container", "read_container", "write_container"]
 
@@ -64,7 +65,7 @@ def write_container(grammars: Sequence[Grammar], about: Mapping[str, Any]) -> by
     writer = TablesWriter()
     starts = [writer.add(grammar) for grammar in grammars]
     head: dict[str, Any] = {
-        **about, "version": _version(), "grammars": starts, "tables": list(map(len, writer.tables)),
+        **about, "version": __version__, "grammars": starts, "tables": list(map(len, writer.tables)),
         "texts": list(writer.texts),
     }  # fmt: skip
     text = json_text(head)
@@ -120,8 +121,8 @@ def _read_head(data: bytes) -> dict[str, Any]:
         raise malformed("its JSON text is damaged") from None
     if not isinstance(head, dict):
         raise malformed("its JSON text is no object")
-    if head.get("version") != _version():
-        raise SpecError(f"the stored grammar was written by another version of guided, not {_version()}", hint=_HINT)
+    if head.get("version") != __version__:
+        raise SpecError(f"the stored grammar was written by another version of guided, not {__version__}", hint=_HINT)
     if not all(isinstance(head.get(name), list) for name in ("grammars", "tables", "texts", "values")):
         raise malformed("a part of its JSON text is missing")
     if not all(type(number) is int and number >= 0 for number in (*head["tables"], *head["grammars"])):
@@ -150,10 +151,3 @@ def _to_little_endian(table: array[int]) -> bytes:
         table = array("I", table)
         table.byteswap()
     return table.tobytes()
-
-
-def _version() -> str:
-    """guided's version: the meaning of nodes may change between versions."""
-    from guided import __version__  # a circular import
-
-    return str(__version__)
