@@ -7,6 +7,7 @@ adds a method for each kind of specification.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from os import PathLike
 
 from guided.automaton import _core
@@ -88,7 +89,7 @@ class CachedCompiler:
                 name = None if self.folder is None or parts is None else self._file_name(key, parts)
                 compiled = None if name is None else self._find_stored(name, source)
                 if compiled is None:
-                    compiled = self._compile_uncached(key, source, read, why_empty, read_first or read, name)
+                    compiled = self._compile_uncached(key, source, read, why_empty, read_first, name)
             self.cache.store(key, compiled)
         if self.warns:
             warn_of(compiled.findings)
@@ -106,12 +107,12 @@ class CachedCompiler:
         source: object,
         read: Callable[[list[Finding]], Grammar],
         why_empty: Callable[[], object],
-        read_first: Callable[[list[Finding]], Grammar],
+        read_first: Callable[[list[Finding]], Grammar] | None,
         name: str | None,
     ) -> CompiledGrammar:
         """Compile a specification, and store it in the folder under `name`, if there is one."""
         findings: list[Finding] = []
-        kind, grammar, data = str(key[0]), read_first(findings), None
+        kind, grammar, data = str(key[0]), (read_first or read)(findings), None
 
         def reading(read: Callable[[list[Finding]], Grammar]) -> Callable[[], Grammar]:
             def read_again() -> Grammar:
@@ -125,7 +126,8 @@ class CachedCompiler:
         try:
             native = self._to_native(grammar)
             if name is not None:
-                data = self._stored(kind, source, findings, grammar, lambda: read([]))
+                whole = None if read_first is None else partial(read, [])
+                data = self._stored(kind, source, findings, grammar, whole)
         except SpecError as error:  # the grammar generates nothing
             why_empty()
             shown = source if isinstance(source, str) else ""
@@ -141,7 +143,7 @@ class CachedCompiler:
             self.folder.write(name, data)
         return CompiledGrammar(
             native, self.vocabulary, grammar.origins, kind, source, reading(read), findings, grammar.regions,
-            self.limits, reading(read_first) if grammar.later else None,
+            self.limits, None if read_first is None else reading(read_first),
         )  # fmt: skip
 
     def _file_name(self, key: tuple[object, ...], parts: Sequence[object]) -> str | None:
@@ -150,7 +152,7 @@ class CachedCompiler:
         return self.folder.name_of((*key, repr(self.limits)), parts, vocabulary_digest(self.vocabulary))
 
     def _stored(
-        self, kind: str, source: object, findings: Sequence[Finding], first: Grammar, read: Callable[[], Grammar]
+        self, kind: str, source: object, findings: Sequence[Finding], first: Grammar, read: Callable[[], Grammar] | None
     ) -> bytes | None:
         """The bytes of a specification; None if it cannot be stored."""
         try:

@@ -57,7 +57,7 @@ class CompiledGrammar:
         limits: Limits | None = None,
         read_first: Callable[[], Grammar] | None = None,
     ) -> None:
-        """`read` reads the whole grammar; `read_first` the one that was compiled, if some parts are compiled later."""
+        """`read` reads the whole grammar; `read_first` the one that was compiled, if parts may be compiled later."""
         self._read_first = read_first or read
         self._read, self._limits, self.regions = read, limits or Limits(), regions
         self._annotated_grammar: AnnotatedGrammar | None = None
@@ -89,7 +89,8 @@ class CompiledGrammar:
         digest = vocabulary_digest(self.vocabulary)
         with gc_paused(), compiling(self._limits, work=False):
             first = self._read_first()
-            return write_specification(self.kind, self.source, self.findings, first, self._read, digest)
+            read = None if self._read_first is self._read else self._read
+            return write_specification(self.kind, self.source, self.findings, first, read, digest)
 
     @classmethod
     def from_bytes(cls, data: bytes, vocabulary: Vocabulary, *, limits: Limits | None = None) -> CompiledGrammar:
@@ -152,7 +153,6 @@ def read_compiled(data: bytes, compiler: NativeCompiler, limits: Limits) -> Comp
             native = compiler.compile(first, limits)
         except RecursionError:
             raise LimitExceeded("depth", 1000, 900, fixed=True) from None
-    has_later = bool(first.later) and stored.kind != "grammar"
     return CompiledGrammar(
         native, vocabulary, first.origins, stored.kind, stored.source, stored.read, stored.findings, first.regions,
-        limits, stored.read_first if has_later else None)  # fmt: skip
+        limits, stored.read_first)  # fmt: skip

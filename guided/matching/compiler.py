@@ -237,7 +237,7 @@ class GrammarCompiler(CachedCompiler, CompileAny):
                 )  # fmt: skip
 
             key = ("structural_tag", content, isinstance(spec, str), own, allow_special_tokens)
-            parts_later = partial(read, later=True) if self._native.native.byte_complete else read
+            parts_later = partial(read, later=True) if self._native.native.byte_complete else None
             return self._compile(key, spec, read, lambda: read([], True), read_first=parts_later, parts=(spec,))
 
         return compile_with_fallback(compiled, JsonSchemaOptions(**options), self.limits)
@@ -279,7 +279,7 @@ class GrammarCompiler(CachedCompiler, CompileAny):
             compiled = self.compile_json_schema(type_to_schema(tp), registry=registry, documents=documents, **options)
         return CompiledGrammar(
             compiled.native, compiled.vocabulary, compiled.origins, "type", tp, compiled._read, compiled.findings,
-            limits=compiled.limits, read_first=compiled._read_first)  # fmt: skip
+            limits=compiled.limits)  # fmt: skip
 
     @keywords_checked(JsonSchemaKeywords.__annotations__)
     def compile_expr(self, expr: Expr, **options: Unpack[JsonSchemaKeywords]) -> CompiledGrammar:

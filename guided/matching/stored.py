@@ -4,8 +4,8 @@ Stored are the IR and the data that a `CompiledGrammar` offers, not the structur
 again, with all its checks. So reading skips the front end only, which takes most of the time, and forged bytes cannot
 harm the core.
 
-If parts of a specification are compiled later, two grammars are stored: the one that is compiled, and the whole one,
-which explanations use.
+If parts of a specification may be compiled later, two grammars are stored: the one that is compiled, and the whole
+one, which explanations use.
 
 What cannot be stored is described by its IR:
 
@@ -46,7 +46,7 @@ class StoredSpecification:
         kind, source, findings: as in `CompiledGrammar`.
         first: the grammar to compile.
         read: reads the whole grammar.
-        read_first: reads `first` again.
+        read_first: reads `first` again; None: `read` does.
     """
 
     kind: str
@@ -54,26 +54,29 @@ class StoredSpecification:
     findings: tuple[Finding, ...]
     first: Grammar
     read: Callable[[], Grammar]
-    read_first: Callable[[], Grammar]
+    read_first: Callable[[], Grammar] | None
 
 
 def write_specification(
-    kind: str, source: Any, findings: Sequence[Finding], first: Grammar, read: Callable[[], Grammar], vocabulary: str
+    kind: str,
+    source: Any,
+    findings: Sequence[Finding],
+    first: Grammar,
+    read: Callable[[], Grammar] | None,
+    vocabulary: str,
 ) -> bytes:
     """The bytes of a specification.
 
     Args:
         first: the grammar that was compiled.
-        read: returns the whole grammar; called only if parts of `first` are compiled later.
+        read: reads the whole grammar; None: it is `first`.
         vocabulary: the vocabulary's digest.
 
     Raises:
         SpecError: a schema is not plain JSON.
     """
-    grammars = [first]
+    grammars = [first] if read is None else [first, read()]
     about: dict[str, Any] = {"kind": kind, "vocabulary": vocabulary}
-    if first.later and kind != "grammar":
-        grammars.append(read())
     if kind == "type":
         about["kind"] = "json_schema"
     elif kind == "expr":
@@ -106,10 +109,9 @@ def read_specification(data: bytes, vocabulary: str, limits: Limits) -> StoredSp
     first = container.grammar(0)
     last = len(about["grammars"]) - 1
     read = (lambda: first) if kind == "grammar" else partial(container.grammar, last)
+    read_first = container.grammar if last > 0 else None
     source = _source(kind, about.get("source"), first, read)
-    return StoredSpecification(
-        kind, source, tuple([Finding(*each) for each in findings]), first, read, container.grammar
-    )
+    return StoredSpecification(kind, source, tuple([Finding(*each) for each in findings]), first, read, read_first)
 
 
 def _is_finding(value: object) -> bool:
