@@ -107,18 +107,21 @@ def use(data: bytes, rng: random.Random) -> bool:
             matcher.fill_next_token_bitmask(bitmask)
             if not matcher.accept_token(rng.choice(allowed_tokens(bitmask))):
                 break
-        matcher.captures()
-        matcher.explain(b"x")
-    with suppress(GuidedError):
-        assert grammar.grammar.rules
-        CompiledGrammar.from_bytes(grammar.to_bytes(), VOCABULARY, limits=LIMITS)
+        if rng.random() < 0.1:  # these take most of the time
+            matcher.captures()
+            matcher.explain(b"x")
+    if rng.random() < 0.1:
+        with suppress(GuidedError):
+            assert grammar.grammar.rules
+            CompiledGrammar.from_bytes(grammar.to_bytes(), VOCABULARY, limits=LIMITS)
     return True
 
 
 def test_changed_bytes():
-    known, read, total = seeds(), 0, 0
+    known = sorted(seeds(), key=len)
+    read, total = 0, 0
     for rng in chances(10 * CASES):
-        data = rng.choice(known)
+        data = known[int(len(known) * rng.random() ** 2)]  # mostly small ones
         kind = rng.randint(0, 9)
         if kind == 0:
             data = with_other_bytes(data, rng)

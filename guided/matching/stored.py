@@ -104,7 +104,12 @@ def read_specification(data: bytes, vocabulary: str, limits: Limits) -> StoredSp
             hint="a vocabulary has the same tokens, end ids and special tokens",
         )
     kind, findings = about.get("kind"), about.get("findings")
-    if kind not in _KINDS or not isinstance(findings, list) or not all(map(_is_finding, findings)):
+    if (
+        not isinstance(kind, str)
+        or kind not in _KINDS
+        or not isinstance(findings, list)
+        or not all(map(_is_finding, findings))
+    ):
         raise SpecError("the stored grammar is malformed: it has no kind, or no findings", hint=_HINT)
     first = container.grammar(0)
     last = len(about["grammars"]) - 1
