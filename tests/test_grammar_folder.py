@@ -90,6 +90,8 @@ def test_everything_that_matters_is_in_the_name(tmp_path, reads):
     ):
         compiled(**options)
     assert not reads and len(files(tmp_path)) == 5
+    compiled(limits=Limits(seconds=1.5, memory=1 << 20))
+    assert reads == ["json_schema"]
 
 
 def test_findings_are_warned_of_again(tmp_path):

@@ -149,7 +149,9 @@ class CachedCompiler:
     def _file_name(self, key: tuple[object, ...], parts: Sequence[object]) -> str | None:
         """The name of a specification's file; None if the key does not determine the content."""
         assert self.folder is not None
-        return self.folder.name_of((*key, repr(self.limits)), parts, vocabulary_digest(self.vocabulary))
+        limits = self.limits  # those of time and memory do not change a grammar
+        bounds = (limits.spec_length, limits.depth, limits.nodes, limits.states, limits.work)
+        return self.folder.name_of((*key, bounds), parts, vocabulary_digest(self.vocabulary))
 
     def _stored(
         self, kind: str, source: object, findings: Sequence[Finding], first: Grammar, read: Callable[[], Grammar] | None

@@ -21,8 +21,8 @@ from typing import Any, Final, Protocol
 from guided.errors import SpecError
 
 __all__ = [
-    "COUNT", "COUNTS", "FLAG", "LIMIT", "NAMES", "NONE", "RANGES", "STATES", "TEMPERATURE", "TEXT", "TEXTS", "TOKEN",
-    "Field", "Leaf", "Numbers", "Source", "Target", "malformed",
+    "BYTES", "COUNT", "COUNTS", "FLAG", "LIMIT", "NAMES", "NONE", "RANGES", "STATES", "TEMPERATURE", "TEXT", "TEXTS",
+    "TOKEN", "Field", "Leaf", "Numbers", "Source", "Target", "malformed",
 ]  # fmt: skip
 
 NONE: Final = 0xFFFFFFFF
@@ -154,6 +154,16 @@ class _Token(Leaf):
         return (TEXT if is_text else COUNT).read(source, at)
 
 
+class _Bytes(Leaf):
+    """Bytes, as the text of their hexadecimal digits."""
+
+    def write(self, value: bytes, row: list[int], target: Target) -> None:
+        row.append(target.text(value.hex()))
+
+    def read(self, source: Source, at: int) -> tuple[bytes, int]:
+        return bytes.fromhex(source.texts[source.ints[at]]), at + 1
+
+
 class _Temperature(Leaf):
     """A finite number of at least 0, or None."""
 
@@ -232,6 +242,7 @@ COUNT: Final = _Count(False)
 LIMIT: Final = _Count(True)
 FLAG: Final = _Flag()
 TEXT: Final = _Text()
+BYTES: Final = _Bytes()
 TEMPERATURE: Final = _Temperature()
 COUNTS: Final = Numbers(1)
 RANGES: Final = Numbers(2)

@@ -21,6 +21,7 @@ from guided.frontends.stored.compound_fields import (
     map_of,
 )
 from guided.frontends.stored.fields import (
+    BYTES,
     COUNT,
     COUNTS,
     FLAG,
@@ -88,7 +89,7 @@ LAYOUT: Final[tuple[tuple[type, tuple[Field, ...]], ...]] = (
     )),
     (nodes.Ending, (_NODE, _NODE, TEXT)),
     (nodes.Region, (TEXT, entry_of(nodes.Ending, is_optional=True), TEMPERATURE, FLAG)),
-    (nodes.DeferredRule, (LATER, TEXT, COUNT)),
+    (nodes.DeferredRule, (LATER, BYTES, COUNT)),
     (Embedded, (json_of(str, dict, bool), OPTIONS, json_of(dict), json_of(dict), TEXT)),
     (nodes.Grammar, (
         map_of(TEXT, _NODE), TEXT, map_of(TEXT, TEXT), entry_of(nodes.Lexer, is_optional=True),

@@ -18,14 +18,14 @@ from __future__ import annotations
 import json
 from array import array
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from guided.errors import LimitExceeded, SpecError
 from guided.frontends.stored.fields import malformed
 from guided.frontends.stored.layout import FIELDS, LAYOUT, NUMBERS
-from guided.ir.nodes import DeferredRule, Grammar
+from guided.ir.nodes import Grammar
 from guided.ir.serial import ByIdentity
 from guided.limits import Limits
 from guided.meter import spend
@@ -33,7 +33,7 @@ from guided.meter import spend
 __all__ = ["Tables", "TablesWriter", "check_json", "json_text"]
 
 _AT_ONCE: Final = 256  # rows between two checks of the limits
-_READERS: Final = tuple((cls, tuple(field.read for field in fields)) for cls, fields in LAYOUT)
+_Row: TypeAlias = tuple[Any, tuple[tuple[Callable[..., Any], Callable[..., Any]], ...]]
 _PLAIN: Final = frozenset((str, int, float, bool, type(None)))
 
 
@@ -115,10 +115,7 @@ class TablesWriter:
     def _write(self, part: Any) -> None:
         row = [NUMBERS[type(part)]]
         for name, field in FIELDS[type(part)]:
-            value = getattr(part, name)
-            if isinstance(part, DeferredRule) and isinstance(value, bytes):
-                value = value.hex()
-            field.write(value, row, self)
+            field.write(getattr(part, name), row, self)
         self._numbers[part] = self._rows.setdefault(tuple(row), len(self._rows))
 
 
@@ -148,6 +145,17 @@ class Tables:
             raise malformed(f"{type(error).__name__} in a row") from error
 
 
+@cache
+def _row_readers() -> tuple[_Row, ...]:
+    """Each class, and for each field the function that reads it and the one that stores it in an object.
+
+    Storing a field in its slot takes a third of the time of a call of the class, which is frozen.
+    """
+    return tuple(
+        (cls, tuple((field.read, cls.__dict__[name].__set__) for name, field in FIELDS[cls])) for cls, _ in LAYOUT
+    )
+
+
 class _TableReader:
     """Reads one table."""
 
@@ -165,21 +173,19 @@ class _TableReader:
 
     def read(self) -> Grammar:
         """The grammar of the last row."""
-        ints, entries, seen, at = self.ints, self.entries, set[bytes](), 0
-        data = memoryview(ints).cast("B")
-        while at < len(ints):
+        ints, entries, seen, rows, at = self.ints, self.entries, set[bytes](), _row_readers(), 0
+        data, size = ints.tobytes(), len(ints)
+        while at < size:
             begin = at
-            cls, readers = _READERS[ints[at]]
+            cls, fields = rows[ints[at]]
             at += 1
-            fields: list[Any] = []
-            for read in readers:
+            entry = cls.__new__(cls)
+            for read, store in fields:
                 value, at = read(self, at)
-                fields.append(value)
-            if cls is DeferredRule:
-                fields[1] = bytes.fromhex(fields[1])
-            entries.append(cls(*fields))
-            seen.add(bytes(data[4 * begin : 4 * at]))
-            if len(entries) % _AT_ONCE == 0:
+                store(entry, value)
+            entries.append(entry)
+            seen.add(data[4 * begin : 4 * at])
+            if not len(entries) % _AT_ONCE:
                 self._check()
         self._check()
         if at != len(ints) or len(seen) != len(entries):
