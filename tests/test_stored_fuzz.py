@@ -21,7 +21,19 @@ import pytest
 from guided import CompiledGrammar, GrammarCompiler, GrammarMatcher, Limits, allocate_token_bitmask, allowed_tokens
 from guided.errors import GuidedError, GuidedWarning, LimitExceeded, SpecError
 from guided.frontends.stored import container, write_container
-from guided.ir.nodes import Automaton, Grammar, Ref, Repeat, Seq, Text
+from guided.ir.nodes import (
+    Automaton,
+    Grammar,
+    Keyword,
+    Lexer,
+    Ref,
+    Region,
+    Repeat,
+    Seq,
+    Special,
+    Terminal,
+    Text,
+)
 from guided.matching.native import vocabulary_digest
 from tests.core_support import EVERY_SPEC, vocabulary
 from tests.test_core_fuzz import CASES, chances
@@ -178,6 +190,18 @@ def test_large_shapes_take_bounded_time(shape):
     rules |= {"r400": Text("a")} if shape == "twice" else {}
     use(stored(Grammar({"start": Ref("r0") if shape == "twice" else node, **rules})), random.Random(1))
     assert time.monotonic() - begin < 60
+
+
+def test_names_that_are_not_defined():
+    keyword = Terminal("A", Text("a"), (Keyword("B", Text("a")),))
+    for changes in (
+        {"regions": {"other": Region("x")}},
+        {"lexer": Lexer((keyword,))},
+        {"lexer": Lexer((Terminal("A", Text("a")), Terminal("A", Text("b"))))},
+        {"lexer": Lexer((Terminal("A", Text("a")),), contexts={frozenset("A"): frozenset("A")})},
+    ):
+        with pytest.raises(SpecError, match="malformed"):
+            CompiledGrammar.from_bytes(stored(Grammar({"start": Special("A")}, **changes)), VOCABULARY)
 
 
 def test_automata_that_lead_nowhere():

@@ -192,6 +192,9 @@ class _TableReader:
             raise malformed("a row occurs twice, or the last one is cut off")
         if not entries or type(entries[-1]) is not Grammar:
             raise malformed("there is no grammar")
+        for entry in entries:
+            if type(entry) is Grammar:
+                _check_names(entry)
         grammar: Grammar = entries[-1]
         return grammar
 
@@ -199,6 +202,21 @@ class _TableReader:
         spend(_AT_ONCE)
         if len(self.entries) > self._limits.nodes:
             raise LimitExceeded("nodes", len(self.entries), self._limits.nodes)
+
+
+def _check_names(grammar: Grammar) -> None:
+    """Refuse names that other code looks up without a check. Every front end defines them."""
+    if any(name not in grammar.rules for name in (*grammar.regions, *grammar.later, *grammar.schemas)):
+        raise malformed("it describes a rule that is not defined")
+    if grammar.lexer is None:
+        return
+    terminals = {terminal.name for terminal in grammar.lexer.terminals}
+    indentation, marks = grammar.lexer.indentation, frozenset[str]().union(*grammar.lexer.contexts)
+    names = terminals if indentation is None else terminals | {indentation.indent, indentation.dedent}
+    if len(terminals) != len(grammar.lexer.terminals) or not marks.isdisjoint(names):
+        raise malformed("two terminals or marks have the same name")
+    if any(keyword.name not in terminals for terminal in grammar.lexer.terminals for keyword in terminal.keywords):
+        raise malformed("a keyword is not a terminal")
 
 
 def _same(grammar: Grammar) -> Grammar:
