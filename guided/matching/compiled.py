@@ -7,7 +7,8 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from guided.automaton import _core
-from guided.errors import Finding, LimitExceeded, warn_of
+from guided.errors import Finding, GuidedError, LimitExceeded, warn_of
+from guided.frontends.stored import malformed
 from guided.ir import Grammar
 from guided.ir.nodes import Region
 from guided.limits import Limits
@@ -153,6 +154,10 @@ def read_compiled(data: bytes, compiler: NativeCompiler, limits: Limits) -> Comp
             native = compiler.compile(first, limits)
         except RecursionError:
             raise LimitExceeded("depth", 1000, 900, fixed=True) from None
+        except (LookupError, OverflowError, TypeError, ValueError) as error:  # checks of the core and of its callers
+            if isinstance(error, GuidedError):
+                raise
+            raise malformed(str(error)) from error
     return CompiledGrammar(
         native, vocabulary, first.origins, stored.kind, stored.source, stored.read, stored.findings, first.regions,
         limits, stored.read_first)  # fmt: skip
