@@ -71,6 +71,7 @@ from guided.matching import (
     masks_of,
 )
 from guided.packages import importing
+from guided.version import __version__ as __version__
 from guided.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -175,7 +176,6 @@ __all__ = [
     "tool_style",
 ]
 
-__version__ = "0.1.0"
 
 _LAZY: Final = {
     **dict.fromkeys(("CALCULATOR", "FunctionTool", "Tool", "ToolTokens", "function_tool"), "guided.tools"),

@@ -19,6 +19,8 @@ import pytest
 import guided
 import guided.frontends.library as library_module
 from guided.errors import SpecError
+from guided.frontends.lark import LarkOptions, read_lark
+from guided.frontends.stored import read_container
 from guided.levels import PLAY_SCRIPT
 from guided.tools.calculator import calculate
 
@@ -49,6 +51,32 @@ def compiler() -> guided.GrammarCompiler:
     pieces = {text[i : i + n] for text in data for n in (2, 3, 4) for i in range(len(text) - n + 1)}
     tokens = [bytes([byte]) for byte in range(256)] + sorted(pieces)
     return guided.GrammarCompiler(guided.Vocabulary([*tokens, None], eos_token_ids=[len(tokens)]))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_stored_forms_are_those_of_the_texts(name):
+    """If this fails, run `python scripts/store_grammars.py`."""
+    found = guided.library()[name]
+    stored = library_module._read_stored(FOLDER / f"{name}.lark", found.text, guided.Limits())
+    if stored is None:
+        made_from = read_container((FOLDER / f"{name}.stored").read_bytes(), guided.Limits()).about["made_from"]
+        assert made_from[0] == library_module._made_from(found.text)[0]
+        pytest.skip(f"the stored form was made with Unicode {made_from[1]}")
+    assert stored == read_lark(found.text, LarkOptions(**found.options))
+
+
+def test_stored_forms_of_other_texts_are_not_used(tmp_path, monkeypatch):
+    path = tmp_path / "json.lark"
+    path.write_bytes((FOLDER / "json.lark").read_bytes().replace(b"true", b"yes"))
+    path.with_suffix(".stored").write_bytes((FOLDER / "json.stored").read_bytes())
+    assert library_module._read_stored(path, path.read_text(), guided.Limits()) is None
+    assert library_module._read_stored(path, (FOLDER / "json.lark").read_text(), guided.Limits()) is not None
+    library_module._load_part.cache_clear()
+    monkeypatch.setattr(library_module, "_files", lambda: {"json": path})
+    compiler = guided.GrammarCompiler(guided.Vocabulary([bytes([b]) for b in range(256)], eos_token_ids=[256]))
+    compiled = compiler.compile(guided.grammar("json"))
+    assert accepts(compiled, "[yes]") and not accepts(compiled, "[true]")
+    library_module._load_part.cache_clear()
 
 
 def accepts(grammar: guided.CompiledGrammar, text: str) -> bool:

@@ -150,3 +150,12 @@ def test_the_memory_of_a_grammar_is_a_setting() -> None:
     assert engine.compiler.limits.memory == 1 << 16
     limits = with_time_limit(engine.compiler, 1.0).limits
     assert (limits.memory, limits.seconds) == (1 << 16, 1.0)
+
+
+def test_a_folder_for_grammars_is_a_setting(tmp_path) -> None:
+    """A second server reads what the first one has compiled, whatever time limit it had."""
+    for seconds in (1.0, 2.0):
+        engine = small_engine()
+        create_app(engine, Settings(grammar_cache=str(tmp_path)))
+        with_time_limit(engine.compiler, seconds).compile_regex("[a-c]+")
+        assert [path.suffix for path in tmp_path.iterdir()] == [".grammar"]

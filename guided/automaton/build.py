@@ -9,6 +9,7 @@ unusual fields, the reader calls back into this module, which checks the node an
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
@@ -58,6 +59,7 @@ __all__ = ["compile_native"]
 
 _MAX_COUNT = 2**30 - 1
 """The largest bound of a repetition or length window that the core stores."""
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _UNBOUNDED = -1
 """Stands for "no upper bound" in the core's interface."""
 _MAX_CACHED_ENCODINGS = 64
@@ -144,6 +146,8 @@ class _GrammarBuilder:
             )
         if bad_names := [name for name in self.rule_number if not isinstance(name, str)]:
             raise SpecError(f"the rule name {bad_names[0]!r} is not a string", hint='write Grammar({"start": node})')
+        if bad_names := [name for name in self.rule_number if _SURROGATE.search(name)]:
+            raise SpecError(f"the rule name {bad_names[0]!r} contains a lone surrogate", hint="use other characters")
         spend(len(self.grammar.rules))
         rules = [self._read_rule(name, node) for name, node in self.grammar.rules.items()]
         del self.reader  # it refers to all nodes

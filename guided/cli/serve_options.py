@@ -99,6 +99,13 @@ def _add_load(group: argparse._ArgumentGroup) -> None:
     _number(group, "--max-requests-per-key", "concurrent requests of one key; above it 429")
     _number(group, "--requests-per-minute", "requests of one key per minute; above it 429")
     _number(group, "--grammar-memory", "bytes for the states of one grammar; above it they are recomputed", least=1)
+    group.add_argument(
+        "--grammar-cache",
+        default="",
+        metavar="DIR",
+        help="a folder of compiled grammars, which later servers read faster; users who may write to it could replace "
+        "them (none)",
+    )
     _number(group, "--max-body", "bytes of a request body; above it 413", least=1)
     _number(group, "--max-messages", "messages of a request, including their parts and calls; above it 400", least=1)
     _number(group, "--max-depth", "nesting depth of a request's JSON; above it 400", least=1)
@@ -153,9 +160,9 @@ def settings_of(arguments: argparse.Namespace) -> Settings:
         raise InputError("--log-requests needs --log-format json or text")
     names = (
         "allow_special_tokens", "default_max_tokens", "max_running", "max_queued_requests", "max_queued_tokens",
-        "max_requests_per_key", "requests_per_minute", "grammar_memory", "max_header_bytes", "max_body", "max_messages",
-        "max_depth", "queue_timeout", "request_timeout", "compile_timeout", "body_timeout", "stream_interval",
-        "log_format", "log_requests",
+        "max_requests_per_key", "requests_per_minute", "grammar_memory", "grammar_cache", "max_header_bytes",
+        "max_body", "max_messages", "max_depth", "queue_timeout", "request_timeout", "compile_timeout", "body_timeout",
+        "stream_interval", "log_format", "log_requests",
     )  # fmt: skip
     return Settings(
         model_name=arguments.served_model_name or Path(arguments.model).stem,

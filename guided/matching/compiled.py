@@ -2,44 +2,26 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
-from weakref import WeakKeyDictionary
 
 from guided.automaton import _core
-from guided.errors import Finding
+from guided.errors import Finding, GuidedError, LimitExceeded, warn_of
+from guided.frontends.stored import malformed
 from guided.ir import Grammar
 from guided.ir.nodes import Region
 from guided.limits import Limits
+from guided.matching.gc_pause import gc_paused
+from guided.matching.native import NativeCompiler, native_vocabulary, text_ids, vocabulary_digest
 from guided.matching.regions.annotated_grammar import AnnotatedGrammar
+from guided.matching.stored import read_specification, write_specification
+from guided.meter import compiling
 from guided.vocabulary import Vocabulary
 
-__all__ = ["CompiledGrammar", "native_vocabulary", "text_ids"]
+__all__ = ["CompiledGrammar", "native_vocabulary", "read_compiled", "text_ids"]
 
-_TABLE_BYTES: Final = 48 * 1024 * 1024
 NO_REGIONS: Final[Mapping[str, Region]] = MappingProxyType({})
-_natives: WeakKeyDictionary[Vocabulary, _core.TokenVocabulary] = WeakKeyDictionary()
-_natives_lock = threading.Lock()
-
-
-def native_vocabulary(vocabulary: Vocabulary) -> _core.TokenVocabulary:
-    """The core's view of a vocabulary (its trie), built on the first call."""
-    with _natives_lock:
-        native = _natives.get(vocabulary)
-        if native is None:
-            native = _core.TokenVocabulary(
-                vocabulary.tokens, sorted(vocabulary.eos_token_ids), vocabulary.size, _TABLE_BYTES
-            )
-            _natives[vocabulary] = native
-        return native
-
-
-def text_ids(vocabulary: Vocabulary) -> frozenset[int]:
-    """The ids of the tokens that have text."""
-    without = vocabulary.eos_token_ids | vocabulary.special_tokens.keys()
-    return frozenset(id for id, data in enumerate(vocabulary.tokens) if data and id not in without)
 
 
 class CompiledGrammar:
@@ -59,8 +41,8 @@ class CompiledGrammar:
     """
 
     __slots__ = (
-        "_annotated_grammar", "_limits", "_read", "findings", "kind", "native", "origins", "regions", "source",
-        "vocabulary",
+        "_annotated_grammar", "_limits", "_read", "_read_first", "findings", "kind", "native", "origins", "regions",
+        "source", "vocabulary",
     )  # fmt: skip
 
     def __init__(
@@ -74,7 +56,10 @@ class CompiledGrammar:
         findings: Sequence[Finding] = (),
         regions: Mapping[str, Region] = NO_REGIONS,
         limits: Limits | None = None,
+        read_first: Callable[[], Grammar] | None = None,
     ) -> None:
+        """`read` reads the whole grammar; `read_first` the one that was compiled, if parts may be compiled later."""
+        self._read_first = read_first or read
         self._read, self._limits, self.regions = read, limits or Limits(), regions
         self._annotated_grammar: AnnotatedGrammar | None = None
         self.native, self.vocabulary, self.origins, self.kind, self.source = native, vocabulary, origins, kind, source
@@ -88,6 +73,53 @@ class CompiledGrammar:
             SpecError: the specification is a schema that has changed since the compilation.
         """
         return self._read()
+
+    def to_bytes(self) -> bytes:
+        """This grammar as bytes, for `from_bytes`, and for the version of guided that wrote them.
+
+        They contain the IR, so `from_bytes` does not read the specification again. They depend on the vocabulary. A
+        Python type is stored as its JSON Schema, and a composed specification as its IR: the grammar read from the
+        bytes has these as its source, so its values are JSON values rather than values of the type.
+
+        Cost: the specification is read again; then linear in the IR.
+
+        Raises:
+            SpecError: the specification is a schema that has changed since the compilation, or that contains other
+                values than `json.loads` returns.
+        """
+        digest = vocabulary_digest(self.vocabulary)
+        with gc_paused(), compiling(self._limits, work=False):
+            first = self._read_first()
+            read = None if self._read_first is self._read else self._read
+            return write_specification(self.kind, self.source, self.findings, first, read, digest)
+
+    @classmethod
+    def from_bytes(cls, data: bytes, vocabulary: Vocabulary, *, limits: Limits | None = None) -> CompiledGrammar:
+        """The grammar that `to_bytes` wrote. It has the same masks, explanations and captures, and the same findings.
+
+        The bytes may come from anyone: they contain no code, are checked, and are compiled under `limits`. Forged bytes
+        describe another grammar at worst.
+
+        Args:
+            data: the bytes.
+            vocabulary: a vocabulary with the same tokens, end ids and special tokens.
+            limits: bounds on the compilation and on the memory of the grammar's states.
+
+        Raises:
+            SpecError: the bytes are not a stored grammar, are damaged, or were written by another version of guided.
+            VocabularyError: they were written for another vocabulary.
+            UnsupportedError, LimitExceeded: as for a compilation.
+
+        Warns:
+            GuidedWarning: parts that are not enforced, as for a compilation.
+        """
+        if not isinstance(vocabulary, Vocabulary):
+            raise TypeError(f"vocabulary must be a guided.Vocabulary, not a {type(vocabulary).__name__}")
+        if limits is not None and not isinstance(limits, Limits):
+            raise TypeError(f"limits must be guided.Limits, not a {type(limits).__name__}")
+        compiled = read_compiled(data, NativeCompiler(vocabulary), limits or Limits())
+        warn_of(compiled.findings)
+        return compiled
 
     @property
     def limits(self) -> Limits:
@@ -110,3 +142,22 @@ class CompiledGrammar:
 
     def __repr__(self) -> str:
         return f"CompiledGrammar({self.kind}, {self.native.positions} positions)"
+
+
+def read_compiled(data: bytes, compiler: NativeCompiler, limits: Limits) -> CompiledGrammar:
+    """The grammar in the bytes of `CompiledGrammar.to_bytes`. Raises as `from_bytes` does, and does not warn."""
+    vocabulary = compiler.vocabulary
+    with gc_paused(), compiling(limits, work=False):
+        stored = read_specification(data, vocabulary_digest(vocabulary), limits)
+        first = stored.first
+        try:
+            native = compiler.compile(first, limits)
+        except RecursionError:
+            raise LimitExceeded("depth", 1000, 900, fixed=True) from None
+        except (LookupError, OverflowError, TypeError, ValueError) as error:  # checks of the core and of its callers
+            if isinstance(error, GuidedError):
+                raise
+            raise malformed(str(error)) from error
+    return CompiledGrammar(
+        native, vocabulary, first.origins, stored.kind, stored.source, stored.read, stored.findings, first.regions,
+        limits, stored.read_first)  # fmt: skip

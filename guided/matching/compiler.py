@@ -7,17 +7,13 @@ compilers of a vocabulary share its token tables.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache, partial
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal, Unpack
 
-from guided.automaton import _core
-from guided.automaton.compile import compile_grammar
-from guided.errors import Finding, LimitExceeded, SpecError, VocabularyError, brief, warn_of
+from guided.errors import Finding, SpecError, brief
 from guided.frontends.choice import choice_to_grammar, read_choices
 from guided.frontends.combinators import Expr
-from guided.frontends.common.left_recursion import check_regions
-from guided.frontends.common.named_tokens import find_token
 from guided.frontends.common.quoted_texts import checked_documents
 from guided.frontends.composition import expr_to_grammar
 from guided.frontends.gbnf import gbnf_to_grammar
@@ -29,22 +25,18 @@ from guided.frontends.python_types.type_schema import type_to_schema
 from guided.frontends.regex import Classes, parse_regex
 from guided.frontends.structural_tag import structural_tag_to_grammar
 from guided.ir import Grammar
-from guided.ir.release import free_entries
 from guided.keywords import keywords_checked
-from guided.limits import Limits
+from guided.matching.cached_compiler import CachedCompiler
 from guided.matching.compile_any import CompileAny
-from guided.matching.compiled import CompiledGrammar, native_vocabulary, text_ids
+from guided.matching.compiled import CompiledGrammar
 from guided.matching.fallback_options import compile_with_fallback
-from guided.matching.gc_pause import gc_paused
-from guided.matching.grammar_cache import GrammarCache, content_of
-from guided.matching.why_empty import WHY_EMPTY
+from guided.matching.grammar_cache import content_of
 from guided.meter import compiling
-from guided.vocabulary import Vocabulary
 
 __all__ = ["GrammarCompiler"]
 
 
-class GrammarCompiler(CompileAny):
+class GrammarCompiler(CachedCompiler, CompileAny):
     """Compiles specifications for `vocabulary`: `compile` those of any kind, and the other methods those of one kind.
 
     Args:
@@ -52,29 +44,10 @@ class GrammarCompiler(CompileAny):
         limits: bounds on each compilation and on the memory of each grammar's states.
         cache_bytes: the most memory of cached grammars; 0 disables the cache.
         warn: whether to warn about parts that are not enforced. `CompiledGrammar.findings` lists them in any case.
+        cache_dir: a folder in which compiled grammars are stored, so that they are compiled faster after a restart and
+            in other processes; None: none. The files take at most 256 MiB; the least recently used are removed.
+            Composed specifications, and Lark grammars with `import_paths` or an `Indenter` object, are not stored.
     """
-
-    def __init__(
-        self, vocabulary: Vocabulary, *, limits: Limits | None = None, cache_bytes: int = 64 << 20, warn: bool = True
-    ) -> None:
-        if not isinstance(vocabulary, Vocabulary):
-            raise TypeError(f"vocabulary must be a guided.Vocabulary, not a {type(vocabulary).__name__}")
-        if limits is not None and not isinstance(limits, Limits):
-            raise TypeError(f"limits must be guided.Limits, not a {type(limits).__name__}")
-        self.vocabulary = vocabulary
-        self.limits = limits if limits is not None else Limits()
-        if isinstance(cache_bytes, bool) or not isinstance(cache_bytes, int) or cache_bytes < 0:
-            raise ValueError(f"cache_bytes must be an integer of at least 0, not {brief(cache_bytes)}")
-        self.cache_bytes, self.warns = cache_bytes, warn
-        self._native = native_vocabulary(vocabulary)
-        self._special_ids: dict[str, list[int]] = {}
-        for number, name in vocabulary.special_tokens.items():
-            self._special_ids.setdefault(name, []).append(number)
-        self._text_ids = cache(partial(text_ids, vocabulary))
-        self.cache = GrammarCache(cache_bytes)
-
-    def __repr__(self) -> str:
-        return f"GrammarCompiler({self.vocabulary!r})"
 
     @keywords_checked(JsonSchemaKeywords.__annotations__)
     def compile_json_schema(
@@ -113,7 +86,7 @@ class GrammarCompiler(CompileAny):
                 )  # fmt: skip
 
             key = ("json_schema", text, isinstance(schema, str), own, content_of(known), tuple(texts.items()))
-            return self._compile(key, schema, read, why_empty=lambda: read([], True))
+            return self._compile(key, schema, read, why_empty=lambda: read([], True), parts=(schema, known))
 
         return compile_with_fallback(compiled, JsonSchemaOptions(**options), self.limits)
 
@@ -228,7 +201,8 @@ class GrammarCompiler(CompileAny):
                 return read_lark(text, read_options, self.limits, schemas, found)
 
             why_empty = partial(check_not_empty, text, read_options, self.limits, schemas)
-            return self._compile(("lark", text, own, schemas), text, read, why_empty)
+            parts = None if folders else [it for it in given.values() if isinstance(it, Mapping)]
+            return self._compile(("lark", text, own, schemas), text, read, why_empty, parts=parts)
 
         return compile_with_fallback(compiled, JsonSchemaOptions(**options), self.limits)
 
@@ -258,13 +232,13 @@ class GrammarCompiler(CompileAny):
         def compiled(own: JsonSchemaOptions) -> CompiledGrammar:
             def read(found: list[Finding], ask: bool = False, later: bool = False) -> Grammar:
                 return structural_tag_to_grammar(
-                    spec, own, allow_special_tokens=allow_special_tokens, special_tokens=self._special_ids,
+                    spec, own, allow_special_tokens=allow_special_tokens, special_tokens=self._native.special_ids,
                     limits=self.limits, found=found, require_values=ask, later=later,
                 )  # fmt: skip
 
             key = ("structural_tag", content, isinstance(spec, str), own, allow_special_tokens)
-            parts_later = partial(read, later=True) if self._native.byte_complete else read
-            return self._compile(key, spec, read, why_empty=lambda: read([], True), read_first=parts_later)
+            parts_later = partial(read, later=True) if self._native.native.byte_complete else None
+            return self._compile(key, spec, read, lambda: read([], True), read_first=parts_later, parts=(spec,))
 
         return compile_with_fallback(compiled, JsonSchemaOptions(**options), self.limits)
 
@@ -324,87 +298,6 @@ class GrammarCompiler(CompileAny):
             return self._compile(("expr", expr, own), expr, read)
 
         return compile_with_fallback(compiled, JsonSchemaOptions(**options), self.limits)
-
-    def compile_grammar(self, grammar: Grammar) -> CompiledGrammar:
-        """Compile a grammar given as IR."""
-        native, found = self._to_native(grammar), (grammar.regions, self.limits)
-        return CompiledGrammar(
-            native, self.vocabulary, grammar.origins, "grammar", grammar, lambda: grammar, (), *found
-        )
-
-    def _to_native(self, grammar: Grammar) -> _core.Compiled:
-        check_regions(grammar)
-        return compile_grammar(
-            grammar,
-            self._native,
-            limits=self.limits,
-            special_ids=self._special_ids,
-            end_tokens=self.vocabulary.eos_token_ids,
-            text_ids=self._text_ids,
-        )
-
-    def _compile(
-        self,
-        key: tuple[object, ...],
-        source: object,
-        read: Callable[[list[Finding]], Grammar],
-        why_empty: Callable[[], object] = lambda: None,
-        read_first: Callable[[list[Finding]], Grammar] | None = None,
-    ) -> CompiledGrammar:
-        """The cached grammar, or one compiled from the result of `read`. Warns about the findings in both cases.
-
-        `why_empty` may raise a more precise error for a specification that allows nothing. `read_first` replaces `read`
-        if some parts of the grammar are compiled later.
-        """
-        compiled = self._find_cached(key)
-        if compiled is None:
-            with gc_paused(), compiling(self.limits, work=False):
-                compiled = self._compile_uncached(key, source, read, why_empty, read_first or read)
-        if self.warns:
-            warn_of(compiled.findings)
-        return compiled
-
-    def _find_cached(self, key: tuple[object, ...]) -> CompiledGrammar | None:
-        text = key[1]
-        if isinstance(text, str) and len(text) > self.limits.spec_length:
-            raise LimitExceeded("spec_length", len(text), self.limits.spec_length)
-        return self.cache.find(key)
-
-    def _compile_uncached(
-        self,
-        key: tuple[object, ...],
-        source: object,
-        read: Callable[[list[Finding]], Grammar],
-        why_empty: Callable[[], object],
-        read_first: Callable[[list[Finding]], Grammar],
-    ) -> CompiledGrammar:
-        findings: list[Finding] = []
-        kind, grammar = str(key[0]), read_first(findings)
-        try:
-            native = self._to_native(grammar)
-        except SpecError as error:  # the grammar generates nothing
-            why_empty()
-            shown = source if isinstance(source, str) else ""
-            raise SpecError(error.message, text=shown, span=(0, len(shown)), hint=WHY_EMPTY[kind]) from None
-        except VocabularyError as error:
-            if isinstance(source, str) and error.token is not None and (at := find_token(source, error.token)):
-                error.located(source, at)
-            raise
-        finally:
-            if kind == "json_schema":
-                free_entries(grammar.rules)
-
-        def read_again() -> Grammar:
-            is_json = kind in ("json_schema", "structural_tag") and not isinstance(source, str)
-            if is_json and content_of(source) != key[1]:
-                raise SpecError("the schema has changed since it was compiled", hint="compile it again")
-            return read([])
-
-        compiled = CompiledGrammar(
-            native, self.vocabulary, grammar.origins, kind, source, read_again, findings, grammar.regions, self.limits
-        )
-        self.cache.store(key, compiled)
-        return compiled
 
 
 def _single(node: Any) -> Grammar:

@@ -23,6 +23,7 @@ from guided.engine.request import Prompt
 from guided.engine.request import Request as EngineRequest
 from guided.errors import brief
 from guided.frontends.structural_tag.tool_prompts import check_style
+from guided.matching.grammar_folder import GrammarFolder
 from guided.server.anthropic.errors import anthropic_error, is_messages_route
 from guided.server.engine_thread import EngineThread, Stream
 from guided.server.http.access_log import write_line
@@ -73,6 +74,8 @@ class Server:
         self.started = int(time.time())
         engine.scheduler.max_running = settings.max_running
         engine.compiler.limits = replace(engine.compiler.limits, memory=settings.grammar_memory)
+        if settings.grammar_cache:
+            engine.compiler.folder = GrammarFolder(settings.grammar_cache)
 
     async def read(self, request: Request, make: Callable[[Any], _Result]) -> _Result:
         """Call `make` with the JSON of a request and return its result; see `Bodies.read`."""

@@ -32,6 +32,7 @@ class Settings:
         request_timeout: seconds for a whole request; then 503, or an error event in a stream (0: no limit).
         compile_timeout: seconds for one compilation; then 400.
         grammar_memory: bytes for the states of one grammar (`Limits.memory`); beyond that, states are recomputed.
+        grammar_cache: the folder in which compiled grammars are stored; "": none (`GrammarCompiler(cache_dir=...)`).
         body_timeout: seconds for the headers of a request to arrive, and for its body; then 408.
         max_header_bytes: bytes of a request's path and headers together; beyond that 400.
         max_body: bytes of a request's body; beyond that 413.
@@ -64,6 +65,7 @@ class Settings:
     request_timeout: float = 600.0
     compile_timeout: float = 10.0
     grammar_memory: int = Limits().memory
+    grammar_cache: str = ""
     body_timeout: float = 30.0
     max_header_bytes: int = 64 << 10
     max_body: int = 4 << 20

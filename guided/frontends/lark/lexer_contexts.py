@@ -59,7 +59,7 @@ def mark_positions(
         lr_items |= {lr_item for kernel in more for lr_item in kernel}
     members: dict[Item, list[int]] = {}
     for number, state in enumerate(states):
-        for lr_item in state.kernel if state.kernel in marked_kernels else ():
+        for lr_item in sorted(state.kernel) if state.kernel in marked_kernels else ():
             members.setdefault(lr_item, []).append(number)
     names: dict[tuple[int, ...], str] = {}
     by_item = {lr_item: names.setdefault(tuple(numbers), f"@{len(names)}") for lr_item, numbers in members.items()}

@@ -1,0 +1,195 @@
+"""The forms of fields that contain other fields, objects with rows, or JSON values; see `fields.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import chain, starmap
+from typing import Any, Final
+
+from guided.frontends.json_schema.options import JsonSchemaOptions
+from guided.frontends.stored.fields import NONE, TOKEN, Field, Leaf, Numbers, Source, Target, malformed
+
+__all__ = ["LATER", "OPTIONS", "TOKENS", "entries_of", "entry_of", "instances_of", "items_of", "json_of", "map_of"]
+
+
+class _Items:
+    """A tuple of values of another field."""
+
+    def __init__(self, field: Field) -> None:
+        self.field = field
+
+    def parts(self, value: Iterable[Any]) -> Iterable[Any]:
+        return chain.from_iterable(map(self.field.parts, value))
+
+    def write(self, value: Any, row: list[int], target: Target) -> None:
+        row.append(len(value))
+        for item in value:
+            self.field.write(item, row, target)
+
+    def read(self, source: Source, at: int) -> tuple[tuple[Any, ...], int]:
+        items, at = [], at + 1
+        for _ in range(source.ints[at - 1]):
+            item, at = self.field.read(source, at)
+            items.append(item)
+        return tuple(items), at
+
+
+class _Map:
+    """A mapping, in its order."""
+
+    def __init__(self, key: Field, value: Field) -> None:
+        self.key, self.value = key, value
+
+    def parts(self, value: Any) -> Iterable[Any]:
+        return chain.from_iterable(map(self.value.parts, value.values()))
+
+    def write(self, value: Any, row: list[int], target: Target) -> None:
+        row.append(len(value))
+        for key, item in value.items():
+            self.key.write(key, row, target)
+            self.value.write(item, row, target)
+
+    def read(self, source: Source, at: int) -> tuple[dict[Any, Any], int]:
+        out, count, at = {}, source.ints[at], at + 1
+        for _ in range(count):
+            key, at = self.key.read(source, at)
+            out[key], at = self.value.read(source, at)
+        if len(out) != count:
+            raise malformed("a key occurs twice")
+        return out, at
+
+
+class _Entry:
+    """An object with a row: one of these classes; with `is_optional`, or None."""
+
+    def __init__(self, classes: frozenset[type], is_optional: bool = False) -> None:
+        self.classes, self.is_optional = classes, is_optional
+
+    def parts(self, value: Any) -> Iterable[Any]:
+        return () if value is None else (value,)
+
+    def write(self, value: Any, row: list[int], target: Target) -> None:
+        row.append(NONE if value is None else target.entry(value))
+
+    def read(self, source: Source, at: int) -> tuple[Any, int]:
+        number = source.ints[at]
+        if number == NONE and self.is_optional:
+            return None, at + 1
+        entry = source.entries[number]
+        if type(entry) not in self.classes:
+            raise malformed(f"there is a {type(entry).__name__} in the wrong place")
+        return entry, at + 1
+
+
+class _Entries:
+    """A tuple of objects with rows, of these classes."""
+
+    def __init__(self, classes: frozenset[type]) -> None:
+        self.classes = classes
+
+    def parts(self, value: Iterable[Any]) -> Iterable[Any]:
+        return value
+
+    def write(self, value: Any, row: list[int], target: Target) -> None:
+        row.append(len(value))
+        row += map(target.entry, value)
+
+    def read(self, source: Source, at: int) -> tuple[tuple[Any, ...], int]:
+        end = at + 1 + source.ints[at]
+        numbers = source.ints[at + 1 : end]
+        if len(numbers) != end - at - 1:
+            raise malformed("a list is cut off")
+        items = tuple(map(source.entries.__getitem__, numbers))
+        if not self.classes.issuperset(map(type, items)):
+            raise malformed("a list has an object of the wrong class")
+        return items, end
+
+
+class _Instances:
+    """A tuple of small objects that are written in place: their fields are integers below 2**32."""
+
+    def __init__(self, cls: type, fields: Sequence[str]) -> None:
+        self.cls, self.fields, self.numbers = cls, fields, Numbers(len(fields))
+
+    def parts(self, value: Any) -> Iterable[Any]:
+        return ()
+
+    def write(self, value: Any, row: list[int], target: Target) -> None:
+        self.numbers.write([[getattr(one, name) for name in self.fields] for one in value], row, target)
+
+    def read(self, source: Source, at: int) -> tuple[tuple[Any, ...], int]:
+        flat, at = self.numbers.read(source, at)
+        return tuple(starmap(self.cls, flat)), at
+
+
+class _LaterGrammar(Leaf):
+    """A function that reads a grammar, which has its own table."""
+
+    def write(self, value: Any, row: list[int], target: Target) -> None:
+        row.append(target.later(value))
+
+    def read(self, source: Source, at: int) -> tuple[Any, int]:
+        return source.later(source.ints[at]), at + 1
+
+
+class _Value(Leaf):
+    """A JSON value of one of these types."""
+
+    def __init__(self, *types: type) -> None:
+        self.types = types
+
+    def write(self, value: Any, row: list[int], target: Target) -> None:
+        row.append(target.value(value))
+
+    def read(self, source: Source, at: int) -> tuple[Any, int]:
+        value = source.values[source.ints[at]]
+        if type(value) not in self.types:
+            raise malformed(f"there is a {type(value).__name__} in the wrong place")
+        return value, at + 1
+
+
+class _Options(Leaf):
+    """The options of a JSON Schema."""
+
+    def write(self, value: JsonSchemaOptions, row: list[int], target: Target) -> None:
+        given = {name: list(one) if isinstance(one, tuple) else one for name, one in value.given().items()}
+        row.append(target.value(given))
+
+    def read(self, source: Source, at: int) -> tuple[JsonSchemaOptions, int]:
+        value, at = _Value(dict).read(source, at)
+        return JsonSchemaOptions(**value), at
+
+
+TOKENS: Final = _Items(TOKEN)
+LATER: Final = _LaterGrammar()
+OPTIONS: Final = _Options()
+
+
+def items_of(field: Field) -> Field:
+    """A tuple of values of a field."""
+    return _Items(field)
+
+
+def map_of(key: Field, value: Field) -> Field:
+    """A mapping."""
+    return _Map(key, value)
+
+
+def entry_of(*classes: type, is_optional: bool = False) -> Field:
+    """An object with a row, of one of these classes."""
+    return _Entry(frozenset(classes), is_optional)
+
+
+def entries_of(*classes: type) -> Field:
+    """A tuple of objects with rows, of these classes."""
+    return _Entries(frozenset(classes))
+
+
+def instances_of(cls: type, *fields: str) -> Field:
+    """A tuple of objects of a class without rows, whose fields are integers."""
+    return _Instances(cls, fields)
+
+
+def json_of(*types: type) -> Field:
+    """A JSON value of one of these types."""
+    return _Value(*types)

@@ -1,0 +1,153 @@
+"""Stored grammars as bytes. In: grammars, and data about them. Out: bytes that `read_container` turns into them again.
+
+The bytes do not depend on a vocabulary. They begin with `_MAGIC` and the format's number. The rest is compressed: the
+length of a JSON text, the JSON text, and the tables of integers (`tables.py`).
+
+Bytes may come from strangers. They contain data only, no code, and are read under limits: `Limits.nodes` bounds the
+size of the tables, `Limits.spec_length` the size of the JSON text. A forged file describes another grammar at worst.
+
+Cost: linear.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import zlib
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from guided.errors import LimitExceeded, SpecError
+from guided.frontends.stored.fields import malformed
+from guided.frontends.stored.tables import Tables, TablesWriter, json_text
+from guided.ir.nodes import Grammar
+from guided.limits import Limits
+from guided.version import __version__
+
+__all__ = ["FORMAT", "Container", "read_container", "write_container"]
+
+FORMAT: Final = 1
+_MAGIC: Final = b"\x89guided grammar\n"
+_HINT: Final = "store the grammar again"
+_BYTES_PER_NODE: Final = 16
+_BYTES_PER_CHARACTER: Final = 4
+_WORD: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """Grammars that were stored together, and data about them, as JSON."""
+
+    tables: Tables
+    about: Mapping[str, Any]
+
+    def grammar(self, number: int = 0) -> Grammar:
+        """One of the grammars, in the order in which they were stored, read again on each call.
+
+        Raises:
+            SpecError: it is malformed. LimitExceeded: it has too many nodes.
+        """
+        starts = self.about["grammars"]
+        return self.tables.read(starts[number])
+
+
+def write_container(grammars: Sequence[Grammar], about: Mapping[str, Any]) -> bytes:
+    """Store grammars.
+
+    Args:
+        about: more data, as JSON; `version`, `grammars`, `tables`, `texts` and `values` are reserved.
+
+    Raises:
+        SpecError: a part of a grammar or of `about` cannot be stored, such as a schema that is not plain JSON.
+    """
+    writer = TablesWriter()
+    starts = [writer.add(grammar) for grammar in grammars]
+    head: dict[str, Any] = {
+        **about, "version": __version__, "grammars": starts, "tables": list(map(len, writer.tables)),
+        "texts": list(writer.texts),
+    }  # fmt: skip
+    text = json_text(head)
+    text = f'{text[:-1]},"values":[{",".join(writer.values)}]}}'
+    data = text.encode("utf-8", "surrogatepass")
+    parts = [len(data).to_bytes(_WORD, "little"), data, *map(_to_little_endian, writer.tables)]
+    return _MAGIC + bytes([FORMAT]) + zlib.compress(b"".join(parts))
+
+
+def read_container(data: bytes, limits: Limits) -> Container:
+    """Read the bytes of `write_container`.
+
+    Raises:
+        SpecError: the bytes are something else, damaged, or were written by another version of guided.
+        LimitExceeded: a limit is exceeded.
+    """
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise SpecError(f"a stored grammar is bytes, not a {type(data).__name__}")
+    data = bytes(data)
+    start = len(_MAGIC) + 1
+    if len(data) < start or not data.startswith(_MAGIC):
+        raise SpecError("this is not a stored grammar", hint="pass the result of CompiledGrammar.to_bytes()")
+    if data[start - 1] != FORMAT:
+        raise SpecError(f"the stored grammar has format {data[start - 1]}, not {FORMAT}", hint=_HINT)
+    body = _decompress(data[start:], limits)
+    size = int.from_bytes(body[:_WORD], "little")
+    if size > _BYTES_PER_CHARACTER * limits.spec_length:
+        raise LimitExceeded("spec_length", size // _BYTES_PER_CHARACTER, limits.spec_length)
+    head = _read_head(body[_WORD : _WORD + size])
+    tables = _split(body[_WORD + size :], head.pop("tables"))
+    return Container(Tables(tables, head.pop("texts"), head.pop("values"), limits), head)
+
+
+def _decompress(data: bytes, limits: Limits) -> bytes:
+    most = _WORD + _BYTES_PER_NODE * limits.nodes + _BYTES_PER_CHARACTER * limits.spec_length
+    stream = zlib.decompressobj()
+    try:
+        body = stream.decompress(data, most)
+    except zlib.error:
+        raise malformed("its compressed part is damaged") from None
+    if stream.eof and not stream.unused_data:
+        return body
+    if len(body) >= most:
+        raise LimitExceeded("nodes", limits.nodes + 1, limits.nodes)
+    raise malformed("it is cut off, or something follows it")
+
+
+def _read_head(data: bytes) -> dict[str, Any]:
+    """The JSON text, whose members have the right types."""
+    try:
+        head = json.loads(data.decode("utf-8", "surrogatepass"))
+    except (RecursionError, ValueError):
+        raise malformed("its JSON text is damaged") from None
+    if not isinstance(head, dict):
+        raise malformed("its JSON text is no object")
+    if head.get("version") != __version__:
+        raise SpecError(f"the stored grammar was written by another version of guided, not {__version__}", hint=_HINT)
+    if not all(isinstance(head.get(name), list) for name in ("grammars", "tables", "texts", "values")):
+        raise malformed("a part of its JSON text is missing")
+    if not all(type(number) is int and number >= 0 for number in (*head["tables"], *head["grammars"])):
+        raise malformed("a number of its JSON text is none")
+    if not head["grammars"] or max(head["grammars"]) >= len(head["tables"]):
+        raise malformed("it has no grammar")
+    return head
+
+
+def _split(data: bytes, lengths: Sequence[int]) -> list[array[int]]:
+    """The tables, of these lengths."""
+    if _WORD * sum(lengths) != len(data):
+        raise malformed("its tables have other lengths")
+    tables, at = [], 0
+    for length in lengths:
+        table = array("I", data[at : at + _WORD * length])
+        if sys.byteorder == "big":
+            table.byteswap()
+        tables.append(table)
+        at += _WORD * length
+    return tables
+
+
+def _to_little_endian(table: array[int]) -> bytes:
+    if sys.byteorder == "big":
+        table = array("I", table)
+        table.byteswap()
+    return table.tobytes()

@@ -1,0 +1,253 @@
+"""How the fields of the IR's classes are written as integers, and read again. In: a value. Out: integers, or the value.
+
+A row of a table is the number of a class (`layout.py`), followed by its fields. An integer is at least 0 and less than
+2**32. A node is written as the number of its row, a text as its number in a list of texts, and a tuple as its length
+and its items. Each value has exactly one form, so equal rows have equal content, and different rows do not.
+
+Reading checks everything that the code for nodes relies on: the classes of nodes, the order of the rows, and lengths.
+The core checks the rest, as for every other grammar.
+
+Cost: linear. The layout of ranges and edges allows reading them with few calls.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
+from math import isfinite
+from typing import Any, Final, Protocol
+
+from guided.errors import SpecError
+
+__all__ = [
+    "BYTES", "COUNT", "COUNTS", "FLAG", "LIMIT", "NAMES", "NONE", "RANGES", "STATES", "TEMPERATURE", "TEXT", "TEXTS",
+    "TOKEN", "Field", "Leaf", "Numbers", "Source", "Target", "malformed",
+]  # fmt: skip
+
+NONE: Final = 0xFFFFFFFF
+_LARGE: Final = 0xFFFFFFFE
+"""Stands before the number of a text with the hexadecimal digits of a larger integer."""
+
+
+class Target(Protocol):
+    """Numbers the parts of a row while it is written."""
+
+    def entry(self, part: Any) -> int:
+        """The row of an object that was written before."""
+
+    def text(self, text: str) -> int:
+        """The number of a text."""
+
+    def value(self, value: Any) -> int:
+        """The number of a JSON value."""
+
+    def later(self, read: Callable[[], Any]) -> int:
+        """The number of a table that is read later."""
+
+
+class Source(Protocol):
+    """What the fields of a table refer to while it is read.
+
+    Attributes:
+        ints: the integers of the table.
+        entries: the objects of the rows so far.
+        texts, values: the texts and JSON values of the file.
+    """
+
+    ints: array[int]
+    entries: list[Any]
+    texts: list[str]
+    values: list[Any]
+
+    def later(self, number: int) -> Callable[[], Any]:
+        """A function that reads another table."""
+
+
+class Field(Protocol):
+    """The form of a field."""
+
+    def parts(self, value: Any) -> Iterable[Any]:
+        """The objects in the value that have rows."""
+
+    def write(self, value: Any, row: list[int], target: Target) -> None:
+        """Append the value to a row."""
+
+    def read(self, source: Source, at: int) -> tuple[Any, int]:
+        """The value at an offset of the table, and the offset behind it."""
+
+
+def malformed(reason: str) -> SpecError:
+    """The error for stored data that no writer produces."""
+    return SpecError(f"the stored grammar is malformed: {reason}", hint="store the grammar again")
+
+
+class Leaf:
+    """The base of fields without rows."""
+
+    def parts(self, value: Any) -> Iterable[Any]:
+        """Nothing."""
+        return ()
+
+
+class _Count(Leaf):
+    """An integer of at least 0; with `is_optional`, or None."""
+
+    def __init__(self, is_optional: bool) -> None:
+        self.is_optional = is_optional
+
+    def write(self, value: int | None, row: list[int], target: Target) -> None:
+        if value is None:
+            row.append(NONE)
+        elif 0 <= value < _LARGE:
+            row.append(value)
+        elif value < 0:
+            raise SpecError(f"the number {value} of a node is negative, so it cannot be stored")
+        else:
+            row += (_LARGE, target.text(f"{value:x}"))
+
+    def read(self, source: Source, at: int) -> tuple[int | None, int]:
+        value = source.ints[at]
+        if value < _LARGE:
+            return value, at + 1
+        if value == NONE:
+            if not self.is_optional:
+                raise malformed("a number is missing")
+            return None, at + 1
+        text = source.texts[source.ints[at + 1]]
+        if not text.isascii() or not text.isalnum() or f"{(value := int(text, 16)):x}" != text or value < _LARGE:
+            raise malformed("a large number has another form")
+        return value, at + 2
+
+
+class _Flag(Leaf):
+    def write(self, value: bool, row: list[int], target: Target) -> None:
+        row.append(1 if value else 0)
+
+    def read(self, source: Source, at: int) -> tuple[bool, int]:
+        value = source.ints[at]
+        if value > 1:
+            raise malformed("a flag is neither 0 nor 1")
+        return value == 1, at + 1
+
+
+class _Text(Leaf):
+    def write(self, value: str, row: list[int], target: Target) -> None:
+        row.append(target.text(value))
+
+    def read(self, source: Source, at: int) -> tuple[str, int]:
+        return source.texts[source.ints[at]], at + 1
+
+
+class _Token(Leaf):
+    """The id or the name of a token."""
+
+    def write(self, value: int | str, row: list[int], target: Target) -> None:
+        row.append(1 if isinstance(value, str) else 0)
+        if isinstance(value, str):
+            TEXT.write(value, row, target)
+        else:
+            COUNT.write(value, row, target)
+
+    def read(self, source: Source, at: int) -> tuple[int | str | None, int]:
+        is_text, at = FLAG.read(source, at)
+        return (TEXT if is_text else COUNT).read(source, at)
+
+
+class _Bytes(Leaf):
+    """Bytes, as the text of their hexadecimal digits."""
+
+    def write(self, value: bytes, row: list[int], target: Target) -> None:
+        row.append(target.text(value.hex()))
+
+    def read(self, source: Source, at: int) -> tuple[bytes, int]:
+        return bytes.fromhex(source.texts[source.ints[at]]), at + 1
+
+
+class _Temperature(Leaf):
+    """A finite number of at least 0, or None."""
+
+    def write(self, value: float | None, row: list[int], target: Target) -> None:
+        row.append(NONE if value is None else target.text(float(value).hex()))
+
+    def read(self, source: Source, at: int) -> tuple[float | None, int]:
+        if source.ints[at] == NONE:
+            return None, at + 1
+        text, at = TEXT.read(source, at)
+        value = float.fromhex(text)
+        if not isfinite(value) or value < 0 or value.hex() != text:
+            raise malformed("a temperature has another form")
+        return value, at
+
+
+class Numbers(Leaf):
+    """A tuple of integers below 2**32, `width` of them in each item."""
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+
+    def write(self, value: Sequence[Any], row: list[int], target: Target) -> None:
+        """See `Field`."""
+        row.append(len(value))
+        row += value if self.width == 1 else chain.from_iterable(value)
+
+    def read(self, source: Source, at: int) -> tuple[tuple[Any, ...], int]:
+        """See `Field`."""
+        end = at + 1 + self.width * source.ints[at]
+        flat = source.ints[at + 1 : end]
+        if len(flat) != end - at - 1:
+            raise malformed("a list is cut off")
+        return tuple(flat if self.width == 1 else zip(*[iter(flat)] * self.width, strict=True)), end
+
+
+class _Texts(Leaf):
+    """A tuple of texts; with `is_set`, a frozenset, whose texts are sorted."""
+
+    def __init__(self, is_set: bool) -> None:
+        self.is_set = is_set
+
+    def write(self, value: Any, row: list[int], target: Target) -> None:
+        row.append(len(value))
+        row += map(target.text, sorted(value) if self.is_set else value)
+
+    def read(self, source: Source, at: int) -> tuple[Any, int]:
+        numbers, at = COUNTS.read(source, at)
+        texts = tuple(map(source.texts.__getitem__, numbers))
+        if not self.is_set:
+            return texts, at
+        if list(texts) != sorted(out := frozenset(texts)):
+            raise malformed("a set is not in order")
+        return out, at
+
+
+class _States(Leaf):
+    """The states of an automaton."""
+
+    def write(self, value: Sequence[Any], row: list[int], target: Target) -> None:
+        row.append(len(value))
+        for accepts, edges in value:
+            row.append(1 if accepts else 0)
+            _EDGES.write(edges, row, target)
+
+    def read(self, source: Source, at: int) -> tuple[tuple[Any, ...], int]:
+        states, at = [], at + 1
+        for _ in range(source.ints[at - 1]):
+            accepts, at = FLAG.read(source, at)
+            edges, at = _EDGES.read(source, at)
+            states.append((accepts, edges))
+        return tuple(states), at
+
+
+COUNT: Final = _Count(False)
+LIMIT: Final = _Count(True)
+FLAG: Final = _Flag()
+TEXT: Final = _Text()
+BYTES: Final = _Bytes()
+TEMPERATURE: Final = _Temperature()
+COUNTS: Final = Numbers(1)
+RANGES: Final = Numbers(2)
+_EDGES: Final = Numbers(3)
+STATES: Final = _States()
+TEXTS: Final = _Texts(False)
+NAMES: Final = _Texts(True)
+TOKEN: Final = _Token()

@@ -1,0 +1,176 @@
+"""Compiles grammars of the IR for one vocabulary, and caches the results in memory and, if wanted, in a folder.
+
+In: a key for the content of a specification, and functions that read it. Out: a compiled grammar. `GrammarCompiler`
+adds a method for each kind of specification.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from os import PathLike
+
+from guided.automaton import _core
+from guided.errors import Finding, GuidedError, LimitExceeded, SpecError, VocabularyError, brief, warn_of
+from guided.frontends.common.named_tokens import find_token
+from guided.ir import Grammar
+from guided.ir.release import free_entries
+from guided.limits import Limits
+from guided.matching.compiled import CompiledGrammar, read_compiled
+from guided.matching.gc_pause import gc_paused
+from guided.matching.grammar_cache import GrammarCache, content_of
+from guided.matching.grammar_folder import GrammarFolder
+from guided.matching.native import NativeCompiler, vocabulary_digest
+from guided.matching.stored import write_specification
+from guided.matching.why_empty import WHY_EMPTY
+from guided.meter import compiling
+from guided.vocabulary import Vocabulary
+
+__all__ = ["CachedCompiler"]
+
+
+class CachedCompiler:
+    """The arguments are those of `GrammarCompiler`."""
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        *,
+        limits: Limits | None = None,
+        cache_bytes: int = 64 << 20,
+        warn: bool = True,
+        cache_dir: str | PathLike[str] | None = None,
+    ) -> None:
+        if not isinstance(vocabulary, Vocabulary):
+            raise TypeError(f"vocabulary must be a guided.Vocabulary, not a {type(vocabulary).__name__}")
+        if limits is not None and not isinstance(limits, Limits):
+            raise TypeError(f"limits must be guided.Limits, not a {type(limits).__name__}")
+        self.vocabulary = vocabulary
+        self.limits = limits if limits is not None else Limits()
+        if isinstance(cache_bytes, bool) or not isinstance(cache_bytes, int) or cache_bytes < 0:
+            raise ValueError(f"cache_bytes must be an integer of at least 0, not {brief(cache_bytes)}")
+        self.cache_bytes, self.warns = cache_bytes, warn
+        self._native = NativeCompiler(vocabulary)
+        self.cache = GrammarCache(cache_bytes)
+        self.folder = None if cache_dir is None else GrammarFolder(cache_dir)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.vocabulary!r})"
+
+    def compile_grammar(self, grammar: Grammar) -> CompiledGrammar:
+        """Compile a grammar given as IR."""
+        native, found = self._to_native(grammar), (grammar.regions, self.limits)
+        return CompiledGrammar(
+            native, self.vocabulary, grammar.origins, "grammar", grammar, lambda: grammar, (), *found
+        )
+
+    def _to_native(self, grammar: Grammar) -> _core.Compiled:
+        return self._native.compile(grammar, self.limits)
+
+    def _compile(
+        self,
+        key: tuple[object, ...],
+        source: object,
+        read: Callable[[list[Finding]], Grammar],
+        why_empty: Callable[[], object] = lambda: None,
+        read_first: Callable[[list[Finding]], Grammar] | None = None,
+        parts: Sequence[object] | None = (),
+    ) -> CompiledGrammar:
+        """The cached grammar, or one compiled from the result of `read`. Warns about the findings in both cases.
+
+        `why_empty` may raise a more precise error for a specification that allows nothing. `read_first` replaces `read`
+        if some parts of the grammar are compiled later. `parts`: values that the key contains only as their `repr`;
+        None: the key does not determine the content. If they are not plain JSON, the grammar is not stored in the
+        folder.
+        """
+        compiled = self._find_cached(key)
+        if compiled is None:
+            with gc_paused(), compiling(self.limits, work=False):
+                name = None if self.folder is None or parts is None else self._file_name(key, parts)
+                compiled = None if name is None else self._find_stored(name, source)
+                if compiled is None:
+                    compiled = self._compile_uncached(key, source, read, why_empty, read_first, name)
+            self.cache.store(key, compiled)
+        if self.warns:
+            warn_of(compiled.findings)
+        return compiled
+
+    def _find_cached(self, key: tuple[object, ...]) -> CompiledGrammar | None:
+        text = key[1]
+        if isinstance(text, str) and len(text) > self.limits.spec_length:
+            raise LimitExceeded("spec_length", len(text), self.limits.spec_length)
+        return self.cache.find(key)
+
+    def _compile_uncached(
+        self,
+        key: tuple[object, ...],
+        source: object,
+        read: Callable[[list[Finding]], Grammar],
+        why_empty: Callable[[], object],
+        read_first: Callable[[list[Finding]], Grammar] | None,
+        name: str | None,
+    ) -> CompiledGrammar:
+        """Compile a specification, and store it in the folder under `name`, if there is one."""
+        findings: list[Finding] = []
+        kind, grammar, data = str(key[0]), (read_first or read)(findings), None
+
+        def reading(read: Callable[[list[Finding]], Grammar]) -> Callable[[], Grammar]:
+            def read_again() -> Grammar:
+                is_json = kind in ("json_schema", "structural_tag") and not isinstance(source, str)
+                if is_json and content_of(source) != key[1]:
+                    raise SpecError("the schema has changed since it was compiled", hint="compile it again")
+                return read([])
+
+            return read_again
+
+        try:
+            native = self._to_native(grammar)
+            if name is not None:
+                whole = None if read_first is None else partial(read, [])
+                data = self._stored(kind, source, findings, grammar, whole)
+        except SpecError as error:  # the grammar generates nothing
+            why_empty()
+            shown = source if isinstance(source, str) else ""
+            raise SpecError(error.message, text=shown, span=(0, len(shown)), hint=WHY_EMPTY[kind]) from None
+        except VocabularyError as error:
+            if isinstance(source, str) and error.token is not None and (at := find_token(source, error.token)):
+                error.located(source, at)
+            raise
+        finally:
+            if kind == "json_schema":
+                free_entries(grammar.rules)
+        if data is not None and name is not None and self.folder is not None:
+            self.folder.write(name, data)
+        return CompiledGrammar(
+            native, self.vocabulary, grammar.origins, kind, source, reading(read), findings, grammar.regions,
+            self.limits, None if read_first is None else reading(read_first),
+        )  # fmt: skip
+
+    def _file_name(self, key: tuple[object, ...], parts: Sequence[object]) -> str | None:
+        """The name of a specification's file; None if the key does not determine the content."""
+        assert self.folder is not None
+        limits = self.limits  # those of time and memory do not change a grammar
+        bounds = (limits.spec_length, limits.depth, limits.nodes, limits.states, limits.work)
+        return self.folder.name_of((*key, bounds), parts, vocabulary_digest(self.vocabulary))
+
+    def _stored(
+        self, kind: str, source: object, findings: Sequence[Finding], first: Grammar, read: Callable[[], Grammar] | None
+    ) -> bytes | None:
+        """The bytes of a specification; None if it cannot be stored."""
+        try:
+            return write_specification(kind, source, findings, first, read, vocabulary_digest(self.vocabulary))
+        except GuidedError:
+            return None
+
+    def _find_stored(self, name: str, source: object) -> CompiledGrammar | None:
+        """The grammar in a file of the folder, if it is usable. Its source is the caller's."""
+        assert self.folder is not None
+        data = self.folder.read(name)
+        if data is None:
+            return None
+        try:
+            compiled = read_compiled(data, self._native, self.limits)
+        except GuidedError:  # damaged, or written by another version: it is written again
+            return None
+        compiled.source = source
+        return compiled

@@ -1,0 +1,179 @@
+"""A folder of stored grammars, which several processes may share. In: a specification's key. Out: bytes.
+
+A file's name is a digest of the specification, its options and limits, the vocabulary, and the versions of everything
+that takes part in reading specifications: guided and its source files, Python, Unicode, Lark. So a file is never
+changed: after an update, other names are used. A specification whose key does not determine its content is not stored:
+composed specifications, whose keys are objects, and grammars that import files from the caller's folders.
+
+A file begins with the digest that is its name. It is written under a temporary name and then renamed, so readers find
+all of it or nothing. After reading, its time of modification is set. If all files take more than `_MOST_BYTES`, those
+with the oldest times are removed. Temporary files that a process has left behind are removed after an hour.
+
+Errors of the file system never fail a compilation. If a file cannot be written, one warning says so.
+
+Whoever may write to the folder can replace a grammar by another one, but cannot harm the process otherwise.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import sys
+import tempfile
+import threading
+import unicodedata
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from functools import cache
+from hashlib import blake2b
+from os import PathLike
+from pathlib import Path
+from time import time
+from typing import Final
+
+from guided.errors import SpecError
+from guided.frontends.json_schema.options import JsonSchemaOptions
+from guided.frontends.stored import FORMAT, check_json
+from guided.keywords import check_path
+from guided.version import __version__
+
+__all__ = ["GrammarFolder"]
+
+_MOST_BYTES: Final = 256 << 20
+_LARGEST: Final = 64 << 20  # bytes of a file
+_BETWEEN_SCANS: Final = 64  # files that are written before the folder is measured again
+_SECONDS_OF_TEMPORARY: Final = 3600.0
+_SUFFIX: Final = ".grammar"
+_NAME: Final = re.compile(rf"[0-9a-f]{{40}}{re.escape(_SUFFIX)}(\..*\.tmp)?")
+_DIGEST_BYTES: Final = 20
+_PLAIN: Final = frozenset((str, int, float, bool, type(None), JsonSchemaOptions))
+
+
+class GrammarFolder:
+    """Stored grammars in a folder, which is created when the first one is written. Thread-safe.
+
+    Raises:
+        OptionError: `path` is not a path.
+    """
+
+    def __init__(self, path: str | PathLike[str], most_bytes: int = _MOST_BYTES) -> None:
+        check_path("cache_dir", path)
+        self.path, self.most_bytes = Path(path), most_bytes
+        self._bytes, self._writes = 0, 0
+        self._has_warned = False
+        self._lock = threading.Lock()
+
+    def name_of(self, key: tuple[object, ...], parts: Sequence[object], vocabulary: str) -> str | None:
+        """The name of a specification's file; None if it cannot be stored.
+
+        Args:
+            key: its key in the cache, and the limits.
+            parts: the values that the key contains only as their `repr`.
+            vocabulary: the vocabulary's digest.
+        """
+        if not _is_plain(key):
+            return None
+        try:
+            check_json(list(parts))
+        except SpecError:
+            return None
+        return blake2b(repr((key, vocabulary, _versions())).encode(), digest_size=_DIGEST_BYTES).hexdigest()
+
+    def read(self, name: str) -> bytes | None:
+        """The bytes that were stored under a name; None if there are none that can be read."""
+        path = self.path / (name + _SUFFIX)
+        try:
+            status = path.stat()
+            if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST:
+                return None
+            data = path.read_bytes()
+        except OSError:
+            return None
+        if data[:_DIGEST_BYTES] != bytes.fromhex(name):
+            return None
+        with suppress(OSError):  # another user's file
+            os.utime(path)
+        return data[_DIGEST_BYTES:]
+
+    def write(self, name: str, data: bytes) -> None:
+        """Store bytes under a name, and remove the least recently used files if all of them take too much space."""
+        if len(data) > min(_LARGEST, self.most_bytes):
+            return
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._write_file(name + _SUFFIX, bytes.fromhex(name) + data)
+        except OSError as error:
+            if not self._has_warned:
+                self._has_warned = True
+                warnings.warn(f"grammars cannot be stored in {self.path}: {error}", RuntimeWarning, stacklevel=2)
+            return
+        with self._lock:
+            self._bytes += len(data)
+            self._writes += 1
+            if self._writes % _BETWEEN_SCANS == 1 or self._bytes > self.most_bytes:
+                self._bytes = self._remove_oldest()
+
+    def _write_file(self, name: str, data: bytes) -> None:
+        number, temporary = tempfile.mkstemp(".tmp", f"{name}.", self.path)
+        try:
+            with open(number, "wb") as file:
+                file.write(data)
+            os.replace(temporary, self.path / name)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+
+    def _remove_oldest(self) -> int:
+        """Remove files until the rest fits. Returns the bytes of the rest."""
+        now, total = time(), 0
+        for path, modified, size in sorted(self._files(), key=lambda file: -file[1]):
+            is_temporary = path.suffix == ".tmp"
+            if now - modified > _SECONDS_OF_TEMPORARY if is_temporary else total + size > self.most_bytes:
+                with suppress(OSError):  # another process reads it, or another user owns it
+                    path.unlink(missing_ok=True)
+            else:
+                total += size
+        return total
+
+    def _files(self) -> Iterator[tuple[Path, float, int]]:
+        """The files of this class in the folder: path, time of modification, bytes."""
+        try:
+            with os.scandir(self.path) as entries:
+                for entry in entries:
+                    if _NAME.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
+                        status = entry.stat(follow_symlinks=False)
+                        yield Path(entry.path), status.st_mtime, status.st_size
+        except OSError:  # another process removes files
+            return
+
+
+def _is_plain(key: object) -> bool:
+    """Whether the `repr` of a key determines its content."""
+    work = [key]
+    for part in work:  # grows during the loop
+        if type(part) is tuple:
+            work += part
+        elif type(part) not in _PLAIN:
+            return False
+    return True
+
+
+@cache
+def _versions() -> tuple[object, ...]:
+    """The versions of everything that takes part in reading specifications."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        lark = version("lark")
+    except PackageNotFoundError:
+        lark = ""
+    package, files = Path(__file__).parent.parent, []
+    for folder in ("ir", "frontends", "automaton"):
+        for path in sorted((package / folder).rglob("*.*")):
+            if path.suffix in (".py", ".so", ".pyd", ".json"):
+                status = path.stat()
+                files.append((str(path.relative_to(package)), status.st_size, status.st_mtime_ns))
+    sources = blake2b(repr(files).encode(), digest_size=_DIGEST_BYTES).hexdigest()
+    return FORMAT, __version__, sources, sys.version_info[:3], unicodedata.unidata_version, lark

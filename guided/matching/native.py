@@ -1,0 +1,100 @@
+"""The core's view of a vocabulary, and the compilation of IR for it.
+
+In: a vocabulary, and grammars of the IR. Out: the core's compiled grammars. Data that all grammars of a vocabulary
+share is computed once.
+"""
+
+from __future__ import annotations
+
+import threading
+from array import array
+from functools import cached_property
+from hashlib import blake2b
+from typing import Final
+from weakref import WeakKeyDictionary
+
+from guided.automaton import _core
+from guided.automaton.compile import compile_grammar
+from guided.frontends.common.left_recursion import check_regions
+from guided.ir import Grammar
+from guided.limits import Limits
+from guided.vocabulary import Vocabulary
+
+__all__ = ["NativeCompiler", "native_vocabulary", "text_ids", "vocabulary_digest"]
+
+_TABLE_BYTES: Final = 48 * 1024 * 1024
+_NO_TEXT: Final = 0xFFFFFFFF
+_natives: WeakKeyDictionary[Vocabulary, _core.TokenVocabulary] = WeakKeyDictionary()
+_natives_lock = threading.Lock()
+_digests: WeakKeyDictionary[Vocabulary, str] = WeakKeyDictionary()
+
+
+def native_vocabulary(vocabulary: Vocabulary) -> _core.TokenVocabulary:
+    """The core's view of a vocabulary (its trie), built on the first call."""
+    with _natives_lock:
+        native = _natives.get(vocabulary)
+        if native is None:
+            native = _core.TokenVocabulary(
+                vocabulary.tokens, sorted(vocabulary.eos_token_ids), vocabulary.size, _TABLE_BYTES
+            )
+            _natives[vocabulary] = native
+        return native
+
+
+def text_ids(vocabulary: Vocabulary) -> frozenset[int]:
+    """The ids of the tokens that have text."""
+    without = vocabulary.eos_token_ids | vocabulary.special_tokens.keys()
+    return frozenset(id for id, data in enumerate(vocabulary.tokens) if data and id not in without)
+
+
+def vocabulary_digest(vocabulary: Vocabulary) -> str:
+    """A digest of everything on which compiled grammars depend: the tokens, the end ids, the names of special tokens.
+
+    Cost: 15 ms for 128,000 tokens on the first call for a vocabulary.
+    """
+    digest = _digests.get(vocabulary)
+    if digest is None:
+        tokens = vocabulary.tokens
+        lengths = array("I", [_NO_TEXT if data is None else len(data) for data in tokens])
+        names = sorted(vocabulary.special_tokens.items())
+        whole = blake2b(repr((vocabulary.size, sorted(vocabulary.eos_token_ids), names)).encode(), digest_size=20)
+        whole.update(lengths.tobytes())
+        whole.update(b"".join([data for data in tokens if data]))
+        digest = _digests[vocabulary] = whole.hexdigest()
+    return digest
+
+
+class NativeCompiler:
+    """Compiles IR for a vocabulary.
+
+    Attributes:
+        native: the core's view of the vocabulary.
+        special_ids: the name of a special token -> its ids.
+    """
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self.vocabulary, self.native = vocabulary, native_vocabulary(vocabulary)
+        self.special_ids: dict[str, list[int]] = {}
+        for number, name in vocabulary.special_tokens.items():
+            self.special_ids.setdefault(name, []).append(number)
+
+    @cached_property
+    def _text_ids(self) -> frozenset[int]:
+        return text_ids(self.vocabulary)
+
+    def compile(self, grammar: Grammar, limits: Limits) -> _core.Compiled:
+        """Compile a grammar.
+
+        Raises:
+            SpecError: it is malformed, or generates nothing. UnsupportedError: the core does not support a part.
+            VocabularyError: the vocabulary lacks a token. LimitExceeded: it is too large.
+        """
+        check_regions(grammar)
+        return compile_grammar(
+            grammar,
+            self.native,
+            limits=limits,
+            special_ids=self.special_ids,
+            end_tokens=self.vocabulary.eos_token_ids,
+            text_ids=lambda: self._text_ids,
+        )

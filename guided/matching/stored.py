@@ -1,0 +1,156 @@
+"""A compiled specification as bytes, for one vocabulary. In: its IR, kind, source and findings. Out: bytes, or these.
+
+Stored are the IR and the data that a `CompiledGrammar` offers, not the structures of the core: the core compiles the IR
+again, with all its checks. So reading skips the front end only, which takes most of the time, and forged bytes cannot
+harm the core.
+
+If parts of a specification may be compiled later, two grammars are stored: the one that is compiled, and the whole
+one, which explanations use.
+
+What cannot be stored is described by its IR:
+
+| source | after reading |
+|---|---|
+| a Python type | its JSON Schema; the kind is "json_schema" |
+| a composed specification | one with the same texts, whose only part is the IR |
+
+`source` of a JSON Schema is the schema in `Grammar.schemas`; so it is stored once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from guided.errors import Finding, SpecError, VocabularyError, brief
+from guided.frontends.combinators import Expr, ReadPart
+from guided.frontends.composition import only_part
+from guided.frontends.stored import read_container, write_container
+from guided.ir import Grammar
+from guided.limits import Limits
+
+__all__ = ["StoredSpecification", "read_specification", "write_specification"]
+
+_TEXTS: Final = frozenset(("regex", "gbnf", "lark"))
+_KINDS: Final = _TEXTS | {"json_schema", "structural_tag", "choice", "pattern", "expr", "grammar"}
+_HINT: Final = "store the grammar again"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSpecification:
+    """A stored specification.
+
+    Attributes:
+        kind, source, findings: as in `CompiledGrammar`.
+        first: the grammar to compile.
+        read: reads the whole grammar.
+        read_first: reads `first` again; None: `read` does.
+    """
+
+    kind: str
+    source: Any
+    findings: tuple[Finding, ...]
+    first: Grammar
+    read: Callable[[], Grammar]
+    read_first: Callable[[], Grammar] | None
+
+
+def write_specification(
+    kind: str,
+    source: Any,
+    findings: Sequence[Finding],
+    first: Grammar,
+    read: Callable[[], Grammar] | None,
+    vocabulary: str,
+) -> bytes:
+    """The bytes of a specification.
+
+    Args:
+        first: the grammar that was compiled.
+        read: reads the whole grammar; None: it is `first`.
+        vocabulary: the vocabulary's digest.
+
+    Raises:
+        SpecError: a schema is not plain JSON.
+    """
+    grammars = [first] if read is None else [first, read()]
+    about: dict[str, Any] = {"kind": kind, "vocabulary": vocabulary}
+    if kind == "type":
+        about["kind"] = "json_schema"
+    elif kind == "expr":
+        about["source"] = only_part(source)[0] in ("json_schema", "type")
+    elif kind in ("choice", "pattern"):
+        about["source"] = [list(part) if isinstance(part, tuple) else part for part in source]
+    elif kind not in ("json_schema", "grammar"):
+        about["source"] = source
+    about["findings"] = [[each.pointer, each.keyword, each.reason, each.hint] for each in findings]
+    return write_container(grammars, about)
+
+
+def read_specification(data: bytes, vocabulary: str, limits: Limits) -> StoredSpecification:
+    """The specification in the bytes of `write_specification`.
+
+    Raises:
+        SpecError: the bytes are something else, damaged, or were written by another version of guided.
+        VocabularyError: they were written for another vocabulary. LimitExceeded: a limit is exceeded.
+    """
+    container = read_container(data, limits)
+    about = container.about
+    if about.get("vocabulary") != vocabulary:
+        raise VocabularyError(
+            "the stored grammar was compiled for another vocabulary",
+            hint="a vocabulary has the same tokens, end ids and special tokens",
+        )
+    kind, findings = about.get("kind"), about.get("findings")
+    if (
+        not isinstance(kind, str)
+        or kind not in _KINDS
+        or not isinstance(findings, list)
+        or not all(map(_is_finding, findings))
+    ):
+        raise SpecError("the stored grammar is malformed: it has no kind, or no findings", hint=_HINT)
+    first = container.grammar(0)
+    last = len(about["grammars"]) - 1
+    read = (lambda: first) if kind == "grammar" else partial(container.grammar, last)
+    read_first = container.grammar if last > 0 else None
+    source = _source(kind, about.get("source"), first, read)
+    return StoredSpecification(kind, source, tuple([Finding(*each) for each in findings]), first, read, read_first)
+
+
+def _is_finding(value: object) -> bool:
+    return isinstance(value, list) and len(value) == 4 and all(isinstance(part, str) for part in value)
+
+
+def _source(kind: str, stored: Any, first: Grammar, read: Callable[[], Grammar]) -> Any:
+    """The source of a specification."""
+    is_texts = isinstance(stored, list) and all(isinstance(part, str) for part in stored)
+    match kind:
+        case "grammar":
+            return first
+        case "json_schema" if first.start in first.schemas:
+            return first.schemas[first.start].schema
+        case "choice" if is_texts:
+            return tuple(stored)
+        case "pattern" if isinstance(stored, list) and all(map(_is_pair, stored)):
+            return [tuple(part) for part in stored]
+        case "structural_tag" if isinstance(stored, str | dict):
+            return stored
+        case "expr" if isinstance(stored, bool):
+            return _expr(first, read, stored)
+    if kind in _TEXTS and isinstance(stored, str):
+        return stored
+    raise SpecError(f"the stored grammar is malformed: the source is {brief(stored)}", hint=_HINT)
+
+
+def _is_pair(value: object) -> bool:
+    return isinstance(value, list) and len(value) == 2 and all(isinstance(part, str) for part in value)
+
+
+def _expr(first: Grammar, read: Callable[[], Grammar], is_schema: bool) -> Expr:
+    """A composed specification with the same texts. `is_schema`: its only part is a JSON Schema."""
+    schemas = list(first.schemas.values())
+    if not is_schema or len(schemas) != 1:
+        return ReadPart(lambda *_: read())
+    return ReadPart(lambda *_: read(), "json_schema", schemas[0].schema)

@@ -1,0 +1,207 @@
+"""Compiled grammars in a folder: found by content, shared by processes, never in the way."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import time
+import warnings
+from pathlib import Path
+
+import pytest
+
+import guided
+from guided import GrammarCompiler, GrammarMatcher, Limits
+from guided.matching import cached_compiler
+from guided.matching.grammar_folder import GrammarFolder
+from tests.core_support import mask_of, vocabulary
+
+VOCABULARY = vocabulary(20)
+SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+
+
+@pytest.fixture
+def reads(monkeypatch) -> list[str]:
+    """The kinds of the grammars that were read from files."""
+    found, read = [], cached_compiler.read_compiled
+
+    def counted(*arguments):
+        compiled = read(*arguments)
+        found.append(compiled.kind)
+        return compiled
+
+    monkeypatch.setattr(cached_compiler, "read_compiled", counted)
+    return found
+
+
+def files(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*.grammar"))
+
+
+SPECS = {
+    "json_schema": lambda compiler: compiler.compile_json_schema(SCHEMA),
+    "regex": lambda compiler: compiler.compile_regex("[a-c]+"),
+    "gbnf": lambda compiler: compiler.compile_gbnf('root ::= "a"+'),
+    "structural_tag": lambda compiler: compiler.compile_structural_tag(
+        {"format": {"type": "json_schema", "json_schema": SCHEMA}}
+    ),
+    "choice": lambda compiler: compiler.compile_choice(["a", "b"]),
+    "pattern": lambda compiler: compiler.compile_pattern([("UPPER", "+")]),
+}
+
+
+@pytest.mark.parametrize("kind", SPECS)
+def test_grammars_are_read_again(kind, tmp_path, reads):
+    compile = SPECS[kind]
+    first = compile(GrammarCompiler(VOCABULARY, cache_dir=tmp_path))
+    assert not reads and len(files(tmp_path)) == 1
+    compiler = GrammarCompiler(VOCABULARY, cache_dir=str(tmp_path))
+    second = compile(compiler)
+    assert reads == [kind] and compile(compiler) is second
+    assert second.kind == kind and second.source == first.source
+    assert second.grammar == first.grammar
+    assert mask_of(GrammarMatcher(second)) == mask_of(GrammarMatcher(first))
+    assert compile(GrammarCompiler(VOCABULARY)).grammar == first.grammar
+    assert len(reads) == 1 and len(files(tmp_path)) == 1
+
+
+def test_lark_and_types(tmp_path, reads):
+    pytest.importorskip("lark")
+    for _ in range(2):
+        compiler = GrammarCompiler(VOCABULARY, cache_dir=tmp_path)
+        compiler.compile_lark('start: "a" NAME\nNAME: /[b-d]+/')
+        grammar = compiler.compile_type(list[int])
+        assert (grammar.kind, grammar.source) == ("type", list[int])
+        assert grammar.grammar.rules
+    assert reads == ["lark", "json_schema"]
+
+
+def test_everything_that_matters_is_in_the_name(tmp_path, reads):
+    def compiled(own=VOCABULARY, limits=None, **options):
+        return GrammarCompiler(own, limits=limits, cache_dir=tmp_path).compile_json_schema(SCHEMA, **options)
+
+    other = guided.Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[256])
+    for options in (
+        {},
+        {"whitespace": "compact"},
+        {"limits": Limits(states=5000)},
+        {"own": other},
+        {"registry": {"x:y": {}}},
+    ):
+        compiled(**options)
+    assert not reads and len(files(tmp_path)) == 5
+    compiled(limits=Limits(seconds=1.5, memory=1 << 20))
+    assert reads == ["json_schema"]
+
+
+def test_findings_are_warned_of_again(tmp_path):
+    for _ in range(2):
+        with pytest.warns(guided.GuidedWarning):
+            GrammarCompiler(VOCABULARY, cache_dir=tmp_path).compile_json_schema({"format": "unknown"})
+
+
+def test_what_the_key_does_not_determine_is_not_stored(tmp_path, reads):
+    """Composed specifications, objects whose `repr` is no content, and files that may change."""
+    pytest.importorskip("lark")
+    from lark.indenter import PythonIndenter
+
+    imported = tmp_path / "imports"
+    imported.mkdir()
+    (imported / "part.lark").write_text("NAME: /[a-c]+/\n")
+    folder = tmp_path / "cache"
+    for _ in range(2):
+        compiler = GrammarCompiler(VOCABULARY, cache_dir=folder)
+        compiler.compile(guided.text("a") | guided.regex("b+"))
+        compiler.compile_json_schema({"enum": [1, 2], "default": (1,)})
+        compiler.compile_lark("%import .part.NAME\nstart: NAME", import_paths=[imported])
+        compiler.compile_lark('start: @x "a"', grammars={"x": guided.regex("b+")})
+        compiler.compile_lark(
+            "%declare _INDENT _DEDENT\nstart: _NEWLINE _INDENT _DEDENT\n_NEWLINE: /\\n */", postlex=PythonIndenter()
+        )
+    assert not reads and not files(folder)
+
+
+@pytest.mark.parametrize("damage", ["cut", "other", "flip", "empty", "folder"])
+def test_damaged_files_are_replaced(damage, tmp_path, reads):
+    expected = GrammarCompiler(VOCABULARY, cache_dir=tmp_path).compile_regex("[a-c]+")
+    GrammarCompiler(VOCABULARY, cache_dir=tmp_path).compile_regex("other")
+    compiler = GrammarCompiler(VOCABULARY, cache_dir=tmp_path)
+    name = compiler._file_name(("regex", "[a-c]+", "python", False, "full"), ())
+    path = tmp_path / f"{name}.grammar"
+    data = path.read_bytes()
+    other = next(each for each in files(tmp_path) if each != path).read_bytes()
+    match damage:
+        case "cut":
+            path.write_bytes(data[:-5])
+        case "other":  # the stored form of another specification, under this name
+            path.write_bytes(other)
+        case "flip":
+            path.write_bytes(data[:60] + bytes([data[60] ^ 1]) + data[61:])
+        case "empty":
+            path.write_bytes(b"")
+        case "folder":
+            path.unlink()
+            path.mkdir()
+    reads.clear()
+    if damage == "folder":
+        with pytest.warns(RuntimeWarning, match="cannot be stored"):
+            again = GrammarCompiler(VOCABULARY, cache_dir=tmp_path).compile_regex("[a-c]+")
+    else:
+        again = GrammarCompiler(VOCABULARY, cache_dir=tmp_path).compile_regex("[a-c]+")
+        assert path.read_bytes() == data
+    assert not reads
+    assert mask_of(GrammarMatcher(again)) == mask_of(GrammarMatcher(expected))
+
+
+def test_a_folder_that_cannot_be_written(tmp_path):
+    """One warning, and no error."""
+    place = tmp_path / "file"
+    place.write_text("not a folder")
+    compiler = GrammarCompiler(VOCABULARY, cache_dir=place)
+    with pytest.warns(RuntimeWarning, match="cannot be stored in"):
+        assert compiler.compile_regex("a").kind == "regex"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert compiler.compile_regex("b").kind == "regex"
+    with pytest.raises(guided.OptionError, match="cache_dir"):
+        GrammarCompiler(VOCABULARY, cache_dir=3)  # type: ignore[arg-type]
+
+
+def test_the_least_recently_used_are_removed(tmp_path):
+    folder = GrammarFolder(tmp_path, most_bytes=1000)
+    names = [f"{number:040x}" for number in range(6)]
+    (tmp_path / "mine.txt").write_bytes(bytes(5000))
+    old = tmp_path / f"{names[0]}.grammar.abc.tmp"
+    old.write_bytes(b"left behind")
+    os.utime(old, (1, 1))
+    for number, name in enumerate(names):
+        folder.write(name, bytes(230))
+        os.utime(tmp_path / f"{name}.grammar", (10**9 + number, 10**9 + number))
+        if number == 3:
+            assert len(folder.read(names[0])) == 230  # the first one is used again
+    left = {path.stem for path in files(tmp_path)}
+    assert names[0] in left and names[5] in left and names[1] not in left
+    assert sum(path.stat().st_size for path in files(tmp_path)) <= 1000
+    assert (tmp_path / "mine.txt").exists() and not old.exists()
+    folder.write("f" * 40, bytes(2000))
+    assert folder.read("f" * 40) is None
+
+
+def _compile_many(folder: str, seed: int) -> int:
+    compiler = GrammarCompiler(VOCABULARY, cache_dir=folder)
+    total = 0
+    for number in range(31):
+        grammar = compiler.compile_regex(f"[a-c]{{{(number * seed) % 31 + 1}}}")
+        total += len(mask_of(GrammarMatcher(grammar)))
+    return total
+
+
+def test_several_processes_share_a_folder(tmp_path):
+    with multiprocessing.get_context("spawn").Pool(3) as pool:
+        totals = pool.starmap(_compile_many, [(str(tmp_path), seed) for seed in (1, 2, 3)])
+    assert len(set(totals)) == 1
+    assert len(files(tmp_path)) == 31
+    assert not list(tmp_path.glob("*.tmp"))
+    begin = time.time()
+    assert _compile_many(str(tmp_path), 5) == totals[0]
+    assert max(path.stat().st_mtime for path in files(tmp_path)) >= begin - 1
