@@ -257,10 +257,10 @@ class ToolStyle:
         """
         section = self.data["section"]
         opening = section["begin"] + section.get("open", "")
-        first = {"type": "or", "elements": [{**tag, "begin": opening + tag["begin"]} for tag in tags]}
+        first: Json = {"type": "or", "elements": [{**tag, "begin": opening + tag["begin"]} for tag in tags]}
         more = {"type": "sequence", "elements": [_text(section["separator"]), {"type": "or", "elements": tags}]}
-        rest = [{"type": "star", "content": more}] if parallel else []
-        group = {"type": "sequence", "elements": [first, *rest, _text(section["end"])]}
+        rest: list[Json] = [{"type": "star", "content": more}] if parallel else []
+        group: Json = {"type": "sequence", "elements": [first, *rest, _text(section["end"])]}
         triggers = self.triggers(chosen.functions)
         excluded = list(dict.fromkeys([*triggers, *self.data["excludes"], *section.get("excludes", [])]))
         if overlap := _find_overlap(excluded, triggers):
@@ -268,11 +268,11 @@ class ToolStyle:
                 f"the texts {brief(overlap[0])} and {brief(overlap[1])}, which begin calls in the style {self.name}, "
                 "may overlap", hint="use a style with a mark before the calls",
             )  # fmt: skip
-        free = {"type": "any_text", "excludes": excluded}
+        free: Json = {"type": "any_text", "excludes": excluded}
         text_and_group = {"type": "sequence", "elements": [free, group]}
         if not parallel:
             return group if chosen.mode == "required" else {"type": "or", "elements": [free, text_and_group]}
-        groups = [{"type": "star", "content": text_and_group}, free]
+        groups: list[Json] = [{"type": "star", "content": text_and_group}, free]
         return _sequence([group, *groups] if chosen.mode == "required" else groups)
 
     def _blocks(self, chosen: ChosenTools, parallel: bool, reasoning: Reasoning) -> list[Json]:
