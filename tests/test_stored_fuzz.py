@@ -197,6 +197,7 @@ def test_names_that_are_not_defined():
     for changes in (
         {"regions": {"other": Region("x")}},
         {"lexer": Lexer((keyword,))},
+        {"lexer": Lexer((Terminal("A", Text("a")),), frozenset({"B"}))},
         {"lexer": Lexer((Terminal("A", Text("a")), Terminal("A", Text("b"))))},
         {"lexer": Lexer((Terminal("A", Text("a")),), contexts={frozenset("A"): frozenset("A")})},
     ):

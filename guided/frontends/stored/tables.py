@@ -215,8 +215,9 @@ def _check_names(grammar: Grammar) -> None:
     names = terminals if indentation is None else terminals | {indentation.indent, indentation.dedent}
     if len(terminals) != len(grammar.lexer.terminals) or not marks.isdisjoint(names):
         raise malformed("two terminals or marks have the same name")
-    if any(keyword.name not in terminals for terminal in grammar.lexer.terminals for keyword in terminal.keywords):
-        raise malformed("a keyword is not a terminal")
+    keywords = {keyword.name for terminal in grammar.lexer.terminals for keyword in terminal.keywords}
+    if not (keywords | grammar.lexer.ignored) <= terminals:
+        raise malformed("a keyword or an ignored terminal is not defined")
 
 
 def _same(grammar: Grammar) -> Grammar:
