@@ -1,8 +1,10 @@
 """The time to the first mask: real schemas and grammars in Lark's notation beside llguidance, and ready-made grammars.
 
-In: a folder of MaskBench's files (not part of the project), `benchmarks/grammars/` and `grammars/`. Out: for each of
-them, milliseconds from the text of the specification to its first mask; and for guided also from the bytes of
-`CompiledGrammar.to_bytes`. For schemas also the masks of the first walk of an instance.
+In: a folder of MaskBench's files (not part of the project), the grammars of the section `grammars`, and `grammars/`.
+Out: milliseconds from the text of a specification to its first mask, beside llguidance. llguidance refuses the largest
+ready-made grammars (templates and priorities), so these are measured for guided alone: from their text, from the
+stored form, and from the bytes of `CompiledGrammar.to_bytes`. For schemas also the masks of the first walk of an
+instance.
 
 How: each library has a process of its own, and they take turns, specification by specification; which of them is the
 first changes each time. A time is the median of three rounds. Tables of the vocabulary are prepared before, and what a
@@ -13,7 +15,6 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
@@ -29,7 +30,7 @@ __all__ = ["measure_first"]
 ROUNDS, ENGINES = 3, ("guided", "llguidance")
 WAYS = ("text", "stored", "bytes")
 READY_MADE = llama3.ROOT / "grammars"
-_LIMIT, _BESIDE = 30.0, ("python", "javascript", "sql")  # ready-made grammars that are also compared
+_LIMIT = 30.0  # seconds of one job
 _WARM = [*WARM_UP, ("lark", 'start: "a" WORD ";"\nWORD: /[a-z]+/\n%ignore " "', ["a bc;"])]
 
 
@@ -41,19 +42,12 @@ def measure_first(vocabulary: Path, schemas: Path, *, count: int, seed: int = 7)
     try:
         return {
             "schemas": _schemas(workers, schemas, count, seed),
-            "lark": [_beside(workers, name, path.read_text(encoding="utf-8")) for name, path in _lark_files()],
+            "lark": [_beside(workers, case.name, case.grammar.read_text(encoding="utf-8")) for case in CASES],
             "ready_made": [_ready_made(workers["guided"], path.stem) for path in sorted(READY_MADE.glob("*.lark"))],
         }
     finally:
         for worker in workers.values():
             worker.close()
-
-
-def _lark_files() -> Iterator[tuple[str, Path]]:
-    for case in CASES:
-        yield case.name, case.grammar
-    for name in _BESIDE:
-        yield f"ready-made: {name}", READY_MADE / f"{name}.lark"
 
 
 def _schemas(workers: dict[str, Worker], folder: Path, count: int, seed: int) -> dict[str, Any]:
@@ -100,7 +94,7 @@ def _beside(
         for engine, worker in order if turn % 2 == 0 else order[::-1]:
             got = worker.call("compile_times", name, kind, text, 1, limit=_LIMIT)
             if isinstance(got, Failure):
-                return {"name": name, "failure": f"{engine}: {got.reason}"}
+                return {"name": name, "failure": f"{engine}: {got.reason.splitlines()[0]}"}
             times[engine].append(got["first"][0] / 1e6)
             for instance in instances or ():
                 walked = worker.call("walk", name, instance, limit=_LIMIT)
@@ -118,6 +112,6 @@ def _ready_made(worker: Worker, name: str) -> dict[str, Any]:
     for way in WAYS:
         got = worker.call("first_masks", way, name, ROUNDS, limit=_LIMIT)
         if isinstance(got, Failure):
-            return {"name": name, "failure": got.reason}
+            return {"name": name, "failure": got.reason.splitlines()[0]}
         out[way] = median(got) / 1e6
     return out

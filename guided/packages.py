@@ -18,6 +18,7 @@ _EXTRAS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("fastapi", "starlette", "uvicorn", "pydantic", "prometheus_client"), "serve"),
     "lark": "grammars",
     "huggingface_hub": "hub",
+    "opentelemetry": "otel",
     "ray": "ray",
 }
 """Package -> the extra of this project that installs it."""

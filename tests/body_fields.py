@@ -11,7 +11,8 @@ from pydantic import BaseModel
 from guided.server.anthropic.messages_request import CountTokensRequest, MessagesRequest
 from guided.server.inspector.inspection import CheckRequest, ExplainRequest
 from guided.server.inspector.stepping import StepRequest
-from guided.server.openai.requests import ChatRequest, CompletionRequest
+from guided.server.openai.completion_request import CompletionRequest
+from guided.server.openai.requests import ChatRequest
 from guided.server.openai.responses_request import InputTokensRequest, ResponsesRequest
 from guided.server.routes.demonstration import StreamRequest
 from guided.server.routes.tokens import DetokenizeRequest, TokenizeRequest

@@ -8,7 +8,8 @@ from copy import deepcopy
 from typing import Any
 
 from guided.server.anthropic.messages_request import MessagesRequest
-from guided.server.openai.requests import ChatRequest, CompletionRequest
+from guided.server.openai.completion_request import CompletionRequest
+from guided.server.openai.requests import ChatRequest
 from guided.server.openai.responses_request import ResponsesRequest
 from tests.live_server import raw_request
 

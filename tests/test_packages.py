@@ -18,7 +18,7 @@ import sys
 
 class Finder:
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] == {package!r}:
+        if f"{{name}}.".startswith({package!r} + "."):
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 
 sys.meta_path.insert(0, Finder())
@@ -34,6 +34,7 @@ COMMANDS = [
     ("pydantic", SERVE, "serve"),
     ("uvicorn", SERVE, "serve"),
     ("prometheus_client", SERVE, "serve"),
+    ("opentelemetry.exporter", [*SERVE, "--port", "0", "--otlp", "http://127.0.0.1:4318"], "otel"),
 ]
 
 

@@ -173,16 +173,6 @@ def test_a_field_that_is_null_is_not_given():
     run(body)
 
 
-def test_echo_is_refused_since_the_prompt_would_not_be_there():
-    async def body(ask):
-        with pytest.raises(openai.BadRequestError, match="leave echo out") as caught:
-            await ask.completions.create(model="guided", prompt="a", echo=True)
-        assert caught.value.param == "echo"
-        assert (await ask.completions.create(model="guided", prompt="a", echo=False, max_tokens=3)).choices
-
-    run(body)
-
-
 def test_other_errors_are_the_clients_classes():
     async def body(ask):
         with pytest.raises(openai.NotFoundError, match="the model 'other' does not exist"):

@@ -20,8 +20,9 @@ from guided.engine.stopping import Stops, Watch
 from guided.sampling.params import SamplingParams
 from guided.server.http.body_limits import _check_messages, _json
 from guided.server.http.lanes import SMALL, Lanes
+from guided.server.openai.completion_request import CompletionRequest
 from guided.server.openai.reading import read_request
-from guided.server.openai.requests import ChatRequest, CompletionRequest
+from guided.server.openai.requests import ChatRequest
 from guided.server.openai.responses_request import InputTokensRequest
 from guided.server.preparing import RequestPreparer
 from guided.server.routes.openai import prepare_request

@@ -22,7 +22,8 @@ from guided.errors import GuidedError, OptionError  # noqa: E402
 from guided.server.engine_thread import EngineStopped  # noqa: E402
 from guided.server.http.admission import Admission  # noqa: E402
 from guided.server.http.errors import RequestError, body_of, status_of  # noqa: E402
-from guided.server.openai.requests import ChatRequest, CompletionRequest, read_request  # noqa: E402
+from guided.server.openai.completion_request import CompletionRequest  # noqa: E402
+from guided.server.openai.requests import ChatRequest, read_request  # noqa: E402
 from guided.server.openai.responses_request import ResponsesRequest  # noqa: E402
 from guided.server.preparing import CompileTimeout  # noqa: E402
 from guided.server.settings import Settings  # noqa: E402

@@ -13,8 +13,9 @@ openai = pytest.importorskip("openai", reason="openai is not installed")
 from openai.types import completion_create_params  # noqa: E402
 from openai.types.chat import completion_create_params as chat_create_params  # noqa: E402
 
+from guided.server.openai.completion_request import CompletionRequest  # noqa: E402
 from guided.server.openai.ignored_fields import IgnoredFields, IgnoredInConversations  # noqa: E402
-from guided.server.openai.requests import ChatRequest, CompletionRequest  # noqa: E402
+from guided.server.openai.requests import ChatRequest  # noqa: E402
 from tests.test_server_app import SAY, run, served  # noqa: E402, F401
 from tests.test_server_tools import tool  # noqa: E402
 

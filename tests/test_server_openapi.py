@@ -22,8 +22,9 @@ from guided.server.app import create_app  # noqa: E402
 from guided.server.http.errors import RequestError  # noqa: E402
 from guided.server.inspector.inspection import CheckRequest, ExplainRequest, SampleRequest  # noqa: E402
 from guided.server.inspector.stepping import StepRequest  # noqa: E402
+from guided.server.openai.completion_request import CompletionRequest  # noqa: E402
 from guided.server.openai.converted_request import ConvertedRequest  # noqa: E402
-from guided.server.openai.requests import ChatRequest, CompletionRequest, read_request  # noqa: E402
+from guided.server.openai.requests import ChatRequest, read_request  # noqa: E402
 from guided.server.openai.responses_request import InputTokensRequest, ResponsesRequest  # noqa: E402
 from guided.server.openai.structured import FIELDS  # noqa: E402
 from guided.server.settings import Settings  # noqa: E402

@@ -229,7 +229,7 @@ def test_what_is_malformed_counts_as_given():
 def test_canonical_tokens_reach_the_engine(constraint):
     """The vocabulary of the small engine is a list of tokens, of which no encoding is known."""
     pytest.importorskip("pydantic", reason="pydantic is not installed")
-    from guided.server.openai.requests import CompletionRequest
+    from guided.server.openai.completion_request import CompletionRequest
 
     asked = CompletionRequest.model_validate({"prompt": "a", "canonical": True, **constraint})
     (request,) = asked.requests(asked.structured_output(allow_special_tokens=False), 5)

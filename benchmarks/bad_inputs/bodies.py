@@ -14,7 +14,8 @@ from benchmarks.bad_inputs.construct import Construct
 from guided.server.anthropic.messages_request import CountTokensRequest, MessagesRequest
 from guided.server.inspector.inspection import CheckRequest, ExplainRequest, SampleRequest
 from guided.server.inspector.stepping import StepRequest
-from guided.server.openai.requests import ChatRequest, CompletionRequest, Message
+from guided.server.openai.completion_request import CompletionRequest
+from guided.server.openai.requests import ChatRequest, Message
 from guided.server.openai.responses_request import InputTokensRequest, ResponsesRequest
 from guided.server.routes.demonstration import StreamRequest
 from guided.server.routes.operations import AbortRequest

@@ -8,6 +8,7 @@ import contextlib
 import shlex
 import signal
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -17,6 +18,7 @@ from guided.cli.serve_options import add_serve_options, settings_of
 
 if TYPE_CHECKING:
     import uvicorn
+    from opentelemetry.trace import TracerProvider
 
     from guided.server.server import Server
 
@@ -63,12 +65,16 @@ def run(arguments: argparse.Namespace) -> int:
         raise InputError("serve does not support --json")
     settings = settings_of(arguments)
     listener = _listener(arguments)
-    with contextlib.closing(listener), engine_of(arguments, describe=arguments.describe) as engine:
+    with (
+        contextlib.closing(listener),
+        _tracer_provider(arguments.otlp) as provider,
+        engine_of(arguments, describe=arguments.describe) as engine,
+    ):
         from guided.server.app import create_app
         from guided.server.http.connections import Connection
 
         engine.scheduler.runner.cache.touch()
-        app = create_app(engine, settings)
+        app = create_app(engine, settings, tracer_provider=provider)
         config = uvicorn.Config(
             app,
             http=Connection,
@@ -90,6 +96,22 @@ def run(arguments: argparse.Namespace) -> int:
             if arguments.uds:
                 Path(arguments.uds).unlink(missing_ok=True)
         return _CUT_OFF if server.thread.cut_off else DONE
+
+
+@contextlib.contextmanager
+def _tracer_provider(collector: str | None) -> Iterator[TracerProvider | None]:
+    """A provider that sends spans to a collector, the last ones at the end of the block; None: there is no collector.
+    Raises as `otlp_provider`."""
+    if collector is None:
+        yield None
+        return
+    from guided.server.http.tracing import otlp_provider
+
+    provider = otlp_provider(collector)
+    try:
+        yield provider
+    finally:
+        provider.shutdown()
 
 
 async def _serve(

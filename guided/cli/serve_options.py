@@ -25,7 +25,7 @@ def add_serve_options(parser: argparse.ArgumentParser) -> None:
     _add_tools_and_reasoning(parser.add_argument_group("tools and reasoning"))
     _add_load(parser.add_argument_group("load limits (0: no limit)"))
     _add_times(parser.add_argument_group("timeouts, in seconds (0: no limit)"))
-    _add_logs(parser.add_argument_group("logs"))
+    _add_logs(parser.add_argument_group("logs and traces"))
 
 
 def _add_network(group: argparse._ArgumentGroup) -> None:
@@ -134,6 +134,11 @@ def _add_logs(group: argparse._ArgumentGroup) -> None:
         help="write a line for each request to standard error (none)",
     )
     group.add_argument("--log-requests", action="store_true", help="include the request itself, with its prompt")
+    group.add_argument(
+        "--otlp",
+        metavar="URL",
+        help="send spans of OpenTelemetry to this collector, such as http://127.0.0.1:4318 (none)",
+    )
 
 
 def _number(group: argparse._ArgumentGroup, option: str, about: str, *, least: int = 0) -> None:

@@ -66,6 +66,7 @@ class Options(RequestOptions, total=False):
         raw: whether the model continues the text of the prompt itself (False: if the model has a chat template, a text
             is a message).
         max_tokens: the budget in tokens, including forced tokens, but not the end (256); less if the context is full.
+            0 is possible with `prompt_logprobs`: the model reads the prompt and writes nothing.
         temperature (0: greedy), top_k, top_p, min_p, repetition_penalty, presence_penalty, frequency_penalty,
             logit_bias, allowed_token_ids, bad_words, min_tokens: see `SamplingParams`.
         dialect, search, classes: for a constraint that is a regular expression; see `GrammarCompiler.compile_regex`.
@@ -168,15 +169,17 @@ class Request:
         return f"Request({', '.join(parts)})"
 
 
-def check_numbers(n: object, max_tokens: object, drafts: object, budget_ramp: object, **flags: object) -> None:
-    """Check the options of a request that no other class checks.
+def check_numbers(
+    n: object, max_tokens: object, drafts: object, budget_ramp: object, *, scores_prompt: bool, **flags: object
+) -> None:
+    """Check the options of a request that no other class checks. `scores_prompt`: whether max_tokens may be 0.
 
     Raises:
         OptionError: an option is out of range; the message names it.
     """
     if not isinstance(n, int) or isinstance(n, bool) or n < 1:
         raise OptionError(f"n is {brief(n)}, but must be a positive integer", option="n")
-    if not isinstance(max_tokens, int) or isinstance(max_tokens, bool) or max_tokens < 1:
+    if not isinstance(max_tokens, int) or isinstance(max_tokens, bool) or max_tokens < (0 if scores_prompt else 1):
         raise OptionError(f"max_tokens is {brief(max_tokens)}, but must be a positive integer", option="max_tokens")
     drafts = 0 if drafts is None else drafts
     if not isinstance(drafts, int) or isinstance(drafts, bool) or not 0 <= drafts <= _MAX_DRAFTS:

@@ -264,6 +264,7 @@ class StreamEvent(Generic[ValueT_co]):
         budget_bound: the effect of the budget alone on the output so far.
         captures: the captures so far, including incomplete texts; see `Result.captures`. They may change with later
             text if the grammar is ambiguous.
+        prompt_logprobs: in the first event, the log probabilities of the prompt, as in the result; empty in the others.
     """
 
     tokens: tuple[int, ...]
@@ -274,6 +275,7 @@ class StreamEvent(Generic[ValueT_co]):
     reasoning: bool = False
     budget_bound: BudgetBound = _UNBOUND
     captures: dict[str, list[str]] = field(default_factory=dict)
+    prompt_logprobs: tuple[TokenLogprobs | None, ...] = ()
     so_far: TextSoFar | None = field(default=None, repr=False, compare=False)
 
     @property

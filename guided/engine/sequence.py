@@ -156,7 +156,7 @@ class Sequence:
         unread, rejected = self.prompt, 0
         if self.prompt_logprobs is not None:
             yield from self.scores.prompt(self.prompt, self.prompt_logprobs)
-            unread = self.prompt[-1:]
+            self.transcript.prompt_logprobs, unread = self.prompt_logprobs, self.prompt[-1:]
         while True:
             forced = self.collect_forced_tokens()
             if forced:

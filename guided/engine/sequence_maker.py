@@ -68,7 +68,8 @@ class _Given:
     def check(self, n: int, constraint: Constraint, params: SamplingParams) -> None:
         """Raise OptionError for values that no other class checks, and for options that exclude each other."""
         flags = {"raw": self.raw, "canonical": self.canonical, "heal_prompt": self.heal_prompt}
-        check_numbers(n, self.max_tokens, self.drafts, self.budget_ramp, **flags)
+        scores_prompt = self.prompt_logprobs is not None
+        check_numbers(n, self.max_tokens, self.drafts, self.budget_ramp, scores_prompt=scores_prompt, **flags)
         check_thoughts(self.think_first, has_reasoning_end=self.reasoning_end is not None)
         if params.min_tokens > self.max_tokens:
             message = f"min_tokens is {params.min_tokens}, but max_tokens is {self.max_tokens}"

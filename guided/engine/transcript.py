@@ -33,6 +33,7 @@ class Transcript:
         reasoning: the text of the reasoning, once the answer has begun.
         reasoning_tokens: the number of its tokens, with those of the end marker.
         starts: for each token, how many characters of the text come before it.
+        prompt_logprobs: the log probabilities of the prompt, for the next event.
     """
 
     def __init__(self, vocabulary: Vocabulary, stops: Stops, *, thinking: bool = False, skip: int = 0) -> None:
@@ -50,6 +51,7 @@ class Transcript:
         self._begin_watch(is_free=not thinking)
         self.starts: list[int] = []
         self.reasoning_tokens = 0
+        self.prompt_logprobs: Sequence[TokenLogprobs | None] = ()
         self._streamed_tokens = self._streamed_text = 0
         self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
 
@@ -113,8 +115,15 @@ class Transcript:
         scores = tuple(self.logprobs[self._streamed_tokens : tokens])
         forced = bool(new) and not self.token_masks[self._streamed_tokens]
         self._streamed_tokens, self._streamed_text = tokens, decided
+        prompt, self.prompt_logprobs = tuple(self.prompt_logprobs), ()
         return StreamEvent(
-            tuple(new), text, forced, logprobs=scores, reasoning=self.thinking, budget_bound=budget_bound
+            tuple(new),
+            text,
+            forced,
+            logprobs=scores,
+            reasoning=self.thinking,
+            budget_bound=budget_bound,
+            prompt_logprobs=prompt,
         )
 
     def _begin_watch(self, *, is_free: bool) -> None:

@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
+from typing import TYPE_CHECKING
 
 from fastapi import FastAPI, Request
 from fastapi.middleware.cors import CORSMiddleware
@@ -33,17 +34,34 @@ from guided.server.http.access_middleware import AccessMiddleware
 from guided.server.http.errors import RequestError, body_of
 from guided.server.http.openapi import add_document
 from guided.server.http.request_context import request_context_of
+from guided.server.http.tracing import RequestTracer
 from guided.server.routes import demonstration, grammars, messages, openai, operations, page, responses, tokens
 from guided.server.server import Server
 from guided.server.settings import Settings
 
+if TYPE_CHECKING:
+    from opentelemetry.trace import TracerProvider
+
 __all__ = ["create_app"]
 
 
-def create_app(engine: Engine, settings: Settings | None = None) -> FastAPI:
-    """See the module docstring."""
+def create_app(
+    engine: Engine, settings: Settings | None = None, *, tracer_provider: TracerProvider | None = None
+) -> FastAPI:
+    """See the module docstring.
+
+    Args:
+        engine: the engine with its model.
+        settings: the operator's settings.
+        tracer_provider: gets the spans of requests (tracing.py); None: requests are not traced. The caller shuts it
+            down.
+
+    Raises:
+        GuidedError: the settings do not suit the model. ModuleNotFoundError: tracing needs OpenTelemetry.
+    """
     settings = settings or Settings()
-    server = Server(engine, settings)
+    tracer = None if tracer_provider is None else RequestTracer(tracer_provider, settings.model_name)
+    server = Server(engine, settings, tracer)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

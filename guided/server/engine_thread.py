@@ -57,6 +57,7 @@ class Stream:
         submitted: when the request was submitted, by `perf_counter`.
         first: when its first token arrived; None: no token yet.
         last: when the most recent tokens of each sample arrived.
+        prepared: when its prompt had been read and its specification compiled, or refused; None: not yet.
         results: results of the samples that have ended.
         error: why the request failed; None: it has not failed.
         on_end: callbacks that are called once all samples have ended.
@@ -68,6 +69,7 @@ class Stream:
         self.prompt_tokens, self.submitted = 0, perf_counter()
         self.first: float | None = None
         self.last = dict[Task, float]()
+        self.prepared: float | None = None
         self.results = list[Result]()
         self.error: Exception | None = None
         self.on_end = list[Callable[[], object]]()
@@ -251,7 +253,7 @@ class EngineThread:
         stream.begin(tasks)
         self.open.add(stream)
         if (future := tasks[0].future) is not None:  # report a refusal at once, not after the next step
-            future.add_done_callback(lambda future: self._refuse(stream, future))
+            future.add_done_callback(lambda future: self._end_preparing(stream, future))
         for task in tasks:
             task.priority = priority
             self._streams[task] = stream
@@ -300,8 +302,9 @@ class EngineThread:
             for task in left:
                 self._close(task)
 
-    def _refuse(self, stream: Stream, future: Future[list[Stepper]]) -> None:
-        """If preparing a request failed, pass the error to its stream. Runs on any thread."""
+    def _end_preparing(self, stream: Stream, future: Future[list[Stepper]]) -> None:
+        """Record that a request is prepared. If that failed, pass the error to its stream. Runs on any thread."""
+        stream.prepared = perf_counter()
         error = None if future.cancelled() else future.exception()
         if isinstance(error, Exception):
             self._to_loop(lambda: stream.fail(error))

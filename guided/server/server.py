@@ -32,6 +32,7 @@ from guided.server.http.body_limits import Bodies
 from guided.server.http.errors import RequestError, body_of, status_of
 from guided.server.http.metrics import Metrics
 from guided.server.http.request_context import RequestContext, request_context_of, request_id
+from guided.server.http.tracing import RequestTracer
 from guided.server.openai.conversations import style_of
 from guided.server.preparing import RequestPreparer
 from guided.server.settings import Settings
@@ -51,12 +52,13 @@ class Server:
         thread: runs the engine.
         admission: admits or refuses requests.
         metrics: the metrics at `/metrics`.
+        tracer: records spans; None: requests are not traced.
         bodies: reads the bodies of requests.
         open_requests: the contexts of open requests.
         started: when the server started, as Unix time.
     """
 
-    def __init__(self, engine: Engine, settings: Settings) -> None:
+    def __init__(self, engine: Engine, settings: Settings, tracer: RequestTracer | None = None) -> None:
         """Raises GuidedError if the model lacks a token of the settings, or tools cannot be described in this style."""
         style, template = style_of(engine, settings), engine.chat_template
         if template is None or style != template.style:  # otherwise the template defines the style
@@ -69,6 +71,7 @@ class Server:
         self.thread = EngineThread(engine, preparer)
         self.admission = Admission(self.thread, settings)
         self.metrics = Metrics(self.thread, self.admission, settings.model_name)
+        self.tracer = tracer
         self.open_requests = set[RequestContext]()
         self.bodies, self._lanes = Bodies(settings, preparer.lanes), preparer.lanes
         self.started = int(time.time())
@@ -133,6 +136,7 @@ class Server:
                 size=context.body_size,
             )
             context.streams.append(stream)
+            context.request = context.request or part
             self.admission.watch(stream)
         self.open_requests.add(context)
         return context.streams
@@ -164,7 +168,7 @@ class Server:
         return JSONResponse(body, status, headers=headers)
 
     def finish(self, context: RequestContext) -> None:
-        """Log a finished request."""
+        """Log and trace a finished request."""
         self.open_requests.discard(context)
         left = sum(len(stream.tasks) - len(stream.results) for stream in context.streams)
         if left:
@@ -176,6 +180,8 @@ class Server:
             )
         results = [result for stream in context.streams for result in stream.results]
         write_line(self.settings, context, results)
+        if self.tracer is not None:
+            self.tracer.record(context, time.perf_counter())
 
     def health(self) -> dict[str, Any]:
         """The state of the engine."""

@@ -28,6 +28,7 @@ from guided.server.anthropic.errors import is_messages_route
 from guided.server.http.errors import RequestError
 from guided.server.http.origins import check_host, check_origin
 from guided.server.http.request_context import RequestContext, request_id
+from guided.server.http.tracing import TRACE_HEADERS
 from guided.server.server import Server
 
 __all__ = ["AccessMiddleware"]
@@ -51,6 +52,9 @@ class AccessMiddleware:
         headers = Headers(scope=scope)
         path = scope["path"].removeprefix(scope.get("root_path", ""))
         context = RequestContext(request_id(headers.get("x-request-id")), scope["method"], path)
+        if self._server.tracer is not None:
+            context.server = scope.get("server")
+            context.trace_headers = {name: headers[name] for name in TRACE_HEADERS if name in headers}
         scope.setdefault("state", {})["context"] = context
         id_headers = (b"x-request-id", *((b"request-id",) if is_messages_route(path) else ()))
 

@@ -6,8 +6,8 @@ end of the prompt that its first tokens repeat), and in chunks `partial`, if req
 and a delta have `reasoning` (and `reasoning_content`, the name that older clients use) and `tool_results`, the results
 of the server's own tools. With `return_token_ids`, a choice has `token_ids`, as in vLLM, and `tokens`: for each token
 its text, its bytes, and whether it was forced. Both cover the tokens of the text, and of the reasoning if the answer
-shows it. Log probabilities cover the text only. With `return_fields`, a choice has `fields`, which report how sure the
-model was of each value (`guided.engine.fields.Field`).
+shows it, but not an echoed prompt (echo.py). Log probabilities cover the text only. With `return_fields`, a choice has
+`fields`, which report how sure the model was of each value (`guided.engine.fields.Field`).
 """
 
 from __future__ import annotations
@@ -114,6 +114,7 @@ class Answer:
     def _tokens(self, tokens: Sequence[ShownToken]) -> dict[str, Any]:
         if not self.token_ids:
             return {}
+        tokens = [token for token in tokens if not token.is_prompt]
         fields = [token_fields(token.id, self.vocabulary) | {"forced": token.forced} for token in tokens]
         return {"token_ids": [token.id for token in tokens], "tokens": fields}
 

@@ -34,12 +34,14 @@ class ShownToken(NamedTuple):
         forced: whether the specification or a tool forced it.
         logprobs: None if not requested.
         is_text: whether it belongs to the text; else it belongs to the reasoning.
+        is_prompt: whether it belongs to a prompt that the text repeats.
     """
 
     id: int
     forced: bool
     logprobs: TokenLogprobs | None
     is_text: bool = True
+    is_prompt: bool = False
 
     @classmethod
     def of(cls, event: StreamEvent, *, is_text: bool) -> list[ShownToken]:

@@ -20,6 +20,7 @@ from guided.engine.token_text import AnswerDecoder, StopTail, ToolResult
 from guided.frontends.structural_tag.calls import CallPart, CallReader, TextPart
 from guided.frontends.structural_tag.partial_json import PartialJson
 from guided.server.openai.attribution import Attribution, ShownToken
+from guided.server.openai.echo import EchoedPrompt
 from guided.server.openai.scores import Offsets
 
 __all__ = [
@@ -117,6 +118,10 @@ def end_of(result: Result) -> Literal["stop", "length"]:
 class Reading:
     """What one sample has produced so far.
 
+    Args:
+        options: see `ReadingOptions`.
+        echo: the prompt that the text begins with; None: it does not repeat the prompt.
+
     Attributes:
         calls: the function calls.
         results: results of the server's own tools.
@@ -127,11 +132,11 @@ class Reading:
         offsets: offsets of the tokens with reported log probabilities.
     """
 
-    def __init__(self, options: ReadingOptions = _PLAIN) -> None:
-        self.options = options
+    def __init__(self, options: ReadingOptions = _PLAIN, echo: EchoedPrompt | None = None) -> None:
+        self.options, self._echo = options, echo
         self.calls, self.results = list[FunctionCall](), list[ToolResult]()
         self.reasoning_tokens = self._old_tokens = 0  # _old_tokens: number of `tokens` before the last event
-        self.tokens, self.offsets = list[ShownToken](), Offsets()
+        self.tokens, self.offsets = list[ShownToken](), Offsets(0 if echo is None else echo.offset)
         self.result: Result | None = None
         self._reasoning, self._text = list[str](), list[str]()
         self._reader = options.calls() if options.calls is not None else None
@@ -167,7 +172,7 @@ class Reading:
             if self.options.shows_reasoning:
                 self.tokens += ShownToken.of(event, is_text=False)
             return self._think(event.text)
-        deltas = self._answer(event)
+        deltas = [*self._begin(event), *self._answer(event)]
         if event.result is not None:
             self.result = event.result
             deltas += self._rest()
@@ -214,6 +219,14 @@ class Reading:
         return [ReasoningText(shown_text)]
 
     # ---- the answer
+    def _begin(self, event: StreamEvent) -> list[Delta]:
+        """The prompt, before the first event, if the text begins with it."""
+        echo, self._echo = self._echo, None
+        if echo is None:
+            return []
+        self.tokens += echo.shown(event.prompt_logprobs)
+        return self._add_text(echo.text)
+
     def _answer(self, event: StreamEvent) -> list[Delta]:
         tokens = ShownToken.of(event, is_text=True)
         if self._decoder is None or self._places is None:

@@ -50,7 +50,9 @@ class IgnoredFields(BaseModel):
     length_penalty: Annotated[Any, Only((1, 1.0), _NO_BEAMS)] = None
     early_stopping: Annotated[Any, Only((False,), _NO_BEAMS)] = None
     bad_words: Annotated[Any, Only(([],), "logit_bias with -100 forbids tokens, and a regex forbids words")] = None
-    prompt_logprobs: Annotated[Any, Only((0, False), "the prompt is not scored")] = None
+    prompt_logprobs: Annotated[Any, Only((0, False), "echo=true with logprobs scores the prompt of a completion")] = (
+        None
+    )
     truncate_prompt_tokens: Annotated[Any, Only((-1,), "a prompt that is too long is refused, not truncated")] = None
     return_tokens_as_token_ids: Annotated[Any, Only((False,), "return_token_ids=true gives the ids")] = None
     logits_processors: Annotated[Any, Only(([],), "requests cannot run code on the server")] = None

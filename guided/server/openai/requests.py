@@ -1,4 +1,4 @@
-"""The requests of /v1/completions and /v1/chat/completions. In: JSON. Out: requests of the engine.
+"""The fields of all requests for text, and the requests of /v1/chat/completions. In: JSON. Out: options of the engine.
 
 Fields have OpenAI's names, or vLLM's and SGLang's if OpenAI has no such field. Unknown fields are refused, with a
 similar name as a suggestion. Fields that OpenAI's clients send and that do not affect the text (`user`, `metadata`,
@@ -9,11 +9,10 @@ accepted value are in ignored_fields.py.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Final, Literal, Self, cast
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, WrapValidator, field_validator, model_validator
 
-from guided.engine.request import Options, Request
 from guided.errors import brief
 from guided.server.http.errors import RequestError
 from guided.server.openai.ignored_fields import IgnoredFields, IgnoredInConversations
@@ -23,7 +22,8 @@ from guided.server.openai.structured import KINDS, Structured, structured
 __all__ = [
     "MOST_TOOLS",
     "ChatRequest",
-    "CompletionRequest",
+    "Count",
+    "Counts",
     "Message",
     "Specified",
     "StreamOptions",
@@ -35,11 +35,10 @@ __all__ = [
 _MOST_CHOICES = 128
 MOST_TOOLS: Final = 512
 _MOST_STOPS = 128  # the engine searches for each stop after each token
-_MOST_PROMPTS = 1 << 16
 _STOPS = ("stop", "stop_token_ids", "ignore_eos")
 _SEEDS: Final = range(-(2**63), 2**64)  # OpenAI's are signed, the engine's are not
-_Count = Annotated[int, Field(ge=0, strict=True)]
-_Counts = Annotated[list[_Count], Field(fail_fast=True)]  # a million errors would take half a minute and gigabytes
+Count = Annotated[int, Field(ge=0, strict=True)]
+Counts = Annotated[list[Count], Field(fail_fast=True)]  # a million errors would take half a minute and gigabytes
 _PART: dict[str, Any] = {
     "type": "object",
     "properties": {"type": {"const": "text"}, "text": {"type": "string"}},
@@ -110,13 +109,13 @@ class TextRequest(Specified, IgnoredFields):
     frequency_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
     repetition_penalty: Annotated[float, Field(gt=0)] | None = None
     logit_bias: Annotated[dict[Annotated[int, Field(strict=False)], float], WrapValidator(by_parts)] | None = None
-    allowed_token_ids: _Counts | None = None
+    allowed_token_ids: Counts | None = None
     seed: Annotated[int, Field(strict=True)] | None = None
     stop: str | Annotated[list[str], Field(max_length=_MOST_STOPS, fail_fast=True)] | None = None
-    stop_token_ids: _Counts | None = None
+    stop_token_ids: Counts | None = None
     include_stop_str_in_output: bool | None = None
     ignore_eos: bool | None = None
-    min_tokens: _Count | None = None
+    min_tokens: Count | None = None
     canonical: bool | None = None
     priority: int = 0
     rid: str | None = None
@@ -180,56 +179,6 @@ class TextRequest(Specified, IgnoredFields):
 def without_stops(options: Mapping[str, Any], *, keep: Sequence[str] = ()) -> dict[str, Any]:
     """The options without those that end free text, except for the kept names."""
     return {name: value for name, value in options.items() if name not in _STOPS or name in keep}
-
-
-class CompletionRequest(TextRequest):
-    """A request of /v1/completions. `prompt`: a text, token ids, or a list of either."""
-
-    prompt: (
-        str
-        | Annotated[list[str], Field(max_length=_MOST_PROMPTS, fail_fast=True)]
-        | _Counts
-        | Annotated[list[_Counts], Field(max_length=_MOST_PROMPTS, fail_fast=True)]
-    )
-    logprobs: Annotated[int, Field(ge=0, le=20, strict=True)] | None = None
-    echo: bool | None = None
-    suffix: None = None
-    heal_prompt: bool | None = None
-    best_of: Annotated[int, Field(ge=1, strict=True)] | None = None
-
-    def prompts(self) -> Sequence[str | list[int]]:
-        """The prompts."""
-        if isinstance(self.prompt, str):
-            return [self.prompt]
-        ids = [item for item in self.prompt if isinstance(item, int)]
-        return [ids] if ids else [item for item in self.prompt if not isinstance(item, int)]
-
-    @property
-    def top(self) -> int | None:
-        """How many log probabilities each token has besides its own; None: no log probabilities."""
-        return self.logprobs
-
-    def requests(self, structured: Structured, max_tokens: int) -> list[Request]:
-        """One request of the engine for each prompt."""
-        if self.best_of not in (None, self.n):
-            raise RequestError("choosing the best of several answers is not supported: use n", param="best_of")
-        if self.echo:
-            message = "answers do not repeat the prompt: leave echo out, and prepend the prompt to the text"
-            raise RequestError(message, param="echo")
-        if not self.prompts() or [] in self.prompts():
-            raise RequestError("the prompt is empty: the model needs at least one token", param="prompt")
-        options = self.options() | dict(structured.options) | {"max_tokens": self.max_tokens or max_tokens, "raw": True}
-        if structured.constraint is not None:
-            options = without_stops(options)
-        if self.logprobs is not None:
-            options |= {"logprobs": self.logprobs, "score_forced": True}
-        if self.heal_prompt:
-            if self.logprobs is not None:
-                message = "heal_prompt cannot be combined with logprobs: the first tokens repeat the end of the prompt"
-                raise RequestError(message, param="heal_prompt")
-            options |= {"heal_prompt": True}
-        engine_options = cast(Options, options)
-        return [Request(prompt, structured.constraint, n=self.n, options=engine_options) for prompt in self.prompts()]
 
 
 class _CalledFunction(Checked):

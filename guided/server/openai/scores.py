@@ -21,8 +21,12 @@ __all__ = ["Offsets", "chat_logprobs", "text_logprobs", "token_fields"]
 class Offsets:
     """The character offset at which each token begins. For part of a character, the offset of that character."""
 
-    def __init__(self) -> None:
-        self._size, self._incomplete_bytes = 0, b""  # complete characters so far, and the bytes of an incomplete one
+    def __init__(self, start: int = 0) -> None:
+        """`start`: the offset of the first token. Negative offsets become 0."""
+        self._size, self._incomplete_bytes = (
+            start,
+            b"",
+        )  # complete characters so far, and the bytes of an incomplete one
 
     def of(self, data: bytes) -> int:
         """The offset of the next token, given its bytes."""
@@ -38,7 +42,7 @@ class Offsets:
             elif at > 0:  # the token begins inside this part
                 offset += len(data[:at].decode("utf-8", "ignore"))
             at, data, self._size = max(0, at - size), data[size:], self._size + characters
-        return offset
+        return max(0, offset)
 
 
 def _first_part(data: bytes) -> tuple[int, int, bool]:
@@ -63,12 +67,13 @@ def chat_logprobs(tokens: Sequence[ShownToken], vocabulary: Vocabulary) -> dict[
 
 
 def text_logprobs(tokens: Sequence[ShownToken], offsets: Offsets, vocabulary: Vocabulary) -> dict[str, Any]:
-    """The same in the format of the older completions API. The token itself is always among the most likely ones."""
-    scores = [_logprobs_of(token) for token in tokens]
+    """The same in the format of the older completions API. The token itself is always among the most likely ones. The
+    first token of an echoed prompt has no log probabilities, so its entries are None."""
+    scores = [token.logprobs if token.is_prompt else _logprobs_of(token) for token in tokens]
     return {
         "tokens": [_name(token.id, vocabulary) for token in tokens],
-        "token_logprobs": [score.logprob for score in scores],
-        "top_logprobs": [_by_name(score, vocabulary) for score in scores],
+        "token_logprobs": [None if score is None else score.logprob for score in scores],
+        "top_logprobs": [None if score is None else _by_name(score, vocabulary) for score in scores],
         "text_offset": [offsets.of(vocabulary.decode([token.id])) for token in tokens],
     }
 

@@ -55,16 +55,17 @@ async def wait_until_begun(streams: Sequence[Stream]) -> None:
         raise
 
 
-async def collect_readings(streams: Sequence[Stream], new_reading: NewReading) -> list[list[Reading]]:
-    """The readings of each stream's samples, in order. If one fails, the others are cancelled."""
+async def collect_readings(streams: Sequence[Stream], new_readings: Sequence[NewReading]) -> list[list[Reading]]:
+    """The readings of each stream's samples, in order. If one fails, the others are cancelled. `new_readings`: for each
+    stream."""
 
-    async def read(stream: Stream) -> list[Reading]:
+    async def read(stream: Stream, new_reading: NewReading) -> list[Reading]:
         readings: dict[int, Reading] = {}
         async for number, event in stream:
             readings.setdefault(number, new_reading()).read(event)
         return [readings[number] for number in sorted(readings)]
 
-    reads = [asyncio.ensure_future(read(stream)) for stream in streams]
+    reads = [asyncio.ensure_future(read(*pair)) for pair in zip(streams, new_readings, strict=True)]
     try:
         return list(await asyncio.gather(*reads))
     finally:
@@ -77,14 +78,15 @@ async def stream_chunks(
     answer: Answer,
     streams: Sequence[Stream],
     options: StreamOptions,
-    new_reading: NewReading,
+    new_readings: Sequence[NewReading],
     *,
     samples: int,
     keep_alive: float,
     warnings: Sequence[Mapping[str, Any]] = (),
 ) -> AsyncGenerator[str, None]:
-    """See the module docstring. `samples`: the number of samples per stream; `warnings`: for the first chunk."""
-    readings = [[new_reading() for _ in range(samples)] for _ in streams]
+    """See the module docstring. `new_readings`: for each stream; `samples`: the number of samples per stream;
+    `warnings`: for the first chunk."""
+    readings = [[new_reading() for _ in range(samples)] for new_reading in new_readings]
     begins = list(range(len(streams) * samples)) if answer.chat else []  # in order, as OpenAI's client requires
     begun, output = set[int](), list[str]()
     first: dict[str, Any] = {"warnings": list(warnings)} if warnings else {}

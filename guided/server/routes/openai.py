@@ -16,9 +16,11 @@ from guided.server.engine_thread import Stream
 from guided.server.http.openapi import takes
 from guided.server.http.request_context import request_context_of
 from guided.server.openai.answers import Answer
+from guided.server.openai.completion_request import CompletionRequest
 from guided.server.openai.conversations import build_chat_request
 from guided.server.openai.deltas import Reading
-from guided.server.openai.requests import ChatRequest, CompletionRequest, StreamOptions, read_request
+from guided.server.openai.echo import EchoedPrompt, check_scores
+from guided.server.openai.requests import ChatRequest, StreamOptions, read_request
 from guided.server.openai.streaming import NewReading, collect_readings, stream_chunks, wait_until_begun
 from guided.server.openai.structured import Structured
 from guided.server.openai.warnings import header_of, warnings_of
@@ -77,12 +79,21 @@ class PreparedRequest:
         text: the constraint on the text.
         param: the field of the specification, for its errors; None: there is none, or the errors name it themselves.
         new_reading: makes the `Reading` of a sample.
+        echoes: for each prompt, what the text repeats of it; empty: nothing.
     """
 
     parts: Sequence[EngineRequest]
     text: Structured
     param: str | None = None
     new_reading: NewReading = Reading
+    echoes: Sequence[EchoedPrompt] = ()
+
+    @property
+    def new_readings(self) -> Sequence[NewReading]:
+        """Make the `Reading`s of each prompt."""
+        if not self.echoes:
+            return [self.new_reading] * len(self.parts)
+        return [partial(Reading, echo=echo) for echo in self.echoes]
 
     def warnings(self, streams: Sequence[Stream]) -> list[dict[str, Any]]:
         """The warnings in the answer, once the streams have begun."""
@@ -114,6 +125,20 @@ def prepare_request(
     return PreparedRequest(body.requests(text, _COMPLETION_TOKENS), text, text.param or None)
 
 
+async def _with_echoes(
+    server: Server, request: Request, body: CompletionRequest, prepared: PreparedRequest
+) -> PreparedRequest:
+    """The request with prompts that are token ids, and with their echoes. Raises as `Server.encode`, `check_scores`."""
+    server.admission.check_outputs(body.n * len(prepared.parts))
+    prompts = [part.prompt for part in prepared.parts]
+    encoded = [await server.encode(request, prompt, raw=True) for prompt in prompts]
+    if body.logprobs is not None:
+        check_scores(list(map(len, encoded)), body.n, body.logprobs)
+    echoes = [EchoedPrompt.of(*pair, server.engine.vocabulary) for pair in zip(prompts, encoded, strict=True)]
+    parts = [replace(part, prompt=ids) for part, ids in zip(prepared.parts, encoded, strict=True)]
+    return replace(prepared, parts=parts, echoes=echoes)
+
+
 async def _answer(server: Server, request: Request, kind: type[ChatRequest] | type[CompletionRequest]) -> Response:
     """Answer a request, as a whole or as a stream."""
 
@@ -123,6 +148,8 @@ async def _answer(server: Server, request: Request, kind: type[ChatRequest] | ty
         return body, prepare_request(server, body)
 
     body, prepared = await server.read(request, read)
+    if isinstance(body, CompletionRequest) and body.echo:
+        prepared = await _with_echoes(server, request, body, prepared)
     request.state.param, request_context_of(request).constraint_field = prepared.param, prepared.text.param
     streams = server.submit(request, prepared.parts, body.priority, rid=body.rid, streams=body.stream)
     is_chat = isinstance(body, ChatRequest)
@@ -135,7 +162,7 @@ async def _answer(server: Server, request: Request, kind: type[ChatRequest] | ty
         fields=body.return_fields,
     )
     if not body.stream:
-        readings = await run_while_connected(request, collect_readings(streams, prepared.new_reading))
+        readings = await run_while_connected(request, collect_readings(streams, prepared.new_readings))
         warnings = prepared.warnings(streams)
         body_of_answer = await asyncio.to_thread(answer.body, readings)  # fields of long answers take a while
         return JSONResponse(body_of_answer | ({"warnings": warnings} if warnings else {}), headers=header_of(warnings))
@@ -144,6 +171,6 @@ async def _answer(server: Server, request: Request, kind: type[ChatRequest] | ty
     options = body.stream_options or StreamOptions()
     keep_alive = server.settings.keep_alive
     events = stream_chunks(
-        answer, streams, options, prepared.new_reading, samples=body.n, keep_alive=keep_alive, warnings=warnings
+        answer, streams, options, prepared.new_readings, samples=body.n, keep_alive=keep_alive, warnings=warnings
     )
     return stream_response(events, header_of(warnings))

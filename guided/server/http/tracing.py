@@ -1,0 +1,182 @@
+"""Spans of OpenTelemetry. In: the context of a finished request. Out: a span for the request, and spans of its phases.
+
+    chat smollm2                  from the arrival to the last byte; its parent is the span in `traceparent`
+        compile                   reading the prompt and compiling the specification, with the wait for a thread
+        queue                     waiting for a slot in the batch
+        prefill                   from the slot to the first token
+        decode                    from the first token to the last one, with the time of the masks as an attribute
+
+Each prompt of a request has its own phases. Nothing is measured for the spans alone: the times are those that the
+metrics and the log use (`Stream`, `Result.timings`). Masks are filled in each step of `decode`, so they are attributes
+of this span and not spans: `guided.masks` (their number) and `guided.mask_time` (seconds).
+
+Names of attributes are those of the semantic conventions for generative AI
+(https://github.com/open-telemetry/semantic-conventions-genai) and for HTTP. Names that begin with `guided.` are this
+project's. No attribute contains a part of a prompt, an answer or a specification.
+
+Cost: without a provider none; this module imports OpenTelemetry only for a `RequestTracer`. With one, about 0.2 ms
+after the last byte of a request.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+from guided.engine.result import Result
+from guided.errors import GuidedError, brief
+from guided.packages import importing
+from guided.server.engine_thread import Stream
+from guided.server.http.request_context import RequestContext
+from guided.server.openai.deltas import end_of
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import TracerProvider
+
+__all__ = ["TRACE_HEADERS", "RequestTracer", "otlp_provider"]
+
+TRACE_HEADERS: Final = ("traceparent", "tracestate")
+_OPERATIONS: Final[Mapping[str, str]] = {
+    "/v1/completions": "text_completion",
+    "/stream": "text_completion",
+    "/v1/chat/completions": "chat",
+    "/v1/responses": "chat",
+    "/v1/messages": "chat",
+}
+"""The routes that have spans -> `gen_ai.operation.name`."""
+_OPTIONS: Final = ("max_tokens", "temperature", "top_p", "top_k", "seed", "frequency_penalty", "presence_penalty")
+
+
+class RequestTracer:
+    """Turns finished requests into spans.
+
+    Args:
+        provider: where the spans go.
+        model: the model's name.
+    """
+
+    def __init__(self, provider: TracerProvider, model: str) -> None:
+        """Raises ModuleNotFoundError if OpenTelemetry is not installed."""
+        with importing("tracing"):
+            from opentelemetry import trace
+            from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+        self._trace, self._propagator = trace, TraceContextTextMapPropagator()
+        self._tracer, self._model = provider.get_tracer("guided"), model
+
+    def record(self, context: RequestContext, end: float) -> None:
+        """Record the spans of a request, if its route has spans. `end`: when it ended, by `perf_counter`."""
+        if context.path not in _OPERATIONS:
+            return
+        trace, to_unix = self._trace, context.unix_time - context.start_time
+
+        def nanoseconds(time: float) -> int:
+            return int(1e9 * (time + to_unix))
+
+        span = self._tracer.start_span(
+            f"{_OPERATIONS[context.path]} {self._model}",
+            self._propagator.extract(context.trace_headers),
+            trace.SpanKind.SERVER,
+            start_time=nanoseconds(context.start_time),
+        )
+        if span.is_recording():
+            span.set_attributes(_attributes(context, self._model))
+            if context.error_code is not None and not 400 <= context.status < 500:
+                span.set_status(trace.StatusCode.ERROR, context.error_code)
+            inside = trace.set_span_in_context(span)
+            for number, stream in enumerate(context.streams):
+                for name, begin, finish in _phases(stream, end):
+                    phase = self._tracer.start_span(name, inside, start_time=nanoseconds(begin))
+                    if len(context.streams) > 1:
+                        phase.set_attribute("guided.prompt", number)
+                    if name == "decode":
+                        phase.set_attributes(_work(stream.results))
+                    phase.end(nanoseconds(finish))
+        span.end(nanoseconds(end))
+
+
+def _phases(stream: Stream, end: float) -> Iterator[tuple[str, float, float]]:
+    """The phases that a request has reached, with begin and end, by `perf_counter`. The last one ends at `end` unless
+    the answer is complete."""
+    admitted = min((task.admitted for task in stream.tasks if task.admitted), default=stream.first)
+    is_complete = len(stream.results) == len(stream.tasks)
+    last = max(stream.last.values()) if is_complete and stream.last else None
+    begin = stream.submitted
+    phases = (("compile", stream.prepared), ("queue", admitted), ("prefill", stream.first), ("decode", last))
+    for name, mark in phases:
+        finish = end if mark is None else max(begin, min(mark, end))  # other threads take these times
+        yield name, begin, finish
+        if mark is None:
+            return
+        begin = finish
+
+
+def _attributes(context: RequestContext, model: str) -> dict[str, Any]:
+    results = [result for stream in context.streams for result in stream.results]
+    ttft = next((stream.ttft for stream in context.streams if stream.ttft is not None), None)
+    address, port = context.server or (None, None)
+    attributes: dict[str, Any] = {
+        "gen_ai.operation.name": _OPERATIONS[context.path],
+        "gen_ai.provider.name": "guided",
+        "gen_ai.request.model": model,
+        "gen_ai.response.model": model,
+        "gen_ai.response.time_to_first_chunk": ttft,
+        "server.address": address,
+        "server.port": port,
+        "http.request.method": context.method,
+        "http.route": context.path,
+        "http.response.status_code": context.status or None,
+        "error.type": context.error_code,
+        "guided.request.id": context.id,
+        "guided.constraint": context.constraint_field or None,
+    }
+    if context.streams:
+        attributes |= {
+            "gen_ai.usage.input_tokens": sum(stream.prompt_tokens for stream in context.streams),
+            "gen_ai.usage.output_tokens": sum(len(result.tokens) for result in results),
+            "gen_ai.usage.reasoning.output_tokens": sum(result.reasoning_tokens for result in results) or None,
+            "gen_ai.response.finish_reasons": [end_of(result) for result in results] or None,
+        }
+    if context.request is not None:
+        options = context.request.options
+        attributes |= {f"gen_ai.request.{name}": options.get(name) for name in _OPTIONS}
+        attributes["gen_ai.request.choice.count"] = context.request.n if context.request.n > 1 else None
+    return {name: value for name, value in attributes.items() if value is not None}
+
+
+def _work(results: Sequence[Result]) -> dict[str, Any]:
+    """What happened in the steps of a prompt's outputs."""
+    masks = [seconds for result in results for seconds in result.timings.mask]
+    return {
+        "guided.masks": len(masks),
+        "guided.mask_time": sum(masks),
+        "guided.forced_tokens": sum(result.token_masks.count(0) for result in results),
+    }
+
+
+def otlp_provider(endpoint: str) -> Any:
+    """A provider of OpenTelemetry's SDK that sends spans in batches to a collector, with OTLP over HTTP.
+
+    The SDK's environment variables still apply, such as OTEL_SERVICE_NAME, OTEL_TRACES_SAMPLER and
+    OTEL_EXPORTER_OTLP_HEADERS. Its `shutdown` sends the last spans.
+
+    Args:
+        endpoint: the collector's address, such as "http://127.0.0.1:4318".
+
+    Raises:
+        GuidedError: the address is not one of HTTP.
+        ModuleNotFoundError: OpenTelemetry is not installed.
+    """
+    if urlsplit(endpoint).scheme not in ("http", "https"):
+        hint = "write the address of a collector for OTLP over HTTP, such as http://127.0.0.1:4318"
+        raise GuidedError(f"{brief(endpoint)} is not an address of HTTP: {hint}")
+    with importing("tracing"):
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    is_named = "OTEL_SERVICE_NAME" in os.environ or "service.name=" in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
+    provider = TracerProvider(resource=Resource.create({} if is_named else {"service.name": "guided"}))
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(f"{endpoint.rstrip('/')}/v1/traces")))
+    return provider

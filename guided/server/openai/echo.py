@@ -1,0 +1,77 @@
+"""Echoed prompts: with `echo`, the text of a completion begins with its prompt. In: a prompt. Out: its text and tokens.
+
+With `logprobs`, the prompt's tokens have log probabilities too: those of the model, given the tokens before. The first
+token of a prompt has none, so its entries in `token_logprobs` and `top_logprobs` are null, as in OpenAI's API and in
+vLLM. With `max_tokens: 0`, the model only reads the prompt. Evaluation harnesses compare texts this way
+(lm-evaluation-harness, `local-completions`).
+
+    "echo": true, "logprobs": 1, "max_tokens": 0     ->  "text": "The sky is blue"
+                                                         "tokens": ["The", " sky", " is", " blue"]
+                                                         "token_logprobs": [null, -7.2, -1.1, -3.0]
+
+Cost: the model's output layer runs for each position of the prompt, and a prompt that is in the cache is read again.
+The engine holds the logits of at most 128 positions at a time (guided/engine/scores.py). `MOST_SCORES` bounds the
+answer of a request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from guided.engine.request import Prompt
+from guided.sampling.logprobs import TokenLogprobs
+from guided.server.http.errors import RequestError
+from guided.server.openai.attribution import ShownToken
+from guided.vocabulary.vocabulary import Vocabulary
+
+__all__ = ["MOST_SCORES", "EchoedPrompt", "check_scores"]
+
+MOST_SCORES: Final = 1 << 20  # log probabilities of the prompts of one request; each takes about 100 bytes
+
+
+@dataclass(frozen=True, slots=True)
+class EchoedPrompt:
+    """A prompt that the text of an answer begins with.
+
+    Attributes:
+        text: the prompt; for token ids, their text without control tokens.
+        tokens: the ids that the model reads.
+        offset: the character offset at which the first token begins: negative if the tokens begin with a space that the
+            tokenizer has added to the text.
+    """
+
+    text: str
+    tokens: Sequence[int]
+    offset: int = 0
+
+    @classmethod
+    def of(cls, prompt: Prompt, tokens: Sequence[int], vocabulary: Vocabulary) -> EchoedPrompt:
+        """The echo of a prompt that the model reads as `tokens`."""
+        decoded = vocabulary.decode(tokens).decode("utf-8", "replace")
+        if not isinstance(prompt, str):
+            return cls(decoded, tokens)
+        return cls(prompt, tokens, len(prompt) - len(decoded) if decoded.endswith(prompt) else 0)
+
+    def shown(self, logprobs: Sequence[TokenLogprobs | None]) -> list[ShownToken]:
+        """The tokens as a part of an answer. `logprobs`: of each token; empty if they were not requested."""
+        scores = logprobs or (None,) * len(self.tokens)
+        return [ShownToken(id, True, score, is_prompt=True) for id, score in zip(self.tokens, scores, strict=True)]
+
+
+def check_scores(lengths: Sequence[int], samples: int, top: int) -> None:
+    """Check that the log probabilities of prompts with these numbers of tokens fit into one answer.
+
+    Args:
+        lengths: the number of tokens of each prompt.
+        samples: how many answers each prompt has.
+        top: how many log probabilities each token has besides its own.
+
+    Raises:
+        RequestError: there are too many.
+    """
+    if (scores := sum(lengths) * samples * (top + 1)) > MOST_SCORES:
+        message = f"the prompts have {sum(lengths)} tokens: with n={samples} and logprobs={top}, the answer would have "
+        hint = f"{scores} log probabilities, and at most {MOST_SCORES} are possible: send fewer prompts in one request"
+        raise RequestError(message + hint, param="logprobs")
