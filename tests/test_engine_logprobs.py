@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from guided.engine.engine import Engine
 from guided.engine.runner import ModelRunner, cache_shape
 from guided.engine.scheduler import Scheduler
+from guided.errors import OptionError
 from guided.kv.dense import DenseCache
 from guided.models.architectures.llama import Llama, LlamaConfig
 from guided.sampling.logprobs import LogprobParams, token_logprobs
@@ -111,6 +112,26 @@ def test_prompts(length):
     scored = ENGINE.generate(prompt, max_tokens=9, temperature=1.0, seed=5, prompt_logprobs=0, n=3)
     assert scored[0].tokens == free.tokens
     assert all(len(r.prompt_logprobs) == length for r in scored)
+
+
+@pytest.mark.parametrize("length", [1, 2, 129])
+def test_a_prompt_may_be_scored_alone(length):
+    prompt = np.random.default_rng(length).integers(0, 7, length).tolist()
+    whole = ENGINE.generate(prompt, max_tokens=3, prompt_logprobs=1)
+    for result in ENGINE.generate(prompt, max_tokens=0, prompt_logprobs=1, n=2):
+        assert (result.text, result.tokens, result.finish_reason, result.timings.forward) == ("", [], "length", [])
+        assert [score and score.token for score in result.prompt_logprobs] == [None, *prompt[1:]]
+        for score, other in zip(result.prompt_logprobs[1:], whole.prompt_logprobs[1:], strict=True):
+            assert score.logprob == pytest.approx(other.logprob, abs=1e-4)
+    with pytest.raises(OptionError, match="max_tokens is 0"):
+        ENGINE.generate(prompt, max_tokens=0)
+
+
+def test_the_first_event_has_the_scores_of_the_prompt():
+    for constraint in (None, "ab"):
+        first, *others = ENGINE.stream(PROMPT, constraint, max_tokens=9, prompt_logprobs=2)
+        assert list(first.prompt_logprobs) == others[-1].result.prompt_logprobs and first.tokens
+        assert not any(event.prompt_logprobs for event in others)
 
 
 def test_streamed_and_stopped_ones_go_with_their_tokens():

@@ -129,7 +129,7 @@ def test_routes_of_text_have_spans_whole_and_streamed(path, body, name, output, 
     async def ask(http):
         answer = await http.post(path, json=body if path == "/stream" else {**body, "stream": stream})
         assert answer.status_code == 200, answer.text
-        for other in ("/health", "/metrics", "/v1/models"):
+        for other in ("/health", "/metrics", "/v1/models", path):
             await http.get(other)
         await http.post("/tokenize", json={"prompt": "a"})
 

@@ -45,7 +45,7 @@ _OPERATIONS: Final[Mapping[str, str]] = {
     "/v1/responses": "chat",
     "/v1/messages": "chat",
 }
-"""The routes that have spans -> `gen_ai.operation.name`."""
+"""The routes for text -> `gen_ai.operation.name`."""
 _OPTIONS: Final = ("max_tokens", "temperature", "top_p", "top_k", "seed", "frequency_penalty", "presence_penalty")
 
 
@@ -66,8 +66,8 @@ class RequestTracer:
         self._tracer, self._model = provider.get_tracer("guided"), model
 
     def record(self, context: RequestContext, end: float) -> None:
-        """Record the spans of a request, if its route has spans. `end`: when it ended, by `perf_counter`."""
-        if context.path not in _OPERATIONS:
+        """Record the spans of a request for text. `end`: when it ended, by `perf_counter`."""
+        if context.method != "POST" or context.path not in _OPERATIONS:
             return
         trace, to_unix = self._trace, context.unix_time - context.start_time
 

@@ -48,6 +48,11 @@ class CompletionRequest(TextRequest):
         """How many log probabilities each token has besides its own; None: no log probabilities."""
         return self.logprobs
 
+    @property
+    def scores_prompts(self) -> bool:
+        """Whether the engine computes log probabilities of the prompts. If it writes nothing, it does nothing else."""
+        return bool(self.echo) and (self.logprobs is not None or self.max_tokens == 0)
+
     def requests(self, structured: Structured, max_tokens: int) -> list[Request]:
         """One request of the engine for each prompt."""
         if self.best_of not in (None, self.n):
@@ -68,7 +73,7 @@ class CompletionRequest(TextRequest):
             options = without_stops(options)
         if self.logprobs is not None:
             options |= {"logprobs": self.logprobs, "score_forced": True}
-        if self.echo and (self.logprobs is not None or most == 0):
+        if self.scores_prompts:
             options |= {"prompt_logprobs": self.logprobs or 0}
         if self.heal_prompt:
             if self.logprobs is not None:

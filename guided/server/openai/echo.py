@@ -28,7 +28,7 @@ from guided.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["MOST_SCORES", "EchoedPrompt", "check_scores"]
 
-MOST_SCORES: Final = 1 << 20  # log probabilities of the prompts of one request; each takes about 100 bytes
+MOST_SCORES: Final = 1 << 19  # log probabilities of the prompts of a request; each takes 230 to 540 bytes
 
 
 @dataclass(frozen=True, slots=True)

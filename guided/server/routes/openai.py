@@ -132,8 +132,8 @@ async def _with_echoes(
     server.admission.check_outputs(body.n * len(prepared.parts))
     prompts = [part.prompt for part in prepared.parts]
     encoded = [await server.encode(request, prompt, raw=True) for prompt in prompts]
-    if body.logprobs is not None:
-        check_scores(list(map(len, encoded)), body.n, body.logprobs)
+    if body.scores_prompts:
+        check_scores(list(map(len, encoded)), body.n, body.logprobs or 0)
     echoes = [EchoedPrompt.of(*pair, server.engine.vocabulary) for pair in zip(prompts, encoded, strict=True)]
     parts = [replace(part, prompt=ids) for part, ids in zip(prepared.parts, encoded, strict=True)]
     return replace(prepared, parts=parts, echoes=echoes)
