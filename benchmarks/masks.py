@@ -24,7 +24,7 @@ def measure_masks(vocabulary: Path, *, repeats: int) -> dict[str, Any]:
         raw[name]["prepare"] = [worker.prepared["ns"]]
         worker.call("warm", WARM_UP)
         raw[name]["compile"] = _checked(name, worker.call("compile_times", "order", "json_schema", schema, 1))
-    for _ in range(repeats):
+    for turn in range(repeats):
         for name, worker in workers.items():
             raw[name]["prepare"] += worker.call("prepare_again", 1)
             _checked(name, worker.call("recompile", "order", "json_schema", schema))
@@ -39,7 +39,8 @@ def measure_masks(vocabulary: Path, *, repeats: int) -> dict[str, Any]:
                     if walked["stopped"] is not None:
                         raise RuntimeError(f"{name} refuses an instance at token {walked['stopped']}: {text}")
                     raw[name][run][-1] += walked["fills"]
-                    raw[name]["bytes"] = raw[name].get("bytes", 0) + walked["bytes"]
+                    if turn == 0:  # the later ones begin with a new grammar
+                        raw[name]["bytes"] = raw[name].get("bytes", 0) + walked["bytes"]
                     if run == "first":
                         raw[name]["accept"][-1] += walked["accepts"]
         for name, worker in workers.items():
@@ -105,7 +106,7 @@ def _pattern(worker: Worker, workload: Workload, repeats: int) -> dict[str, Any]
             if walked["stopped"] is not None:
                 out["refused"] = out.get("refused", 0) + 1
             walks[-1] += walked["fills"]
-            out["bytes"] += walked["bytes"]
+            out["bytes"] += walked["bytes"] if len(walks) == 1 else 0  # the later ones begin with a new grammar
     return out | {"masks": summary(by_position(walks))}
 
 
