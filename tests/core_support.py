@@ -220,7 +220,7 @@ def journey(
             if rng.random() < 0.5:
                 matcher = branch
         elif act == 2:
-            record.append(matcher.accept_token(rng.randrange(-2, matcher.grammar.vocabulary.size + 2)))
+            record.append(matcher.accept_token(rng.randrange(matcher.grammar.vocabulary.size)))
         elif act == 3 and not matcher.is_terminated():
             least = matcher.min_tokens_to_finish()
             record.append((least, mask_of(matcher, least + rng.choice([0, 1, 2, 50]))))

@@ -48,7 +48,7 @@ def test_only_ends_follow_an_end(matcher: GrammarMatcher, end: int) -> None:
         assert matcher.is_terminated() and matcher.is_accepting() and matcher.min_tokens_to_finish() == 0
         assert mask(matcher) == set(matcher._walk_mask()) == ENDS
         assert mask(matcher, 0) == mask(matcher, 1) == mask(matcher, 100) == ENDS
-        assert [token for token in range(-1, LAST + 2) if matcher.fork().accept_token(token)] == sorted(ENDS)
+        assert [token for token in range(LAST + 1) if matcher.fork().accept_token(token)] == sorted(ENDS)
         assert matcher.validate_tokens([*ENDS, *ENDS, ord("a")]) == 4
         assert not matcher.accept_string("a") and matcher.accept_string("") and matcher.forced_tokens() == []
         assert matcher.accept_token(256)

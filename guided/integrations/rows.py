@@ -38,7 +38,7 @@ from guided.matching.canonical.matcher import CanonicalMatcher
 from guided.matching.canonical.spelling import Spelling
 from guided.matching.compiled import CompiledGrammar
 from guided.matching.matcher import GrammarMatcher
-from guided.matching.protocol import ForkingMatcher
+from guided.matching.protocol import ForkingMatcher, accept_any_id
 
 __all__ = ["Row", "RowMatchers", "warn_of_dead_row"]
 
@@ -66,7 +66,7 @@ class Row:
         for token in tokens:
             if self.matcher is None or self.is_dead or self.matcher.is_terminated():
                 return
-            self.is_dead = not self.matcher.accept_token(int(token))
+            self.is_dead = not accept_any_id(self.matcher, int(token))
 
     def fork(self) -> Row:
         """An independent copy."""

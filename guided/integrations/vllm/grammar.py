@@ -16,6 +16,7 @@ from typing import Any
 
 from guided.errors import BudgetError
 from guided.matching.matcher import GrammarMatcher
+from guided.matching.protocol import accept_any_id
 
 __all__ = ["GuidedGrammar"]
 
@@ -38,7 +39,7 @@ class GuidedGrammar:
         for token in tokens:
             if self.matcher.is_terminated():
                 break
-            if not self.matcher.accept_token(token):
+            if not accept_any_id(self.matcher, token):
                 self.matcher.rollback(self.matcher.steps - before)
                 return False
         return True
@@ -52,7 +53,7 @@ class GuidedGrammar:
         """The longest prefix that the masks would allow, up to an end token. The state is unchanged."""
         accepted = list[int]()
         for token in tokens:
-            if self.matcher.is_terminated() or not self.matcher.accept_token(token):
+            if self.matcher.is_terminated() or not accept_any_id(self.matcher, token):
                 break
             accepted.append(token)
             left = self._remaining_tokens()
