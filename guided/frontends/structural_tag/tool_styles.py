@@ -213,9 +213,9 @@ class ToolStyle:
         if section is not None:
             if chosen.mode == "named" or (chosen.mode == "required" and not section.get("text_after", False)):
                 return self._section(chosen, parallel, section.get("lead", ""))
-            tags = (
-                self._opened_sections(tags, parallel) if "trigger" in self.data else [self._section(chosen, parallel)]
-            )
+            if "trigger" in self.data:
+                return self._opened_sections(chosen, parallel)
+            tags = [self._section(chosen, parallel)]
         elif chosen.mode == "named":
             return tags[0] if len(tags) == 1 else {"type": "or", "elements": tags}
         triggers = self.triggers(chosen.functions)
@@ -248,18 +248,19 @@ class ToolStyle:
         begin = lead + section["begin"] + section.get("open", "")
         return {"type": "tag", "begin": begin, "content": calls, "end": section["end"]}
 
-    def _opened_sections(self, tags: list[Json], parallel: bool) -> list[Json]:
-        """Groups of calls, one for each call that may be the first."""
-        section = self.data["section"]
-        more = {"type": "sequence", "elements": [_text(section["separator"]), {"type": "or", "elements": tags}]}
-        out = []
-        for tag in tags:
-            ends = [tag["end"]] if isinstance(tag["end"], str) else tag["end"]
-            after = [{"type": "or", "elements": list(map(_text, ends))}] if len(ends) > 1 else [_text(ends[0])]
-            content = [tag["content"], *after, *([{"type": "star", "content": more}] if parallel else [])]
-            begin = section["begin"] + section.get("open", "") + tag["begin"]
-            out.append({"type": "tag", "begin": begin, "content": _sequence(content), "end": section["end"]})
-        return out
+    def _opened_sections(self, chosen: ChosenTools, parallel: bool) -> Json:
+        """Free text, and groups of calls that begin with their first call.
+
+        Triggered tags would need a tag for each call that may be the first, with all calls that may follow it.
+        """
+        section = self._section(chosen, parallel)
+        excluded = [*self.data["excludes"], *self.data["section"].get("excludes", [])]
+        excluded += _without_overlaps(self.triggers(chosen.functions))
+        free = {"type": "any_text", "excludes": list(dict.fromkeys(excluded))}
+        if not parallel:
+            return section if chosen.mode == "required" else _sequence([free, {"type": "optional", "content": section}])
+        more = [{"type": "star", "content": _sequence([free, section])}, free]
+        return _sequence([section, *more] if chosen.mode == "required" else more)
 
     def _blocks(self, chosen: ChosenTools, parallel: bool, reasoning: Reasoning) -> list[Json]:
         """An answer of blocks: text, then calls if there are any."""
@@ -317,6 +318,17 @@ def _tags_with_separator(tags: list[Json], separator: str, single: bool) -> Json
         "type": "tags_with_separator", "tags": tags, "separator": separator, "at_least_one": True,
         "stop_after_first": single,
     }  # fmt: skip
+
+
+def _without_overlaps(triggers: Sequence[str]) -> list[str]:
+    """The strings that free text must not contain, so that the first trigger in an answer is the begin of a call.
+
+    These are the triggers. If the end of one is the begin of another, it is only the part before that end: this part
+    and the begin of a call would contain a trigger.
+    """
+    begins = {trigger[:size] for trigger in triggers for size in range(1, len(trigger) + 1)}
+    sizes = [next((at for at in range(1, len(one)) if one[at:] in begins), len(one)) for one in triggers]
+    return [one[:size] for one, size in zip(triggers, sizes, strict=True)]
 
 
 def _elements(parts: Sequence[tuple[str, bool]]) -> list[Json]:
