@@ -256,10 +256,10 @@ class ToolStyle:
         section = self._section(chosen, parallel)
         excluded = [*self.data["excludes"], *self.data["section"].get("excludes", [])]
         excluded += _without_overlaps(self.triggers(chosen.functions))
-        free = {"type": "any_text", "excludes": list(dict.fromkeys(excluded))}
+        free: Json = {"type": "any_text", "excludes": list(dict.fromkeys(excluded))}
         if not parallel:
             return section if chosen.mode == "required" else _sequence([free, {"type": "optional", "content": section}])
-        more = [{"type": "star", "content": _sequence([free, section])}, free]
+        more: list[Json] = [{"type": "star", "content": _sequence([free, section])}, free]
         return _sequence([section, *more] if chosen.mode == "required" else more)
 
     def _blocks(self, chosen: ChosenTools, parallel: bool, reasoning: Reasoning) -> list[Json]:
