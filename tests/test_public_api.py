@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import pydoc
 import re
 import subprocess
 import sys
-from importlib import resources
+from importlib import import_module, resources
 from pathlib import Path
 
 import pytest
@@ -121,6 +122,30 @@ def test_matchers_keep_the_protocols():
         for name, member in vars(protocol).items():
             if not name.startswith("_"):
                 assert member.__doc__, name
+
+
+@pytest.mark.parametrize("module", ["automaton._core", "kernels._kernels", "frontends.lark._lark"])
+def test_help_for_native_functions_begins_with_their_signature(module):
+    """With the names of all parameters and the type of each, as Python code."""
+    native = import_module(f"guided.{module}")
+    kinds = [native, *(value for value in vars(native).values() if isinstance(value, type))]
+    functions = {
+        f"{kind.__name__}.{name}": value
+        for kind in kinds
+        for name, value in vars(kind).items()
+        if type(value).__name__ in ("nb_func", "nb_method") and not name.startswith("__")
+    }
+    assert functions
+    for name, function in functions.items():
+        signature, _, text = function.__doc__.partition("\n\n")
+        definition = ast.parse(f"def {signature}: ...").body[0]
+        assert isinstance(definition, ast.FunctionDef) and definition.name == name.rpartition(".")[2]
+        parameters = [*definition.args.posonlyargs, *definition.args.args, *definition.args.kwonlyargs]
+        assert all(each.annotation for each in parameters if each.arg != "self") and definition.returns, name
+        assert not any(each.arg.startswith("arg") for each in parameters) and text.strip(), name
+    if module == "automaton._core":
+        shown = pydoc.plaintext.document(guided.GrammarMatcher.accept_token)
+        assert "accept_token(self, token: int) -> bool" in shown and "ValueError" in shown
 
 
 def test_the_package_says_that_it_is_typed():
