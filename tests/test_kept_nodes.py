@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -92,3 +94,25 @@ def test_it_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert 1000 < most <= 20_000
     kept.clear()
     assert len(kept) == kept.nodes == 0
+
+
+def test_many_threads_share_it_and_clear_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On Pythons without a GIL, its mutex takes the place of the GIL."""
+    kept, monkey = _core.KeptNodes(), monkeypatch
+    expected = [walked(compiled(json_schema_to_grammar(schema), None, monkey), 1) for schema in SCHEMAS]
+    gate = threading.Barrier(8)
+
+    def lane(number: int) -> list[tuple[int, list[object]]]:
+        gate.wait()
+        out = []
+        for turn in range(12):
+            at = (number + turn) % len(SCHEMAS)
+            out.append((at, walked(compiled(json_schema_to_grammar(SCHEMAS[at]), kept, monkey), 1)))
+            if number % 4 == 0:
+                kept.clear()
+            assert len(kept) >= 0 and kept.nodes >= 0
+        return out
+
+    with ThreadPoolExecutor(8) as pool:
+        for lane_results in pool.map(lane, range(8)):
+            assert all(record == expected[at] for at, record in lane_results)

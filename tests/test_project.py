@@ -96,7 +96,10 @@ def test_workflows_cover_the_pythons_that_the_project_supports():
         "ubuntu-arm",
         "macos",
     }
-    assert settings["tool"]["cibuildwheel"]["build"] == " ".join(f"cp{name.replace('.', '')}-*" for name in named)
+    wheels = [f"cp{name.replace('.', '')}-*" for name in named]
+    assert settings["tool"]["cibuildwheel"]["build"].split() == [*wheels, wheels[-1].replace("-", "t-")]
+    setup = tests["jobs"]["free-threaded"]["steps"][1]["with"]
+    assert setup["python-version"] == f"{named[-1]}t"
     for path in (ROOT / ".github" / "workflows").glob("*.yml"):
         assert yaml.safe_load(path.read_text(encoding="utf-8"))["permissions"] == {"contents": "read"}, path
 

@@ -13,6 +13,7 @@ import random
 import re
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import numpy as np
@@ -45,6 +46,23 @@ def written(grammar: guided.CompiledGrammar, seed: int, budget: int) -> str:
         assert matcher.accept_token(tokens[-1])
     assert len(tokens) <= budget
     return VOCABULARY.decode(tokens).decode()
+
+
+@pytest.mark.skipif(not sysconfig.get_config_var("Py_GIL_DISABLED"), reason="this Python needs its GIL")
+def test_the_gil_stays_off():
+    """A native module that needs the GIL would turn it on when it is imported."""
+    code = """
+import importlib.util, pathlib, sys
+import guided
+from guided.automaton import _core
+from guided.frontends.lark import _lark
+for path in pathlib.Path(guided.__file__).parent.glob("kernels/_kernels*.so"):  # its package needs torch
+    spec = importlib.util.spec_from_file_location("_kernels", path)
+    spec.loader.exec_module(importlib.util.module_from_spec(spec))
+print(sys._is_gil_enabled())
+"""
+    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
 
 
 def test_the_distribution_is_complete():

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
@@ -283,10 +284,10 @@ class Builder {
     };
   }
   struct Compiling {
-    explicit Compiling(bool& busy) : busy(busy) { busy = true; }
+    explicit Compiling(std::atomic<bool>& busy) : busy(busy) { busy = true; }
     ~Compiling() { busy = false; }
     Compiling(const Compiling&) = delete;
-    bool& busy;
+    std::atomic<bool>& busy;
   };
   void be_free() const {
     if (busy_) throw std::runtime_error("another thread is compiling this builder's grammar");
@@ -359,7 +360,7 @@ class Builder {
   }
   static constexpr size_t kUsual = 256;  // enough for most grammars
   IrGrammar ir_;
-  bool busy_ = false;  // changed with the GIL held
+  std::atomic<bool> busy_ = false;
 };
 
 }  // namespace guided

@@ -3,7 +3,8 @@
 // The front ends cache numbers, formats and patterns; a JSON integer is 280 nodes. In: the object at the top, and the
 // nodes below it, none of which refers to a rule, a control token or an encoding. Out: these nodes again. Objects are
 // distinguished by identity, and kept alive. IR nodes never change. The number of nodes is bounded: beyond it, all
-// subtrees are dropped. The caller holds the GIL. Cost: 20 ns per node; reading takes ten times as long.
+// subtrees are dropped. The caller holds the GIL; on Pythons without one, a mutex takes its place. Cost: 20 ns per node;
+// reading takes ten times as long.
 #pragma once
 
 #include <cstddef>
@@ -30,24 +31,41 @@ class KeptNodes {
   static constexpr size_t kMost = 20000;  // of all subtrees together
 
   std::shared_ptr<const KeptSubtree> find(PyObject* top) const {
+    const nanobind::ft_lock_guard lock(mutex_);
     const auto it = subtrees_.find(top);
     return it == subtrees_.end() ? nullptr : it->second;
   }
   void insert(PyObject* top, std::shared_ptr<const KeptSubtree> subtree, size_t weight) {
     if (weight > kLargest) return;
-    if (weight_ + weight > kMost) clear();
-    if (subtrees_.emplace(top, std::move(subtree)).second) weight_ += weight;
+    Subtrees dropped;
+    const nanobind::ft_lock_guard lock(mutex_);
+    if (weight_ + weight > kMost) dropped = take();
+    if (subtrees_.try_emplace(top, std::move(subtree)).second) weight_ += weight;
   }
-  size_t size() const { return subtrees_.size(); }
-  size_t weight() const { return weight_; }
+  size_t size() const {
+    const nanobind::ft_lock_guard lock(mutex_);
+    return subtrees_.size();
+  }
+  size_t weight() const {
+    const nanobind::ft_lock_guard lock(mutex_);
+    return weight_;
+  }
   void clear() {
-    const auto dropped = std::exchange(subtrees_, {});  // destroying objects may run code
-    weight_ = 0;
+    Subtrees dropped;
+    const nanobind::ft_lock_guard lock(mutex_);
+    dropped = take();
   }
 
  private:
-  std::unordered_map<PyObject*, std::shared_ptr<const KeptSubtree>> subtrees_;
+  using Subtrees = std::unordered_map<PyObject*, std::shared_ptr<const KeptSubtree>>;
+  // All subtrees. The caller destroys them after it has released the mutex, since this may run code.
+  Subtrees take() {
+    weight_ = 0;
+    return std::exchange(subtrees_, {});
+  }
+  Subtrees subtrees_;
   size_t weight_ = 0;
+  mutable nanobind::ft_mutex mutex_;
 };
 
 }  // namespace guided
