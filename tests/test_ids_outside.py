@@ -8,8 +8,6 @@ import pytest
 
 from guided import GrammarCompiler, GrammarMatcher, Vocabulary
 from guided.automaton.reference.token_masks import ReferenceGrammar
-from guided.engine.reasoning import ReasoningGate
-from guided.levels.patterns import compile_pattern
 from guided.matching.canonical.matcher import CanonicalMatcher
 from guided.matching.canonical.spelling import spelling_of
 from guided.matching.healing import HealingMatcher
@@ -71,6 +69,9 @@ def test_what_judges_an_output_only_counts():
 
 
 def test_wrappers_of_matchers():
+    pytest.importorskip("torch", reason="torch is not installed")
+    from guided.engine.reasoning import ReasoningGate
+
     letters = [bytes([byte]) for byte in range(256)]
     words = Vocabulary([*letters, b"ab"], eos_token_ids=[257], size=300)
     matcher = GrammarMatcher(GrammarCompiler(words).compile_regex("ab"))
@@ -97,5 +98,8 @@ def test_canonical_matchers():
 
 
 def test_a_machine_refuses_every_other_id():
+    pytest.importorskip("torch", reason="torch is not installed")
+    from guided.levels.patterns import compile_pattern
+
     machine = compile_pattern([("a", "+")], {}, {"a": 0}, end_tokens=[1])
     assert [id for id in (-1, 2, 10**9, 0) if machine.advance(id)] == [0]
