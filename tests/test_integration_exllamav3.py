@@ -115,6 +115,8 @@ def test_an_output_is_complete_within_its_budget():
 def test_what_is_wrong_is_said(monkeypatch):
     with pytest.raises(guided.GuidedError, match="token 122 is not allowed"):
         made("ab").feed(ord("z"))
+    with pytest.raises(guided.GuidedError, match="263 is not a token id"):
+        made("ab").feed(263)  # the model's padding
     with pytest.raises(guided.GuidedError, match="there is no constraint"):
         made(None)
     monkeypatch.setattr(Filter, "rollback_tokens", lambda self: False)

@@ -257,6 +257,8 @@ def test_a_token_that_is_not_allowed_is_an_error_and_changes_nothing(make, token
     before = allowed(grammar, size)
     with pytest.raises(ValueError, match="is not allowed"):
         grammar.accept_token(tokenizer.eos_token_id)
+    with pytest.raises(ValueError, match="is not a token id"):
+        grammar.accept_token(size + 100)
     assert allowed(grammar, size) == before
     with pytest.raises(ValueError):
         grammar.rollback(1)

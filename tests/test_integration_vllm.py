@@ -119,7 +119,9 @@ def test_drafts_are_cut_where_the_masks_forbid_them(case):
 def test_tokens_are_accepted_all_or_none_and_nothing_follows_an_end():
     grammar = started({"regex": "ab?"})
     before = row(grammar)
-    assert not grammar.accept_tokens("r", [ord("a"), ord("z")])
+    for other in (ord("z"), SIZE - 1, SIZE, 10**9, -1):
+        assert not grammar.accept_tokens("r", [ord("a"), other])
+        assert grammar.validate_tokens([ord("a"), other]) == [ord("a")]
     assert row(grammar) == before == {ord("a")}
     assert grammar.validate_tokens([ord("a"), END, END]) == [ord("a"), END]
     assert grammar.accept_tokens("r", [ord("a"), END, ord("z")])

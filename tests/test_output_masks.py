@@ -35,7 +35,7 @@ def twin(grammar: CompiledGrammar, ids: list[int], max_tokens: int | None) -> tu
         matcher.fill_next_token_bitmask(row, max_tokens=budget)
         rows.append(row[0])
         if not 0 <= id < size or not is_allowed(row[0], id):
-            assert budget is not None or not 0 <= id < size or not matcher.accept_token(id)
+            assert budget is not None or matcher.validate_tokens([id]) == 0
             return rows, at, False
         assert matcher.accept_token(id)
     return rows, None, matcher.is_accepting()

@@ -13,6 +13,8 @@ import guided
 from guided.automaton.reference.token_masks import ReferenceGrammar
 from guided.frontends.common.aho_corasick import free_text
 from guided.frontends.common.left_recursion import is_nullable, left_recursive
+from guided.frontends.structural_tag.tool_styles import ToolStyle
+from guided.frontends.structural_tag.tools import chosen_tools
 from guided.ir.nodes import Alt, Automaton, Dispatch, Grammar, Node, Ref, Region, Repeat, Seq, Special, Text
 from tests.structural_tag_support import accepts, byte_compiler, of_format
 from tests.test_aho_corasick import ends_first, occurs, random_strings
@@ -247,3 +249,84 @@ def test_a_malformed_node_is_an_error() -> None:
 def test_the_ends_and_what_follows_them_are_as_many() -> None:
     with pytest.raises(ValueError, match="zip"):
         free_text(["a", "b"]).dispatch([Text("x")])
+
+
+# ---- groups of calls without a marker of their own
+
+
+LETTERS = frozenset(b"[](), abn=1'")
+
+
+def tools_of(*names: str) -> list[dict[str, Any]]:
+    schema = {"type": "object", "properties": {"n": {"enum": [1, "a["]}}, "additionalProperties": False}
+    return [{"type": "function", "function": {"name": name, "parameters": schema}} for name in names]
+
+
+def by_first_call(style: ToolStyle, tools: list[dict[str, Any]], parallel: bool) -> dict[str, Any]:
+    """The definition: as soon as free text contains the begin of a group and of a call, this is a call."""
+    tags = [tag for function in chosen_tools(tools).functions for tag in style._calls(function)]
+    section, out = style.data["section"], []
+    for tag in tags:
+        more = {"type": "star", "content": {"type": "sequence", "elements": [
+            constant(section["separator"]), {"type": "or", "elements": tags}
+        ]}}  # fmt: skip
+        content = [tag["content"], constant(tag["end"]), *([more] if parallel else [])]
+        inner = {"type": "sequence", "elements": content}
+        out.append({"type": "tag", "begin": section["begin"] + tag["begin"], "content": inner, "end": section["end"]})
+    triggers = style.triggers(chosen_tools(tools).functions)
+    return of_format({"type": "triggered_tags", "triggers": triggers, "tags": out, "stop_after_first": not parallel})
+
+
+@pytest.mark.parametrize("parallel", [True, False])
+def test_a_group_begins_with_its_first_call(parallel):
+    """The same masks, with and without a budget, as where each first call has a tag."""
+    tools, style, rng = tools_of("a", "ab", "b"), guided.tool_style("pythonic"), random.Random(parallel)
+    words = [b"[a(", b"[ab(n", b"b(", b")]", b"), ", b"[", b"[[a", b"(n=1)", b"ab(n='a[')]"]
+    compiler = guided.GrammarCompiler(
+        guided.Vocabulary([*(bytes([byte]) for byte in range(256)), *words], eos_token_ids=[256 + len(words)])
+    )
+    tags = (style.structural_tag(tools, parallel_tool_calls=parallel), by_first_call(style, tools, parallel))
+    grammars = [compiler.compile_structural_tag(tag) for tag in tags]
+    groups = 0
+    for _ in range(40):
+        pair = [guided.GrammarMatcher(grammar) for grammar in grammars]
+        least = [matcher.min_tokens_to_finish() for matcher in pair]
+        left = max(least) + rng.randrange(30)
+        while not pair[0].is_terminated():
+            rows = []
+            for matcher, budget in itertools.product(pair, (None, left)):
+                mask = guided.allocate_token_bitmask(1, compiler.vocabulary.size)
+                matcher.fill_next_token_bitmask(mask, max_tokens=budget)
+                rows.append([id for id in guided.allowed_tokens(mask) if id < compiler.vocabulary.size])
+            assert rows[0] == rows[2] and rows[1] == rows[3]
+            preferred = [id for id in rows[1] if id >= 256 or id in LETTERS]
+            token = rng.choice(preferred if preferred and rng.random() < 0.9 else rows[1])
+            groups += token == 256 + words.index(b")]")
+            assert all(matcher.accept_token(token) for matcher in pair)
+            left -= 1
+    assert groups > 5
+
+
+@pytest.mark.parametrize("call", [("{name}([", "])"), ("{name}(", ")"), ("{name}[", "]")])
+def test_calls_that_end_like_the_begin_of_a_group(call):
+    """If markers overlap, every answer is still one by the definition, and all of its calls can be read."""
+    begin, end = call
+    data = dict(guided.tool_style("pythonic").data)
+    data |= {"trigger": f"[{begin}", "call": {"begin": begin, "end": end, "arguments": "pythonic"}}
+    style, tools, rng = ToolStyle("mine", data), tools_of("a", "b"), random.Random(5)
+    grammar = byte_compiler().compile_structural_tag(style.structural_tag(tools))
+    definition = byte_compiler().compile_structural_tag(by_first_call(style, tools, True))
+    pieces = ["[", "[a(", begin.format(name="a"), begin.format(name="b"), end, "]", ", ", "n=1", "a", "(["]
+    written = 0
+    for _ in range(400):
+        matcher, text = guided.GrammarMatcher(grammar), ""
+        for piece in rng.choices(pieces, k=rng.randrange(2, 40)):
+            text += piece * matcher.accept_string(piece)
+        if matcher.is_accepting():
+            assert accepts(definition, list(text.encode())), text
+            reader = style.reader(tools)
+            reader.parts(text)
+            reader.finish()
+            assert all(each.complete for each in reader.calls), text
+            written += len(reader.calls)
+    assert written > 20

@@ -375,12 +375,14 @@ class Matcher:
             Whether the token was allowed. If not, the state is unchanged.
 
         Raises:
-            ValueError: the vocabulary has no such id. The state is unchanged.
+            ValueError: the vocabulary has no such id.
         """
 
     def validate_tokens(self, tokens: Sequence[int]) -> int:
         """
         How many of `tokens`, from the first on, would be accepted one after the other. The state is unchanged.
+
+        Ids outside the vocabulary are not accepted.
         """
 
     def _accept_output(self, ids: Any, max_tokens: int | None) -> int:

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from guided.errors import GuidedError
 from guided.matching.bitmask import is_allowed, row_of
-from guided.matching.protocol import ForkingMatcher
+from guided.matching.protocol import ForkingMatcher, check_id
 from guided.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["ReasoningGate", "find_reasoning_end"]
@@ -103,7 +103,8 @@ class ReasoningGate:
         return True
 
     def accept_token(self, token: int, /) -> bool:
-        """Accept a token; False if it is refused."""
+        """Accept a token; False if it is refused. ValueError: the vocabulary has no such id."""
+        check_id(token, self._vocabulary.size)
         if self.has_ended:
             accepted = self._answer.accept_token(token)
             self._answer_length += accepted
@@ -155,7 +156,7 @@ class ReasoningGate:
         return self._is_text(token) or (token in self._end and self._matched_after(token) > 0)
 
     def _is_text(self, token: int) -> bool:
-        return 0 <= token < self._vocabulary.size and is_allowed(_text_row(self._vocabulary), token)
+        return is_allowed(_text_row(self._vocabulary), token)
 
 
 @lru_cache(maxsize=8)

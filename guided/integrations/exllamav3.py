@@ -28,6 +28,7 @@ from guided.keywords import check_integer
 from guided.matching.bitmask import allocate_token_bitmask, row_of
 from guided.matching.constraint import Constraint, ConstraintOptions
 from guided.matching.matcher import GrammarMatcher
+from guided.matching.protocol import accept_any_id
 from guided.vocabulary import Vocabulary
 
 __all__ = ["EXPECTED", "GuidedFilter", "vocabulary_of"]
@@ -109,10 +110,7 @@ class GuidedFilter(Filter):  # type: ignore[misc]
 
     def accept_token(self, token: int) -> None:
         """Accept a token. GuidedError: it is not allowed."""
-        size = self._matcher.grammar.vocabulary.size
-        if not 0 <= token < size:
-            raise GuidedError(f"token {token} is not in the vocabulary, whose ids are 0 to {size - 1}")
-        if not self._matcher.accept_token(token):
+        if not accept_any_id(self._matcher, token):
             raise GuidedError(f"token {token} is not allowed: {self._matcher.explain(token)}")
         self._token_count += 1
 

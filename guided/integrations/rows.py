@@ -38,7 +38,7 @@ from guided.matching.canonical.matcher import CanonicalMatcher
 from guided.matching.canonical.spelling import Spelling
 from guided.matching.compiled import CompiledGrammar
 from guided.matching.matcher import GrammarMatcher
-from guided.matching.protocol import ForkingMatcher
+from guided.matching.protocol import ForkingMatcher, accept_any_id
 
 __all__ = ["Row", "RowMatchers", "warn_of_dead_row"]
 
@@ -66,10 +66,7 @@ class Row:
         for token in tokens:
             if self.matcher is None or self.is_dead or self.matcher.is_terminated():
                 return
-            try:
-                self.is_dead = not self.matcher.accept_token(int(token))
-            except ValueError:  # the model has more ids than the vocabulary
-                self.is_dead = True
+            self.is_dead = not accept_any_id(self.matcher, int(token))
 
     def fork(self) -> Row:
         """An independent copy."""

@@ -28,6 +28,7 @@ from guided.matching.bitmask import allocate_token_bitmask, allowed_tokens
 from guided.matching.compiled import CompiledGrammar
 from guided.matching.compiler import GrammarCompiler
 from guided.matching.matcher import GrammarMatcher
+from guided.matching.protocol import accept_any_id
 from guided.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["CompiledFSM", "compile_pattern"]
@@ -57,7 +58,7 @@ class CompiledFSM:
 
     def advance(self, token: int) -> bool:
         """Accept a token. Returns False if it is not allowed; the state is then unchanged. Nothing follows an end."""
-        return not self._matcher.is_terminated() and self._matcher.accept_token(token)
+        return not self._matcher.is_terminated() and accept_any_id(self._matcher, token)
 
     def is_complete(self) -> bool:
         """Whether the output may end here, or has ended."""

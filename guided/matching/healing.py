@@ -26,7 +26,7 @@ import numpy.typing as npt
 from guided.errors import BudgetError, GuidedError
 from guided.matching.bitmask import is_allowed, row_of
 from guided.matching.compiled import native_vocabulary
-from guided.matching.protocol import ForkingMatcher
+from guided.matching.protocol import ForkingMatcher, check_id
 from guided.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["HealingMatcher", "TextMatcher", "count_unstable_tokens"]
@@ -142,14 +142,15 @@ class HealingMatcher:
         return out
 
     def accept_token(self, token: int, /) -> bool:
-        """Accept a token. False, with the state unchanged, if it is not allowed."""
+        """Accept a token. False, with the state unchanged, if it is not allowed. ValueError: there is no such id."""
+        check_id(token, self._vocabulary.size)
         if self._at == len(self.prefix):
             accepted = self.inner.accept_token(token)
             if accepted:
                 self._steps.append(_Step(0, 1))
             return accepted
         begin = self.prefix[self._at :]
-        data = (self._vocabulary.token_bytes(token) if 0 <= token < self._vocabulary.size else None) or b""
+        data = self._vocabulary.token_bytes(token) or b""
         if data and begin.startswith(data) and self._fewest_tokens[self._at + len(data)] is not None:
             step = _Step(len(data), 0)
         elif len(data) > len(begin) and data.startswith(begin) and self.inner.accept_string(data[len(begin) :]):

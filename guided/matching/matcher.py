@@ -27,7 +27,8 @@ class GrammarMatcher(_core.Matcher):
     whether anything is masked; with `max_tokens=n` it keeps only tokens after which the output can be completed in
     n - 1 more (including the end token), and raises BudgetError if not even the shortest completion fits.
     `budget_bound`: whether the budget may have removed tokens from the last mask.
-    `accept_token(id)` returns whether the token was allowed; if not, the state does not change.
+    `accept_token(id)` returns whether the token was allowed; if not, the state does not change. It raises ValueError
+    if the vocabulary has no such id.
     `validate_tokens(ids)`, `rollback(n)`, `reset()`, `is_accepting()`, `is_terminated()`, `min_tokens_to_finish()`:
     as their names say. `rollback(n)` undoes the last n accepted calls of `accept_token` and `accept_string`.
     After an end token the mask allows only the end tokens; accepting one more is a step that changes nothing.

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from guided.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["ForkingMatcher", "Grammar", "Matcher"]
+__all__ = ["ForkingMatcher", "Grammar", "Matcher", "accept_any_id", "check_id"]
 
 
 @runtime_checkable
@@ -61,7 +61,8 @@ class Matcher(Protocol):
     def accept_token(self, token: int, /) -> bool:
         """Accept a token. False, with the state unchanged, if it is not allowed.
 
-        It may raise ValueError if the vocabulary has no such id.
+        Raises:
+            ValueError: the vocabulary has no such id.
         """
 
     def rollback(self, n: int, /) -> None:
@@ -92,3 +93,18 @@ class ForkingMatcher(Matcher, Protocol):
 
     def fork(self) -> Self:
         """An independent copy in the same state, with the same past."""
+
+
+def check_id(token: int, size: int) -> None:
+    """Raises ValueError if a vocabulary of this size has no such id."""
+    if not 0 <= token < size:
+        raise ValueError(f"{token} is not a token id of this vocabulary (0 to {size - 1})")
+
+
+def accept_any_id(matcher: Matcher, token: int) -> bool:
+    """Accept a token of another system, whose model may have more ids than the vocabulary. False: it is not allowed, or
+    the vocabulary has no such id."""
+    try:
+        return matcher.accept_token(token)
+    except ValueError:
+        return False

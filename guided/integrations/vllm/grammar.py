@@ -16,6 +16,7 @@ from typing import Any
 
 from guided.errors import BudgetError
 from guided.matching.matcher import GrammarMatcher
+from guided.matching.protocol import accept_any_id
 
 __all__ = ["GuidedGrammar"]
 
@@ -38,14 +39,10 @@ class GuidedGrammar:
         for token in tokens:
             if self.matcher.is_terminated():
                 break
-            if not self._accept(token):
+            if not accept_any_id(self.matcher, token):
                 self.matcher.rollback(self.matcher.steps - before)
                 return False
         return True
-
-    def _accept(self, token: int) -> bool:
-        """Accept a token. The model may have other ids than the vocabulary, and vLLM fills up drafts with -1."""
-        return 0 <= token < self.matcher.grammar.vocabulary.size and self.matcher.accept_token(token)
 
     def follow(self, written: int) -> None:
         """Record that all accepted tokens are final. `written`: the request's tokens so far, including reasoning."""
@@ -56,7 +53,7 @@ class GuidedGrammar:
         """The longest prefix that the masks would allow, up to an end token. The state is unchanged."""
         accepted = list[int]()
         for token in tokens:
-            if self.matcher.is_terminated() or not self._accept(token):
+            if self.matcher.is_terminated() or not accept_any_id(self.matcher, token):
                 break
             accepted.append(token)
             left = self._remaining_tokens()

@@ -29,7 +29,7 @@ from guided.matching.bitmask import is_allowed
 from guided.matching.canonical.spelling import Spelling, State
 from guided.matching.healing import HealingMatcher
 from guided.matching.matcher import GrammarMatcher
-from guided.matching.protocol import ForkingMatcher
+from guided.matching.protocol import ForkingMatcher, check_id
 
 __all__ = ["CanonicalMatcher"]
 
@@ -164,7 +164,9 @@ class CanonicalMatcher:
         return _ids(mask[0])
 
     def accept_token(self, token: int, /) -> bool:
-        """Accept a token. Returns False, and changes nothing, if the inner matcher refuses it."""
+        """Accept a token. Returns False, and changes nothing, if the inner matcher refuses it. ValueError: there is no
+        such id."""
+        check_id(token, self._spelling.size)
         if self.inner.is_terminated():
             after, stray = self._states[-1], 0
         else:

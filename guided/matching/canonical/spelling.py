@@ -100,20 +100,21 @@ class Spelling:
 
     Attributes:
         begin: the state before the first token.
+        size: the number of ids.
     """
 
     def __init__(self, size: int, tokens: Sequence[bytes | None], pairs: BytePairs) -> None:
         self.begin = _BEGIN
-        self._bytes, self._size = tokens, size
+        self._bytes, self.size = tokens, size
         self._pairs = PairTable(pairs, size)
         own = {id: data for data, id in pairs.ids.items() if id < len(self._bytes) and self._bytes[id] == data}
         self._added = {id: data for data, id in pairs.added.items()}
         self._holds_added = re.compile(b"|".join(map(re.escape, self._added.values())) or rb"(?!)")
         plain = {id: data for id, data in own.items() if id not in self._added and not self._holds_added.search(data)}
-        self._words = Words(Splitter(pairs.splits), plain, self._size)
+        self._words = Words(Splitter(pairs.splits), plain, self.size)
         reachable = self._pairs.reachable
         unreachable = [id for id in own if pairs.whole_first and not reachable[id] and id not in self._added]
-        self._is_unreachable = np.zeros(self._size, bool)
+        self._is_unreachable = np.zeros(self.size, bool)
         self._is_unreachable[unreachable] = True
         self._unreachable_texts = {own[id] for id in unreachable}
         # prefix of an unreachable token's text -> tokens that complete this text
@@ -127,10 +128,10 @@ class Spelling:
         if pairs.composed:
             self._longest = max(self._longest, _COMPOSED + 1)
         self._composing_tokens = self._may_compose() if pairs.composed else None
-        no_text = [id for id in range(self._size) if id >= len(self._bytes) or not self._bytes[id]]
-        self._without_text = row_of(self._size, [*no_text, *self._added])
-        self._nothing = row_of(self._size, [])
-        self._is_tail = np.zeros(self._size, bool)
+        no_text = [id for id in range(self.size) if id >= len(self._bytes) or not self._bytes[id]]
+        self._without_text = row_of(self.size, [*no_text, *self._added])
+        self._nothing = row_of(self.size, [])
+        self._is_tail = np.zeros(self.size, bool)
         self._is_tail[self._words.tails] = True
         self._rows: dict[tuple[WordState, bool], Row] = {}
         self._completed: dict[tuple[WordState, int], bool] = {}
@@ -160,7 +161,7 @@ class Spelling:
     def marks(self) -> Row:
         """The tokens that are a single ASCII punctuation mark or white space, as a row."""
         signs = {bytes((byte,)) for byte in range(128) if not chr(byte).isalnum()}
-        return row_of(self._size, [id for id, data in enumerate(self._bytes) if data in signs])
+        return row_of(self.size, [id for id, data in enumerate(self._bytes) if data in signs])
 
     def with_any(self, marks: Iterable[int]) -> Row:
         """The tokens whose text contains the bytes of one of these tokens, as a row."""
@@ -169,7 +170,7 @@ class Spelling:
             if mark not in self._tokens_containing:
                 sign = self._bytes[mark] or b""
                 self._tokens_containing[mark] = row_of(
-                    self._size, [i for i, data in enumerate(self._bytes) if data and sign in data]
+                    self.size, [i for i, data in enumerate(self._bytes) if data and sign in data]
                 )
             out |= self._tokens_containing[mark]
         return out
@@ -237,7 +238,7 @@ class Spelling:
         joins = composing_characters()
         words = self._words.characters_by_id.items()
         found = [id for id, (head, text, _) in words if head or text[:1] in joins or not is_normalized("NFC", text)]
-        return row_of(self._size, found)
+        return row_of(self.size, found)
 
     def _is_composed(self, text: bytes, token: int) -> bool:
         """Whether a text with a token after it is in normal form C."""
@@ -271,7 +272,7 @@ class Spelling:
             out = self._words.row(word_state, begins_word) & spelled
             for id in np.flatnonzero(out & (self._is_unreachable | self._is_tail)).tolist():
                 out[id] = self._after(word_state, id, begins_word) is not None
-            self._rows[key] = row_of(self._size, np.flatnonzero(out))  # type: ignore[arg-type]
+            self._rows[key] = row_of(self.size, np.flatnonzero(out))  # type: ignore[arg-type]
         return self._rows[key]
 
     def _after(self, word_state: WordState, token: int, begins_word: bool) -> WordState | None:

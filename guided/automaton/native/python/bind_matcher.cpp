@@ -155,10 +155,10 @@ auto unlocked(Value (Matcher::*method)(Arguments...)) {
 
 bool accept_token(Matcher& self, int64_t id) {
   InUse use(self);
-  if (const int32_t size = self.compiled().vocabulary->size; id < 0 || id >= size)
+  const int32_t size = self.compiled().vocabulary->size;
+  if (id < 0 || id >= size)
     throw nb::value_error(
-        ("the vocabulary has no token " + std::to_string(id) + ": its ids are 0 to " + std::to_string(size - 1))
-            .c_str());
+        (std::to_string(id) + " is not a token id of this vocabulary (0 to " + std::to_string(size - 1) + ")").c_str());
   if (std::optional<bool> known = self.accept_known(static_cast<int32_t>(id))) return *known;
   // Another thread may hold the grammar's lock for long: never wait for it with the GIL held.
   nb::gil_scoped_release release;
@@ -214,10 +214,12 @@ Returns:
     Whether the token was allowed. If not, the state is unchanged.
 
 Raises:
-    ValueError: the vocabulary has no such id. The state is unchanged.)";
+    ValueError: the vocabulary has no such id.)";
 
 constexpr auto kValidate =
-    R"(How many of `tokens`, from the first on, would be accepted one after the other. The state is unchanged.)";
+    R"(How many of `tokens`, from the first on, would be accepted one after the other. The state is unchanged.
+
+Ids outside the vocabulary are not accepted.)";
 
 constexpr auto kAcceptOutput = R"(Accept ids as long as they are allowed, and return their number.
 
