@@ -31,6 +31,7 @@ __all__ = [
     "fields_of",
     "marked_line",
     "short",
+    "warn_caller",
     "warn_of",
 ]
 
@@ -337,10 +338,14 @@ _MOST_LISTED = 10
 
 def warn_of(findings: Sequence[Finding]) -> None:
     """Issue a warning if there are findings. It points to the caller's line, outside of guided."""
-    if not findings:
-        return
+    if findings:
+        warn_caller(GuidedWarning(findings))
+
+
+def warn_caller(warning: Warning) -> None:
+    """Issue a warning that points to the caller's line, outside of guided."""
     package = __name__.partition(".")[0]
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == package:
         level, frame = level + 1, frame.f_back
-    warnings.warn(GuidedWarning(findings), stacklevel=level)
+    warnings.warn(warning, stacklevel=level)

@@ -163,8 +163,15 @@ def test_a_folder_that_cannot_be_written(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert compiler.compile_regex("b").kind == "regex"
-    with pytest.raises(guided.OptionError, match="cache_dir"):
-        GrammarCompiler(VOCABULARY, cache_dir=3)  # type: ignore[arg-type]
+    for path in (3, b"bytes", "a\0b", "\ud800"):
+        with pytest.raises(guided.OptionError, match="cache_dir"):
+            GrammarCompiler(VOCABULARY, cache_dir=path)  # type: ignore[arg-type]
+
+
+def test_what_has_no_text_is_compiled_and_not_stored(tmp_path):
+    compiler = GrammarCompiler(VOCABULARY, cache_dir=tmp_path)
+    assert compiler.compile_json_schema({"type": "string"}, max_digits=10**5000).kind == "json_schema"
+    assert files(tmp_path) == []
 
 
 def test_the_least_recently_used_are_removed(tmp_path):

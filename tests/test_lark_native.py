@@ -215,3 +215,9 @@ def test_texts_in_common_are_those_of_the_python_code() -> None:
     assert 20 < sum(found) < 100
     with pytest.raises(IndexError):
         _lark.Texts(((True, ((1, 2, 5),)),), 0)
+
+
+def test_ranges_in_unused_templates_are_checked() -> None:
+    for ends in ('"ab".."c"', '"z".."a"'):
+        assert not is_native(f'start: "a"\nt{{x}}: x {ends}')
+    assert is_native('start: "a"\nt{x}: x "a".."z"')

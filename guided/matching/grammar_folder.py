@@ -23,7 +23,6 @@ import sys
 import tempfile
 import threading
 import unicodedata
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import cache
@@ -33,7 +32,7 @@ from pathlib import Path
 from time import time
 from typing import Final
 
-from guided.errors import SpecError
+from guided.errors import OptionError, SpecError, brief, warn_caller
 from guided.frontends.json_schema.options import JsonSchemaOptions
 from guided.frontends.stored import FORMAT, check_json
 from guided.keywords import check_path
@@ -60,6 +59,12 @@ class GrammarFolder:
 
     def __init__(self, path: str | PathLike[str], most_bytes: int = _MOST_BYTES) -> None:
         check_path("cache_dir", path)
+        try:
+            is_usable = isinstance(os.fspath(path), str) and b"\0" not in os.fsencode(path)
+        except UnicodeEncodeError:
+            is_usable = False
+        if not is_usable:
+            raise OptionError(f"cache_dir is {brief(path)}, which cannot be the path of a folder", option="cache_dir")
         self.path, self.most_bytes = Path(path), most_bytes
         self._bytes, self._writes = 0, 0
         self._has_warned = False
@@ -77,9 +82,10 @@ class GrammarFolder:
             return None
         try:
             check_json(list(parts))
-        except SpecError:
+            content = repr((key, vocabulary, _versions())).encode("utf-8", "surrogatepass")
+        except (SpecError, ValueError):  # ValueError: an integer is too long
             return None
-        return blake2b(repr((key, vocabulary, _versions())).encode(), digest_size=_DIGEST_BYTES).hexdigest()
+        return blake2b(content, digest_size=_DIGEST_BYTES).hexdigest()
 
     def read(self, name: str) -> bytes | None:
         """The bytes that were stored under a name; None if there are none that can be read."""
@@ -107,7 +113,7 @@ class GrammarFolder:
         except OSError as error:
             if not self._has_warned:
                 self._has_warned = True
-                warnings.warn(f"grammars cannot be stored in {self.path}: {error}", RuntimeWarning, stacklevel=2)
+                warn_caller(RuntimeWarning(f"grammars cannot be stored in {self.path}: {error}"))
             return
         with self._lock:
             self._bytes += len(data)

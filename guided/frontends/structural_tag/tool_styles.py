@@ -214,7 +214,7 @@ class ToolStyle:
             if chosen.mode == "named" or (chosen.mode == "required" and not section.get("text_after", False)):
                 return self._section(chosen, parallel, section.get("lead", ""))
             if "trigger" in self.data:
-                return self._text_and_groups(chosen, tags, parallel)
+                return self._opened_sections(chosen, parallel)
             tags = [self._section(chosen, parallel)]
         elif chosen.mode == "named":
             return tags[0] if len(tags) == 1 else {"type": "or", "elements": tags}
@@ -248,32 +248,19 @@ class ToolStyle:
         begin = lead + section["begin"] + section.get("open", "")
         return {"type": "tag", "begin": begin, "content": calls, "end": section["end"]}
 
-    def _text_and_groups(self, chosen: ChosenTools, tags: list[Json], parallel: bool) -> Json:
-        """Free text, and groups of calls that begin without a mark of their own, such as `[f(x=1), g()]`.
+    def _opened_sections(self, chosen: ChosenTools, parallel: bool) -> Json:
+        """Free text, and groups of calls that begin with their first call.
 
-        Each tool may be called first. So that the size is linear in the tools, the rest of a group is stated once,
-        after a choice of first calls. Free text that ends before a group contains no text that begins a group. The two
-        together contain none either, because these texts do not overlap.
+        Triggered tags would need a tag for each call that may be the first, with all calls that may follow it.
         """
-        section = self.data["section"]
-        opening = section["begin"] + section.get("open", "")
-        first: Json = {"type": "or", "elements": [{**tag, "begin": opening + tag["begin"]} for tag in tags]}
-        more = {"type": "sequence", "elements": [_text(section["separator"]), {"type": "or", "elements": tags}]}
-        rest: list[Json] = [{"type": "star", "content": more}] if parallel else []
-        group: Json = {"type": "sequence", "elements": [first, *rest, _text(section["end"])]}
-        triggers = self.triggers(chosen.functions)
-        excluded = list(dict.fromkeys([*triggers, *self.data["excludes"], *section.get("excludes", [])]))
-        if overlap := _find_overlap(excluded, triggers):
-            raise UnsupportedError(
-                f"the texts {brief(overlap[0])} and {brief(overlap[1])}, which begin calls in the style {self.name}, "
-                "may overlap", hint="use a style with a mark before the calls",
-            )  # fmt: skip
-        free: Json = {"type": "any_text", "excludes": excluded}
-        text_and_group = {"type": "sequence", "elements": [free, group]}
+        section = self._section(chosen, parallel)
+        excluded = [*self.data["excludes"], *self.data["section"].get("excludes", [])]
+        excluded += _without_overlaps(self.triggers(chosen.functions))
+        free: Json = {"type": "any_text", "excludes": list(dict.fromkeys(excluded))}
         if not parallel:
-            return group if chosen.mode == "required" else {"type": "or", "elements": [free, text_and_group]}
-        groups: list[Json] = [{"type": "star", "content": text_and_group}, free]
-        return _sequence([group, *groups] if chosen.mode == "required" else groups)
+            return section if chosen.mode == "required" else _sequence([free, {"type": "optional", "content": section}])
+        more: list[Json] = [{"type": "star", "content": _sequence([free, section])}, free]
+        return _sequence([section, *more] if chosen.mode == "required" else more)
 
     def _blocks(self, chosen: ChosenTools, parallel: bool, reasoning: Reasoning) -> list[Json]:
         """An answer of blocks: text, then calls if there are any."""
@@ -326,18 +313,22 @@ class ToolStyle:
         }
 
 
-def _find_overlap(texts: Sequence[str], begins: Sequence[str]) -> tuple[str, str] | None:
-    """A text and a begin, such that an end of the text is a proper prefix of the begin; None if there is none."""
-    prefixes = {begin[:size]: begin for begin in begins for size in range(1, len(begin))}
-    ends = ((text, prefixes.get(text[at:])) for text in texts for at in range(text in begins, len(text)))
-    return next(((text, begin) for text, begin in ends if begin is not None), None)
-
-
 def _tags_with_separator(tags: list[Json], separator: str, single: bool) -> Json:
     return {
         "type": "tags_with_separator", "tags": tags, "separator": separator, "at_least_one": True,
         "stop_after_first": single,
     }  # fmt: skip
+
+
+def _without_overlaps(triggers: Sequence[str]) -> list[str]:
+    """The strings that free text must not contain, so that the first trigger in an answer is the begin of a call.
+
+    These are the triggers. If the end of one is the begin of another, it is only the part before that end: this part
+    and the begin of a call would contain a trigger.
+    """
+    begins = {trigger[:size] for trigger in triggers for size in range(1, len(trigger) + 1)}
+    sizes = [next((at for at in range(1, len(one)) if one[at:] in begins), len(one)) for one in triggers]
+    return [one[:size] for one, size in zip(triggers, sizes, strict=True)]
 
 
 def _elements(parts: Sequence[tuple[str, bool]]) -> list[Json]:

@@ -86,6 +86,21 @@ const TokenTable& MaskBuilder::remainder_table(const Thread& t, const TokenTable
   return *table;
 }
 
+const TokenTable& MaskBuilder::first_alike(const TokenTable& table) {
+  const TokenTable*& first = first_alike_[&table];
+  if (first) return *first;
+  const auto in_order = [](std::vector<Remainder> entries) {
+    std::ranges::sort(entries);
+    return entries;
+  };
+  const auto [from, to] = alike_tables_.equal_range(table.content);
+  for (auto at = from; at != to && !first; ++at)
+    if (at->second->entries == table.entries || in_order(at->second->entries) == in_order(table.entries))
+      first = at->second;
+  if (!first) alike_tables_.emplace(table.content, first = &table);
+  return *first;
+}
+
 TokenTable& MaskBuilder::table(const Thread& t) {
   Thread key_thread = table_thread(t);
   const auto [follow, follow_number] = follow_of(t);

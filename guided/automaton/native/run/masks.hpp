@@ -25,7 +25,10 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <tuple>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/by_state.hpp"
@@ -88,8 +91,10 @@ class MaskBuilder {
   // Uses cached tables of how one frame continues the remainders of another. Returns false if they do not suffice; the
   // visited tokens must then be discarded. `counts`: for the frame that the tokens left first.
   template <class Visit>
-  bool each_kept_remainder(const Thread& thread, const TokenTable& table, Visit&& visit, std::vector<int32_t>* unsure,
-                           Counts counts = {});
+  bool each_kept_remainder(const Thread& thread, const TokenTable& table, Visit&& visit, std::vector<int32_t>* unsure) {
+    LeftFrames frames;
+    return each_kept_remainder(thread, table, visit, unsure, {}, frames);
+  }
   // Calls visit(token, state after it or kDead) for the tokens along which a thread may reach a seen value, if it could
   // read them without its seen set. `memory`: as for is_watched().
   template <class Visit>
@@ -105,6 +110,15 @@ class MaskBuilder {
   bool is_watched(int32_t state, int32_t memory);
 
  private:
+  // The frames that a search for remainders has left, each with the remainders. Frames may be left in many ways, but
+  // few of these differ in what follows.
+  using LeftFrames = std::set<std::pair<int32_t, const TokenTable*>>;  // by the state outside, and the remainders
+  static constexpr size_t kMostFrames = 1 << 12;
+  template <class Visit>
+  bool each_kept_remainder(const Thread& thread, const TokenTable& table, Visit&& visit, std::vector<int32_t>* unsure,
+                           Counts counts, LeftFrames& frames);
+  // The first table with the same remainders.
+  const TokenTable& first_alike(const TokenTable& table);
   // How far the frame of a thread may still count, if a token of its table may count further; otherwise nullopt.
   std::optional<int64_t> room_near_bound(const Thread& thread, const TokenTable& table) const;
   bool may_leave(const Thread& thread, const TokenTable& table) const;
@@ -154,6 +168,8 @@ class MaskBuilder {
   std::vector<PairMap> local_;  // by number of the following bytes: position and register -> index in kept_
   std::map<std::vector<uint64_t>, int32_t> follows_;
   std::map<std::tuple<const TokenTable*, int32_t, int32_t, int32_t>, std::shared_ptr<TokenTable>> remainder_tables_;
+  std::multimap<Digest, const TokenTable*> alike_tables_;  // by content, the first of those that are equal
+  std::unordered_map<const TokenTable*, const TokenTable*> first_alike_;
   std::map<std::pair<int32_t, int32_t>, OtherTable> latest_;  // by rule and following bytes
   std::map<std::tuple<const TokenTable*, int64_t, int64_t>, std::unique_ptr<TokenSet>> within_bounds_;
   std::vector<std::shared_ptr<TokenTable>> kept_;
@@ -204,26 +220,32 @@ void MaskBuilder::each_remainder(const Thread& thread, const TokenTable& table, 
 
 template <class Visit>
 bool MaskBuilder::each_kept_remainder(const Thread& thread, const TokenTable& table, Visit&& visit,
-                                      std::vector<int32_t>* unsure, Counts counts) {
+                                      std::vector<int32_t>* unsure, Counts counts, LeftFrames& frames) {
   if (table.remainders.nodes().size() <= 1) return true;
   if (table.relative) counts = counts_at_exit(thread);
+  const TokenTable& left = first_alike(table);
   const int32_t outside = state_outside(thread);
+  if (!frames.emplace(outside, &left).second) return true;
+  if (frames.size() > kMostFrames) return false;
   const std::vector<Thread> callers(arena_.config(outside).begin(), arena_.config(outside).end());
-  for (const Thread& t : callers)
-    if (t.pos != kExit && remainder_table(t, table).relative) return false;
   for (const Thread& t : callers) {
     if (t.pos == kExit) continue;
-    const TokenTable& here = remainder_table(t, table);
+    const TokenTable& here = remainder_table(t, left);
+    if (here.relative || here.overflow) return false;
+  }
+  for (const Thread& t : callers) {
+    if (t.pos == kExit) continue;
+    const TokenTable& here = remainder_table(t, left);
     auto each = [&](const std::vector<int32_t>& numbers, auto&& use) {
       for (int32_t i : numbers)
-        if (const Remainder& r = table.entries[static_cast<size_t>(i)]; counts.has(r.count)) use(r);
+        if (const Remainder& r = left.entries[static_cast<size_t>(i)]; counts.has(r.count)) use(r);
     };
     each(here.all.sparse, [&](const Remainder& r) {
       visit(r.token);
       if (unsure && r.touched > 0) unsure->push_back(r.token);
     });
     if (unsure) each(here.unsure, [&](const Remainder& r) { unsure->push_back(r.token); });
-    if (!each_kept_remainder(t, here, visit, unsure, counts)) return false;
+    if (!each_kept_remainder(t, here, visit, unsure, counts, frames)) return false;
   }
   return true;
 }

@@ -116,7 +116,23 @@ void TableBuilder::finish_remainders() {
       table_->entries.push_back(after);
     table_->furthest = std::max(table_->furthest, l.count);
   }
+  if (task_.left) drop_repeated();
   table_->build_remainders(task_.vocabulary.tokens);
+}
+
+// If a token has left an earlier frame in several ways, these may meet again: after `ab`, it does not matter whether one
+// frame has read both letters, or two frames one each. Without this, the number of entries would grow exponentially.
+void TableBuilder::drop_repeated() {
+  std::vector<uint32_t> met(static_cast<size_t>(task_.vocabulary.words));
+  bool repeated = false;
+  for (const Remainder& r : table_->entries) {
+    repeated |= met[static_cast<size_t>(r.token) >> 5] >> (r.token & 31) & 1;
+    set_bit(met.data(), r.token);
+  }
+  if (!repeated) return;
+  std::ranges::sort(table_->entries);
+  const auto rest = std::ranges::unique(table_->entries);
+  table_->entries.erase(rest.begin(), rest.end());
 }
 
 std::shared_ptr<TokenTable> TableBuilder::finish(bool within_bytes) {

@@ -122,6 +122,7 @@ class TableBuilder {
   void finish_sets();
   std::vector<int32_t> group_by_stay();
   void finish_remainders();
+  void drop_repeated();
 
   const TableTask& task_;
   const TokenTrie& trie_;

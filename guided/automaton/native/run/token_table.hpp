@@ -21,6 +21,7 @@
 // count beyond it, once for each set of them.
 #pragma once
 
+#include <compare>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -46,6 +47,7 @@ struct Remainder {  // payload of the remainder trie
   int32_t count;    // how far the frame had counted at the exit (relative tables; otherwise 0)
   int32_t touched;  // before the exit, see Uniqueness::touched
   int32_t depth;    // bytes of the token before the exit
+  auto operator<=>(const Remainder&) const = default;
 };
 
 struct TokenTable {
@@ -59,6 +61,7 @@ struct TokenTable {
   std::vector<int32_t> unsure;   // tokens that touch several such entries
   TokenTrie remainders;
   std::vector<Remainder> entries;
+  Digest content;             // of the entries, in any order
   std::vector<int32_t> both;  // plain tables: tokens that stay, but could also leave
   // Relative tables: likewise. Those that count furthest come first; `stays` has the counts, descending, and for each
   // the number of entries up to it.

@@ -226,6 +226,7 @@ void Grammar::check_rules(const Text& text) const {
 
 void Grammar::check_rule(const Text& text, const Definition& rule, const Notation& tree) const {
   each_tree(tree, [&](const Notation& each) {
+    if (each.kind == Notation::Kind::kRange) loader_.patterns.of_literal(each);  // Lark reads those of unused templates
     if (!is_name(each)) return;
     const auto found = text.scope.find(each.name);
     const bool is_parameter =
