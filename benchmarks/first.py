@@ -23,7 +23,7 @@ from benchmarks import llama3
 from benchmarks.grammars import CASES
 from benchmarks.statistics import quantile
 from benchmarks.workers import Failure, Worker
-from benchmarks.workloads import WARM_UP
+from benchmarks.workloads import LARK_WARM_UP
 
 __all__ = ["measure_first"]
 
@@ -31,14 +31,13 @@ ROUNDS, ENGINES = 3, ("guided", "llguidance")
 WAYS = ("text", "stored", "bytes")
 READY_MADE = llama3.ROOT / "grammars"
 _LIMIT = 30.0  # seconds of one job
-_WARM = [*WARM_UP, ("lark", 'start: "a" WORD ";"\nWORD: /[a-z]+/\n%ignore " "', ["a bc;"])]
 
 
 def measure_first(vocabulary: Path, schemas: Path, *, count: int, seed: int = 7) -> dict[str, Any]:
     """`schemas`: quantiles over schemas; `lark` and `ready_made`: a row for each grammar."""
     workers = {name: Worker(name, vocabulary) for name in ENGINES}
     for worker in workers.values():
-        worker.call("warm", _WARM)
+        worker.call("warm", LARK_WARM_UP)
     try:
         return {
             "schemas": _schemas(workers, schemas, count, seed),

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from benchmarks.first import ENGINES, WAYS
 from benchmarks.tables import number, table
 
 __all__ = ["first_goals", "first_section"]
 
 Row = dict[str, Any]
-_ENGINES, _WAYS = ("guided", "llguidance"), ("text", "stored", "bytes")
 _READY_MADE, _BYTES = 20.0, 5.0  # milliseconds
 
 
@@ -40,19 +40,19 @@ def first_goals(data: Row) -> list[tuple[str, str, bool]]:
 def first_section(data: Row) -> list[str]:
     """The tables."""
     schemas, keys = data["schemas"], ("p50", "p90", "p99", "max", "mean")
-    rows = [(f"{name}: first mask, ms", *(number(schemas[name][key]) for key in keys)) for name in _ENGINES]
+    rows = [(f"{name}: first mask, ms", *(number(schemas[name][key]) for key in keys)) for name in ENGINES]
     rows.append(("guided, from bytes: first mask, ms", *(number(schemas["from bytes"][key]) for key in keys)))
-    rows += [(f"{name}: all masks, us", *(number(schemas[name]["masks"][key]) for key in keys)) for name in _ENGINES]
+    rows += [(f"{name}: all masks, us", *(number(schemas[name]["masks"][key]) for key in keys)) for name in ENGINES]
     beside = [
         (row["name"], row["failure"], "", "")
         if "failure" in row
-        else (row["name"], *(number(row[name]) for name in _ENGINES), f"{row['guided'] / row['llguidance']:.2f}")
+        else (row["name"], *(number(row[name]) for name in ENGINES), f"{row['guided'] / row['llguidance']:.2f}")
         for row in data["lark"]
     ]
     ready = [
         (row["name"], row["failure"], "", "")
         if "failure" in row
-        else (row["name"], *(number(row[way]) for way in _WAYS))
+        else (row["name"], *(number(row[way]) for way in WAYS))
         for row in data["ready_made"]
     ]
     text = (
@@ -67,7 +67,7 @@ def first_section(data: Row) -> list[str]:
     return [
         "## First masks", "", text, "", *table(("", *keys), rows), "",
         "Grammars in Lark's notation, in milliseconds to the first mask.", "",
-        *table(("", *_ENGINES, "ratio"), beside), "", ready_text, "", *table(("", "text", "stored", "bytes"), ready),
+        *table(("", *ENGINES, "ratio"), beside), "", ready_text, "", *table(("", "text", "stored", "bytes"), ready),
     ]  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from benchmarks import llama3
 from benchmarks.peer_grammars import to_ebnf
 from benchmarks.statistics import by_position, summary
 from benchmarks.workers import Failure, Worker
-from benchmarks.workloads import WARM_UP
+from benchmarks.workloads import LARK_WARM_UP
 
 __all__ = ["CASES", "measure_grammars"]
 
@@ -29,7 +29,6 @@ ENGINES = ("guided", "llguidance", "xgrammar")
 LIMIT, FEW, TOKENS = 30.0, 100, 100_000
 _HERE = Path(__file__).parent
 _SCHEMAS = llama3.ROOT / "guided" / "frontends" / "json_schema" / "documents" / "metaschemas"
-_WARM = [*WARM_UP, ("lark", 'start: "a" WORD ";"\nWORD: /[a-z]+/\n%ignore " "', ["a bc;"])]
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,7 @@ def measure_grammars(vocabulary: Path, *, repeats: int) -> dict[str, Any]:
     """`cases`: a row for each grammar and library; `long`: a row for each long text and way of reading it."""
     workers = {name: Worker(name, vocabulary) for name in ENGINES}
     for worker in workers.values():
-        worker.call("warm", _WARM)
+        worker.call("warm", LARK_WARM_UP)
     rows = []
     for case in CASES:
         text, grammar = case.text(), case.grammar.read_text(encoding="utf-8")
@@ -93,7 +92,7 @@ def _walk(worker: Worker, name: str, spec: tuple[str, str], text: str, found: di
     walked = worker.call("walk", name, text, FEW if "few" in found else None, limit=LIMIT)
     if isinstance(walked, Failure) and "few" not in found:
         found["few"] = f"the first {FEW} tokens; the whole text is {walked.reason}"
-        worker.call("warm", _WARM)
+        worker.call("warm", LARK_WARM_UP)
         worker.call("recompile", name, *spec, limit=LIMIT)
         walked = worker.call("walk", name, text, FEW, limit=2 * LIMIT)
     if isinstance(walked, Failure):
@@ -139,6 +138,6 @@ def _long(vocabulary: Path, shape: str, way: str) -> dict[str, Any]:
     spec = _GBNF[shape] if way == "gbnf" else _LEXED.format(rule="list", rules=rule)
     row = {"shape": shape, "way": way, "tokens": TOKENS}
     with Worker("guided", vocabulary) as worker:
-        worker.call("warm", _WARM)
+        worker.call("warm", LARK_WARM_UP)
         answer = worker.call("long_walk", way, spec, *text, TOKENS)
     return row | ({"failure": answer.reason} if isinstance(answer, Failure) else answer)

@@ -3,6 +3,7 @@
 `ORDER` is a nested object of 54 members on 4 levels; `order_instances` are its instances as `json.dumps` writes them,
 members in declared order. `PATTERNS` are the specifications that blow up where repetition is unrolled. `WARM_UP` is
 unlike both; it runs first, so that one-time work of a library is not taken for the work on a specification.
+`LARK_WARM_UP` also has a grammar.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import string
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["NESTED_ARRAYS", "ORDER", "PATTERNS", "WARM_UP", "Workload", "order_instances"]
+__all__ = ["LARK_WARM_UP", "NESTED_ARRAYS", "ORDER", "PATTERNS", "WARM_UP", "Workload", "order_instances"]
 
 _CODE = {"type": "string", "pattern": "^[A-Z]{3}-[0-9]{4,8}$"}
 _DATE = {"type": "string", "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"}
@@ -286,3 +287,4 @@ WARM_UP: list[tuple[str, str, list[str]]] = [
     ("regex", "[0-9]{4}-[0-9]{2}", ["2024-05"]),
     ("regex", "(red|green|blue)( (red|green|blue)){0,4}", ["red blue green"]),
 ]
+LARK_WARM_UP = [*WARM_UP, ("lark", 'start: "a" WORD ";"\nWORD: /[a-z]+/\n%ignore " "', ["a bc;"])]

@@ -92,9 +92,9 @@ def test_a_request_has_a_span_with_its_phases():
     span, phases = one(body, model_name="small")
     assert (span.name, span.kind, span.parent) == ("chat small", SpanKind.SERVER, None)
     assert span.status.status_code is StatusCode.UNSET
-    told = dict(span.attributes)
-    assert told.pop("gen_ai.response.time_to_first_chunk") > 0
-    assert told == {
+    exported = dict(span.attributes)
+    assert exported.pop("gen_ai.response.time_to_first_chunk") > 0
+    assert exported == {
         "gen_ai.operation.name": "chat", "gen_ai.provider.name": "guided", "gen_ai.request.model": "small",
         "gen_ai.response.model": "small", "gen_ai.request.max_tokens": 9, "gen_ai.request.temperature": 0.5,
         "gen_ai.request.seed": 3, "gen_ai.usage.input_tokens": usage["prompt_tokens"],
@@ -217,8 +217,8 @@ def test_no_attribute_has_a_text_of_the_client():
         await http.post("/v1/chat/completions", json=fields)
 
     spans = run(body).exporter.get_finished_spans()
-    told = str([(span.name, dict(span.attributes), span.events, span.status) for span in spans])
-    assert not any(word in told for word in ("secret", "hidden", "written")) and len(spans) > 5
+    exported = str([(span.name, dict(span.attributes), span.events, span.status) for span in spans])
+    assert not any(word in exported for word in ("secret", "hidden", "written")) and len(spans) > 5
 
 
 def test_names_are_those_of_the_conventions():

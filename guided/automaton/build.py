@@ -9,7 +9,6 @@ unusual fields, the reader calls back into this module, which checks the node an
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
@@ -49,7 +48,7 @@ from guided.ir.nodes import (
     Substrings,
     Text,
 )
-from guided.ir.ranges import Ranges, charset
+from guided.ir.ranges import Ranges, charset, has_surrogate
 from guided.ir.serial import serial
 from guided.ir.tokens import is_any_text
 from guided.limits import Limits
@@ -59,7 +58,6 @@ __all__ = ["compile_native"]
 
 _MAX_COUNT = 2**30 - 1
 """The largest bound of a repetition or length window that the core stores."""
-_SURROGATE = re.compile("[\ud800-\udfff]")
 _UNBOUNDED = -1
 """Stands for "no upper bound" in the core's interface."""
 _MAX_CACHED_ENCODINGS = 64
@@ -146,7 +144,7 @@ class _GrammarBuilder:
             )
         if bad_names := [name for name in self.rule_number if not isinstance(name, str)]:
             raise SpecError(f"the rule name {bad_names[0]!r} is not a string", hint='write Grammar({"start": node})')
-        if bad_names := [name for name in self.rule_number if _SURROGATE.search(name)]:
+        if bad_names := [name for name in self.rule_number if has_surrogate(name)]:
             raise SpecError(f"the rule name {bad_names[0]!r} contains a lone surrogate", hint="use other characters")
         spend(len(self.grammar.rules))
         rules = [self._read_rule(name, node) for name, node in self.grammar.rules.items()]

@@ -15,6 +15,7 @@ from typing import Final
 
 from guided.errors import LimitExceeded
 from guided.ir.nodes import Substrings
+from guided.ir.ranges import has_surrogate
 from guided.limits import Limits
 from guided.meter import spend
 
@@ -22,7 +23,6 @@ __all__ = ["marked_texts"]
 
 _WORD_OR_SIGN: Final = re.compile(r"\w+|[^\w\s]")
 _MARKED: Final = "\ud800\\g<0>\ud801"
-_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 def marked_texts(node: Substrings, limits: Limits, earlier: int) -> tuple[list[str], bool]:
@@ -37,7 +37,7 @@ def marked_texts(node: Substrings, limits: Limits, earlier: int) -> tuple[list[s
     spend(size)
     if not size:
         raise ValueError("there is no text")
-    if any(map(_SURROGATE.search, node.texts)):
+    if any(map(has_surrogate, node.texts)):
         raise ValueError("a text contains a surrogate")
     if not node.whole_words:
         return list(node.texts), False

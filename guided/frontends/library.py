@@ -9,9 +9,9 @@ no lexer). An optional third line names an indenter of Lark: "python" is `Python
     // semantics: basic lexer
     // indentation: python
 
-Beside each file is its grammar as IR (`NAME.stored`), which `scripts/store_grammars.py` writes, because reading the
-text takes up to 0.4 s. It is used if it was made from the same text, by the same version of guided, and with the same
-version of Unicode. Otherwise the text is read.
+Beside each file is its grammar as IR (`NAME.stored`), which `scripts/store_grammars.py` writes. With it, the first use
+in a process takes about a third of the time, and Lark is not imported. It is used if it was made from the same text, by
+the same version of guided, and with the same version of Unicode. Otherwise the text is read.
 """
 
 from __future__ import annotations

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
-__all__ = ["ALL_CHARS", "Ranges", "charset", "complement", "intersect"]
+__all__ = ["ALL_CHARS", "Ranges", "charset", "complement", "has_surrogate", "intersect"]
 
 Ranges: TypeAlias = tuple[tuple[int, int], ...]
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+
+
+def has_surrogate(text: str) -> bool:
+    """Whether a string contains a lone surrogate, which cannot occur in a text."""
+    return not text.isascii() and _SURROGATE.search(text) is not None
 
 
 def charset(ranges: Iterable[tuple[int, int]]) -> Ranges:

@@ -24,10 +24,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from guided.errors import Finding, SpecError, VocabularyError, brief
+from guided.errors import Finding, VocabularyError, brief
 from guided.frontends.combinators import Expr, ReadPart
 from guided.frontends.composition import only_part
-from guided.frontends.stored import read_container, write_container
+from guided.frontends.stored import malformed, read_container, write_container
 from guided.ir import Grammar
 from guided.limits import Limits
 
@@ -35,7 +35,6 @@ __all__ = ["StoredSpecification", "read_specification", "write_specification"]
 
 _TEXTS: Final = frozenset(("regex", "gbnf", "lark"))
 _KINDS: Final = _TEXTS | {"json_schema", "structural_tag", "choice", "pattern", "expr", "grammar"}
-_HINT: Final = "store the grammar again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +109,7 @@ def read_specification(data: bytes, vocabulary: str, limits: Limits) -> StoredSp
         or not isinstance(findings, list)
         or not all(map(_is_finding, findings))
     ):
-        raise SpecError("the stored grammar is malformed: it has no kind, or no findings", hint=_HINT)
+        raise malformed("it has no kind, or no findings")
     first = container.grammar(0)
     last = len(about["grammars"]) - 1
     read = (lambda: first) if kind == "grammar" else partial(container.grammar, last)
@@ -141,7 +140,7 @@ def _source(kind: str, stored: Any, first: Grammar, read: Callable[[], Grammar])
             return _expr(first, read, stored)
     if kind in _TEXTS and isinstance(stored, str):
         return stored
-    raise SpecError(f"the stored grammar is malformed: the source is {brief(stored)}", hint=_HINT)
+    raise malformed(f"the source is {brief(stored)}")
 
 
 def _is_pair(value: object) -> bool:

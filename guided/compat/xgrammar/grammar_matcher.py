@@ -23,6 +23,7 @@ from guided.compat.xgrammar.exception import as_xgrammar
 from guided.matching import CompiledGrammar as Compiled
 from guided.matching import GrammarMatcher as Matcher
 from guided.matching.explain.explanation import bytes_of
+from guided.matching.protocol import accept_any_id
 
 if TYPE_CHECKING:
     import torch
@@ -83,12 +84,12 @@ class GrammarMatcher(XGRObject):
         matcher = self._matcher
         if (
             matcher.is_terminated()
-            or not 0 <= token_id < min(self._size, matcher.grammar.vocabulary.size)
+            or not 0 <= token_id < self._size
             or (self._ends_when_complete and token_id in self._stops)
         ):
             accepted = False
         else:
-            accepted = matcher.accept_token(token_id)
+            accepted = accept_any_id(matcher, token_id)
         self._record_step(accepted, 1)
         if debug_print:
             print(f"accept_token({token_id}): {accepted}\n{self._debug_print_internal_state()}")

@@ -16,6 +16,7 @@ from typing import Any, Final, Literal, TypeAlias
 from guided.close_names import close_name
 from guided.errors import SpecError, brief
 from guided.ir.nodes import Substrings
+from guided.ir.ranges import has_surrogate
 
 __all__ = ["WHITESPACE", "OriginalOffsets", "Whitespace", "checked_documents", "normalise", "quotation_node"]
 
@@ -23,7 +24,6 @@ Whitespace: TypeAlias = Literal["exact", "normalised"]
 WHITESPACE: Final = ("exact", "normalised")
 _RUN: Final = re.compile(r"\s+")
 _LONG_RUN: Final = re.compile(r"\s{2,}")
-_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 def normalise(text: str) -> str:
@@ -73,7 +73,7 @@ def checked_documents(documents: Mapping[Any, Any] | None, *, numbered: bool = F
             raise SpecError(f"document {brief(name)} is a {type(text).__name__}, not a text", hint="decode it")
         if not text:
             raise SpecError(f"document {brief(name)} is empty, so nothing can be quoted from it", hint="leave it out")
-        if _SURROGATE.search(text):
+        if has_surrogate(text):
             raise SpecError(f"document {brief(name)} contains a lone surrogate, which cannot occur in a text")
     return dict(documents)
 

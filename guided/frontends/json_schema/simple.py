@@ -20,6 +20,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from guided.frontends.json_schema.options import JsonSchemaOptions
+from guided.ir.ranges import has_surrogate
 
 __all__ = ["plain_options", "shortest_text_bound"]
 
@@ -36,7 +37,6 @@ _SCHEMA_WEIGHT: Final = 20  # of each subschema
 _MOST_DEPTH: Final = 20
 _LARGEST: Final = 10**15
 _PLAIN: Final = re.compile(r"[ !#-\[\]-~]*")  # one byte per character
-_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _SCALARS: Final = frozenset({"string", "integer", "number", "boolean", "null"})
 
 
@@ -173,7 +173,7 @@ def _are_scalars(kinds: list[Any]) -> bool:
 
 
 def _is_text(value: Any) -> bool:
-    return type(value) is str and (value.isascii() or _SURROGATE.search(value) is None)
+    return type(value) is str and not has_surrogate(value)
 
 
 def _is_scalar(value: Any) -> bool:

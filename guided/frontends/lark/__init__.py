@@ -22,7 +22,7 @@ Texts may have the extensions of llguidance and xgrammar (`dialect/`).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import Any, Final, Literal
@@ -227,9 +227,8 @@ def _load(
         raise SpecError("this is the notation of GBNF or EBNF", text=text, span=other.span(1), hint=hint)
     if len(text) > limits.spec_length:
         raise LimitExceeded("spec_length", len(text), limits.spec_length)
-    read = read_grammar(text, options.start, options.import_paths, limits)
-    if read is not None:  # C++ code can read it, so it has no extensions
-        return native_loaded(text, options.start, read, limits, _produced(options)), True
+    if (native := _load_natively(text, options, limits)) is not None:  # so it has no extensions
+        return native, True
     check_depth(Source(text), limits)
     produced = _produced(options)
     try:
@@ -238,13 +237,11 @@ def _load(
         raise too_deep(Source(text)) from None
     if plain is None:
         return load(text, options.start, options.import_paths, limits, produced), True
-    names = produced | plain.parts.keys() | plain.terminals.keys()
+    names = plain.parts.keys() | plain.terminals.keys()
     try:
-        read = read_grammar(plain.text, options.start, options.import_paths, limits)
-        if read is not None:
-            loaded = native_loaded(plain.text, options.start, read, limits, names)
-        else:
-            loaded = load(plain.text, options.start, options.import_paths, limits, names)
+        loaded = _load_natively(plain.text, options, limits, names) or load(
+            plain.text, options.start, options.import_paths, limits, produced | names
+        )
     except GuidedError as error:
         if error.text == plain.text:
             error.located(text, plain.place(error.span))
@@ -268,6 +265,12 @@ def _load(
     except RecursionError:
         raise too_deep(Source(text)) from None
     return loaded, plain.is_regular and not needs_scannerless(loaded)
+
+
+def _load_natively(text: str, options: LarkOptions, limits: Limits, names: Set[str] = frozenset()) -> Loaded | None:
+    """The definitions of a text, if C++ code can read it. `names`: terminals that are defined elsewhere."""
+    read = read_grammar(text, options.start, options.import_paths, limits)
+    return None if read is None else native_loaded(text, options.start, read, limits, _produced(options) | names)
 
 
 def _produced(options: LarkOptions) -> frozenset[str]:

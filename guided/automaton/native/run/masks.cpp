@@ -93,11 +93,14 @@ const TokenTable& MaskBuilder::first_alike(const TokenTable& table) {
     std::ranges::sort(entries);
     return entries;
   };
-  const auto [from, to] = alike_tables_.equal_range(table.content);
+  uint64_t content = table.entries.size();  // the entries may be in any order
+  for (const Remainder& r : table.entries)
+    content += combine(combine(0, pair_key(r.token, r.depth)), pair_key(r.count, r.touched));
+  const auto [from, to] = alike_tables_.equal_range(content);
   for (auto at = from; at != to && !first; ++at)
     if (at->second->entries == table.entries || in_order(at->second->entries) == in_order(table.entries))
       first = at->second;
-  if (!first) alike_tables_.emplace(table.content, first = &table);
+  if (!first) alike_tables_.emplace(content, first = &table);
   return *first;
 }
 

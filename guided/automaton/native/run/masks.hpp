@@ -168,7 +168,7 @@ class MaskBuilder {
   std::vector<PairMap> local_;  // by number of the following bytes: position and register -> index in kept_
   std::map<std::vector<uint64_t>, int32_t> follows_;
   std::map<std::tuple<const TokenTable*, int32_t, int32_t, int32_t>, std::shared_ptr<TokenTable>> remainder_tables_;
-  std::multimap<Digest, const TokenTable*> alike_tables_;  // by content, the first of those that are equal
+  std::multimap<uint64_t, const TokenTable*> alike_tables_;  // by a hash of the entries; the first of equal ones
   std::unordered_map<const TokenTable*, const TokenTable*> first_alike_;
   std::map<std::pair<int32_t, int32_t>, OtherTable> latest_;  // by rule and following bytes
   std::map<std::tuple<const TokenTable*, int64_t, int64_t>, std::unique_ptr<TokenSet>> within_bounds_;

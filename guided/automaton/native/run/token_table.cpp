@@ -16,10 +16,6 @@ void TokenTable::build_remainders(const std::vector<std::string>& tokens) {
     const std::string& text = tokens[static_cast<size_t>(r.token)];
     texts.push_back({reinterpret_cast<const uint8_t*>(text.data()) + r.depth,
                      static_cast<int32_t>(text.size()) - r.depth, static_cast<int32_t>(texts.size())});
-    Digest one;
-    one.add(pair_key(r.token, r.depth));
-    one.add(pair_key(r.count, r.touched));
-    content = {content.a + one.a, content.b + one.b};
   }
   if (!texts.empty()) remainders.build(std::move(texts));
 }

@@ -61,7 +61,6 @@ struct TokenTable {
   std::vector<int32_t> unsure;   // tokens that touch several such entries
   TokenTrie remainders;
   std::vector<Remainder> entries;
-  Digest content;             // of the entries, in any order
   std::vector<int32_t> both;  // plain tables: tokens that stay, but could also leave
   // Relative tables: likewise. Those that count furthest come first; `stays` has the counts, descending, and for each
   // the number of entries up to it.
