@@ -149,6 +149,24 @@ def test_shrunk_grammars(name: str) -> None:
             walk(SHRUNK[name], drawn, seed)
 
 
+BRACKETS = Seq((Text("["), Distinct(Seq((Entry(INTEGER), Repeat(Seq((COMMA, Entry(INTEGER))), 0, 2)))), Text("]")))
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        Distinct(Seq((Entry(INTEGER), COMMA, Entry(BRACKETS)))),
+        Distinct(Seq((Entry(BRACKETS), Repeat(Seq((COMMA, Entry(BRACKETS))), 0, 2)))),
+        Seq((BRACKETS, COMMA, BRACKETS)),
+    ],
+)
+def test_a_token_opens_a_scope_with_a_value_of_another(start: Node) -> None:
+    """A scope that begins in the token has seen nothing, even if it is at the place of one that ends there."""
+    drawn = (*SINGLE, b",[1]", b",[1,", b"],[1]", b"],[1", b"1],[1]", b"],[1,1", b"],[2,1]", b",1],[1", None, None)
+    for seed in range(8):
+        walk(Grammar({"start": start}), drawn, seed)
+
+
 def test_scopes_in_entries_with_something_to_come() -> None:
     """What is left of an outer entry holds scopes that have to find values of their own."""
     item = Entry(Alt((STRING, INTEGER)))

@@ -36,7 +36,8 @@ int32_t Uniqueness::note(int32_t notes, Written value) {
 
 std::vector<Uniqueness::Written> Uniqueness::noted(int32_t notes) const {
   std::vector<Written> out;
-  for (; notes > kNoNotes; notes = notes_[notes].first) out.push_back(notes_[notes].second);
+  for (; notes > kNoNotes; notes = notes_[notes].first)
+    if (notes_[notes].second.first != kLaterScope) out.push_back(notes_[notes].second);
   return out;
 }
 
@@ -49,6 +50,7 @@ int32_t Uniqueness::noting(int32_t state) {
     s.outer = at;
     s.seen = seen_[s.seen].known;  // only the known names
     if (s.start >= 0) s.start = kBlank;
+    s.later = false;
     at = intern_scope(s);
   }
   return intern(at, states_[state].text == 0 ? 0 : kBlank, 0, kNoNotes);

@@ -78,7 +78,7 @@ int32_t Uniqueness::open(int32_t state, int32_t known) {
   const State m = states_[state];
   const bool nowhere = state == kOutside || m.notes > 0;
   const int32_t outer = m.scope >= 0 ? m.scope : nowhere ? kNowhere : kSomewhere;
-  return intern(intern_scope({outer, known, -1, m.text != 0}), m.text, m.touched, m.notes);
+  return intern(intern_scope({outer, known, -1, m.text != 0, m.notes > 0}), m.text, m.touched, m.notes);
 }
 
 int32_t Uniqueness::close(int32_t state) {
@@ -123,7 +123,7 @@ int32_t Uniqueness::keep(int32_t state) {
   const int32_t around = unknown ? kBlank : m.text;
   s.seen = intern_seen(s.seen, value);
   s.start = -1;
-  const int32_t notes = m.notes > 0 ? note(m.notes, {depth(m.scope), value}) : 0;
+  const int32_t notes = m.notes > 0 ? note(m.notes, {s.later ? kLaterScope : depth(m.scope), value}) : 0;
   return intern(intern_scope(s), s.inside ? around : 0, touched, notes);
 }
 

@@ -135,7 +135,8 @@ class Uniqueness {
   bool none_begun(int32_t state) const;
   // The number of entries that are being read or were noted.
   int32_t entries(int32_t state) const;
-  // The noted values. kUnknown: the value of an entry that had begun before noting()
+  // The noted values, without those in scopes that were opened later: these values have been compared with each other.
+  // kUnknown: the value of an entry that had begun before noting().
   static constexpr int32_t kUnknown = -2;
   int32_t notes(int32_t state) const { return states_[state].notes; }
   std::vector<Written> noted(int32_t notes) const;
@@ -180,8 +181,9 @@ class Uniqueness {
   struct Scope {
     // start: the text at the start of the current entry; -1: no entry; kUnread: no entry, and the next one is not read
     int32_t outer, seen, start;
-    bool inside;       // the scope was opened inside an entry of an outer scope
-    int32_t most = 0;  // see most_written()
+    bool inside;         // the scope was opened inside an entry of an outer scope
+    bool later = false;  // it was opened after noting()
+    int32_t most = 0;    // see most_written()
   };
   struct State {
     int32_t scope, text, touched;
@@ -192,6 +194,7 @@ class Uniqueness {
   };
   static constexpr int32_t kNotYet = -2;
   static constexpr int32_t kNoNotes = 1;
+  static constexpr int32_t kLaterScope = -1;  // in notes, instead of the number of scopes around
   struct IdHash {
     template <size_t n>
     size_t operator()(const std::array<int32_t, n>& id) const {
@@ -202,12 +205,12 @@ class Uniqueness {
   };
   struct ScopeHash {
     size_t operator()(const Scope& s) const {
-      return static_cast<size_t>(combine(pair_key(s.outer, s.seen), pair_key(s.start, s.inside)));
+      return static_cast<size_t>(combine(pair_key(s.outer, s.seen), pair_key(s.start, 2 * s.later + s.inside)));
     }
   };
   struct ScopeEqual {
     bool operator()(const Scope& a, const Scope& b) const {
-      return a.outer == b.outer && a.seen == b.seen && a.start == b.start && a.inside == b.inside;
+      return a.outer == b.outer && a.seen == b.seen && a.start == b.start && a.inside == b.inside && a.later == b.later;
     }
   };
 
