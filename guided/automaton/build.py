@@ -147,7 +147,7 @@ class _GrammarBuilder:
         if bad_names := [name for name in self.rule_number if has_surrogate(name)]:
             raise SpecError(f"the rule name {bad_names[0]!r} contains a lone surrogate", hint="use other characters")
         spend(len(self.grammar.rules))
-        rules = [self._read_rule(name, node) for name, node in self.grammar.rules.items()]
+        rules = self._read_rules()
         del self.reader  # it refers to all nodes
         if self.limits_tokens:
             check_entries(self.grammar)
@@ -197,13 +197,17 @@ class _GrammarBuilder:
 
         return compile_later
 
-    def _read_rule(self, rule: str, root: Node) -> int:
-        """Read `root` and all its descendants. Returns its number in the core."""
-        self.rule = rule
+    def _read_rules(self) -> list[int]:
+        """Read the nodes of all rules. Returns the number of each rule's node in the core."""
+        numbers, read, add = [], self.reader.read, self._add_checked
         try:
-            return self.reader.read(root, self._add_checked)
+            for name, root in self.grammar.rules.items():
+                self.rule = name
+                numbers.append(read(root, add))
         except ValueError as error:
-            raise SpecError(f"rule {rule!r}: {error}", hint="for recursion, name a rule and refer to it") from error
+            message = f"rule {self.rule!r}: {error}"
+            raise SpecError(message, hint="for recursion, name a rule and refer to it") from error
+        return numbers
 
     def _add_checked(self, node: Node) -> int:
         """Add a node that the core's reader cannot read. Returns its number. Raises `SpecError` if it is malformed."""

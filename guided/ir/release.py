@@ -3,9 +3,9 @@
 Problem: compiling a large schema creates a million objects. While Python frees a dictionary of them at once, no other
 thread runs for 0.4 s. Objects that refer to each other are left to the garbage collector, which also stops all threads.
 
-How: entries are removed one by one, so the interpreter may switch threads between any two.
+How: the entries of a large dictionary are removed one by one, so the interpreter may switch threads between any two.
 
-Cost: 0.1 us for each entry. What it does not do: free objects that something else refers to.
+Cost: up to 0.1 us for each entry. What it does not do: free objects that something else refers to.
 """
 
 from __future__ import annotations
@@ -14,17 +14,22 @@ from collections.abc import Mapping
 
 __all__ = ["dismantle", "free_entries"]
 
+_FEW = 64  # entries that are freed at once
+
 
 def free_entries(entries: Mapping[str, object]) -> None:
     """Empty a dictionary. Any other mapping does not change."""
-    while isinstance(entries, dict) and entries:
+    if not isinstance(entries, dict):
+        return
+    while len(entries) > _FEW:
         entries.popitem()
+    entries.clear()
 
 
 def dismantle(part: object) -> None:
     """Remove the attributes of an object in a reference cycle, and the entries of its dictionaries."""
     attributes = vars(part)
-    while attributes:
-        _, each = attributes.popitem()
+    for each in attributes.values():
         if isinstance(each, dict):
             free_entries(each)
+    attributes.clear()

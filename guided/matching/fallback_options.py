@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import product
 
 from guided.errors import SpecError, UnsupportedError
 from guided.frontends.json_schema.options import JsonSchemaOptions
@@ -22,12 +21,12 @@ def compile_with_fallback(
 
     If the specification itself is wrong, the last attempt raises the error.
     """
-    minimal = options.additional_properties == "minimal"
-    attempts = product(
-        dict.fromkeys((options.additional_properties, None if minimal else options.additional_properties)),
-        dict.fromkeys((options.classes, "full") if options.classes == "plain" else (options.classes,)),
-    )
-    *first, last = [replace(options, additional_properties=others, classes=one) for others, one in attempts]
+    attempts = [options]
+    if options.classes == "plain":
+        attempts.append(replace(options, classes="full"))
+    if options.additional_properties == "minimal":
+        attempts += [replace(attempt, additional_properties=None) for attempt in attempts]
+    *first, last = attempts
     with compiling(limits, work=False):  # all attempts together
         for attempt in first:
             try:

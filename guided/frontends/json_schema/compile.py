@@ -5,7 +5,6 @@ location.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
 from guided.errors import Finding, SpecError, UnsupportedError, warn_of
 from guided.frontends.json_schema.algebra.expand import Expander
@@ -55,7 +54,7 @@ def json_schema_to_grammar(
             parts.append(reader := Reader(library, options, limits))
             parts.append(expander := Expander(reader, options, limits))
             parts.append(lowering := Lowering(library, expander, options, limits, notation))
-            grammar = lowering.grammar(require_values=require_values)
+            read = lowering.grammar(require_values=require_values)
             unenforced = _unenforced(library, options) if library.noteworthy else []
     except (SpecError, UnsupportedError) as error:
         # Only pointers into the main document are empty or begin with a slash. An error in a pattern already shows the
@@ -70,7 +69,8 @@ def json_schema_to_grammar(
         warn_of(unenforced)
     else:
         findings += unenforced
-    return replace(grammar, schemas={grammar.start: Embedded(schema, options, registry or {}, documents or {})})
+    schemas = {read.start: Embedded(schema, options, registry or {}, documents or {})}
+    return Grammar(read.rules, read.start, read.origins, schemas=schemas)
 
 
 def _unenforced(library: Library, options: JsonSchemaOptions) -> list[Finding]:

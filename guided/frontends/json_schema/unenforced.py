@@ -11,6 +11,7 @@ Cost: linear in the keywords. `Library` collects only schemas with names that ar
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import TYPE_CHECKING
 
 from guided.close_names import close_name
@@ -141,8 +142,13 @@ def _foreign(keyword: str, value: Mapping[str, object], draft: str) -> tuple[str
     return f"not a keyword of {draft}", older + later
 
 
+@cache
+def _plain_names(draft: str) -> dict[str, str]:
+    return {name.lower(): name for name in sorted({*KNOWN[draft], "nullable"})}
+
+
 def _close_keyword(keyword: str, draft: str) -> str:
     """A hint with the keyword whose spelling is closest to this name."""
-    plain = {name.lower(): name for name in sorted({*KNOWN[draft], "nullable"})}
+    plain = _plain_names(draft)
     close = close_name(keyword.lower().replace("_", "").replace("-", ""), plain, cutoff=0.75)
     return f"did you mean {plain[close]!r}?" if close else _LEAVE_OUT

@@ -306,8 +306,10 @@ def strings_of_same_patterns(shapes: Sequence[Shape]) -> tuple[list[Shape], list
     One automaton for a group has no more states than the automata of its members together, because each of them follows
     all of the patterns anyway.
     """
+    if len(shapes) == 1:
+        return [shape for shape in shapes if shape.types], []
     groups: dict[frozenset[int], list[Shape]] = {}
-    bases = [_base_patterns(shape) if len(shapes) > 1 else None for shape in shapes]
+    bases = [_base_patterns(shape) for shape in shapes]
     for shape, base in zip(shapes, bases, strict=True):
         if base:
             groups.setdefault(base, []).append(shape)
