@@ -1,54 +1,120 @@
-"""Masks inside of counted repetitions, over a vocabulary with thousands of words: those of a walk of the vocabulary.
+"""Loops inside of loops, with bounds on both: a text has many counts at once, of which the core keeps the lowest.
 
-Token tables of counts are made without bounds, and a look-up selects what the bounds permit. Near a bound, a token that
-counts beyond it may still be read if the repetition ends inside of it.
+Oracle: the sets of all short texts, computed from the definitions.
 """
 
 from __future__ import annotations
 
 import random
+from functools import cache
+from itertools import product
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from guided.ir import Alt, Grammar, Node, Repeat, Seq, Text
 from guided.matching import GrammarCompiler, GrammarMatcher
 from guided.vocabulary import Vocabulary
-from tests.core_support import SANITIZED, mask_of
+from tests.core_support import mask_of
+from tests.effort import examples
 
-PATTERNS = {
-    "its own class after it": r"[a-z0-9](?:[a-z0-9-]{0,25}[a-z0-9])?",
-    "its own class after it, more than once": r"[a-z]{1,9}(?:[a-z]{0,30}[a-c]x)?[,:]",
-    "a list of labels": r"[a-z](?:[a-z0-9]{0,30}[a-z])?(?:,[a-z](?:[a-z0-9]{0,30}[a-z])?)*",
-    "counts in counts": r"([a-g]{1,12} ?){1,40}",
-    "any character but a word": r"<((?!</abc>)[\s\S]){0,60}</abc>",
-    "any character but a word, a count at least": r"<((?!ab:)[\s\S]){30,60}ab:",
-    "every character, then some": r"[^x]{3,40}[a-z]{2}",
-    "a class that loops after one character": r"\"[^\"]{0,50}\"",
-}
+LETTERS = "ab "
+LONGEST = 7
+ALL_TEXTS = ["".join(letters) for length in range(LONGEST + 1) for letters in product(LETTERS, repeat=length)]
+TOKENS = [letter.encode() for letter in LETTERS]
+TOKENS += [b"aa", b"ab", b"aaa", b" a", b"a ", b"ba", b"bb", b"a a", b"aab", b"aaaaa", b"  "]
+END = len(TOKENS)
+VOCABULARY = Vocabulary(TOKENS, eos_token_ids=[END])
 
-
-@pytest.fixture(scope="module")
-def words() -> Vocabulary:
-    rng = random.Random(5)
-    tokens: list[bytes | None] = [bytes([byte]) for byte in range(256)]
-    for letters in 3 * ["aabbccdefgxyz019-"] + ['abcx ,:<>/é€"']:
-        for _ in range(400 if SANITIZED else 1500):
-            tokens.append("".join(rng.choices(letters, k=rng.randint(2, 9))).encode())
-    tokens += [b"a" * 40, b"ab" * 9, b"</abc>", b"c</a", b"bc>", b"ab:", b"x" * 70]
-    return Vocabulary(tokens, eos_token_ids=[len(tokens)])
+bounds = st.sampled_from([(0, 1), (0, 2), (1, 2), (1, 3), (2, 3), (2, 4), (3, 3), (0, 4), (1, 6), (2, None), (1, None)])
 
 
-@pytest.mark.parametrize("name", PATTERNS)
-@pytest.mark.parametrize("seed", range(2 if SANITIZED else 6))
-def test_masks_inside_of_counts(name: str, seed: int, words: Vocabulary) -> None:
-    rng = random.Random(seed)
-    matcher = GrammarMatcher(GrammarCompiler(words, cache_bytes=0).compile_regex(PATTERNS[name]))
-    for _ in range(40):
+def extend(items: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
+    some = st.lists(items, min_size=1, max_size=3).map(tuple)
+    counted = st.builds(lambda item, at: Repeat(item, *at), items, bounds)
+    return counted | counted | some.map(Seq) | some.map(Alt)
+
+
+nodes = st.recursive(st.sampled_from(["a", "b", " ", "aa", "ab"]).map(Text), extend, max_leaves=6)
+
+
+@cache
+def texts(node: Node) -> frozenset[str]:
+    """All texts of a node with at most LONGEST characters."""
+    match node:
+        case Text(text):
+            return frozenset({text})
+        case Alt(items):
+            return frozenset().union(*map(texts, items))
+        case Seq(items):
+            out = frozenset({""})
+            for item in items:
+                out = joined(out, texts(item))
+            return out
+        case Repeat(item, low, high):
+            out, power, found = frozenset({""}), frozenset({""}), frozenset[str]()
+            # Each item has a character or is empty, so beyond this count nothing short is new.
+            for count in range(min(low + LONGEST, LONGEST + low if high is None else high) + 1):
+                power = out if count == 0 else joined(power, texts(item))
+                found |= power if count >= low else frozenset()
+            return found
+    raise AssertionError(node)
+
+
+def joined(left: frozenset[str], right: frozenset[str]) -> frozenset[str]:
+    return frozenset(a + b for a in left for b in right if len(a) + len(b) <= LONGEST)
+
+
+@given(nodes, nodes, st.randoms(use_true_random=False))
+@examples(150)
+def test_the_language_of_loops_in_loops(node: Node, tail: Node, rng: random.Random) -> None:
+    whole = Seq((Repeat(node, 1, 5), tail))
+    expected = texts(whole)
+    if not expected:
+        return
+    start = GrammarMatcher(GrammarCompiler(VOCABULARY, cache_bytes=0).compile_grammar(Grammar({"start": whole})))
+    begins = {text[:at] for text in expected for at in range(len(text) + 1)}
+    for text in rng.sample(ALL_TEXTS, 150) + rng.sample(sorted(expected), min(30, len(expected))):
+        matcher = start.fork()
+        accepted = matcher.accept_string(text)
+        assert accepted or text not in begins
+        assert (accepted and matcher.is_accepting()) == (text in expected)
+    matcher, text = start, ""
+    while matcher.steps < 6:
         mask = mask_of(matcher)
-        assert mask == tuple(matcher._walk_mask())
-        if matcher.is_terminated() or not mask:
+        assert set(mask) == set(matcher._walk_mask())
+        assert (END in mask) == matcher.is_accepting()
+        allowed = {token for token in range(END) if text + TOKENS[token].decode() in begins}
+        assert allowed <= set(mask)  # longer texts than those of the oracle may follow, too
+        fewest = matcher.min_tokens_to_finish()
+        assert fewest <= 1 + min((len(end) - len(text) for end in expected if end.startswith(text)), default=1000)
+        within = mask_of(matcher, fewest)
+        assert within and set(within) <= set(mask)
+        token = rng.choice(within if rng.random() < 0.3 else mask)
+        if token == END:
             return
-        longest = rng.sample(mask, min(3, len(mask)))  # long tokens come near the bounds
-        token = max(longest, key=lambda id: len(words.token_bytes(id) or b""))
         assert matcher.accept_token(token)
-        if matcher.is_accepting() and rng.random() < 0.2:
-            matcher.reset()
+        text += TOKENS[token].decode()
+
+
+@pytest.mark.parametrize(
+    ("pattern", "letters", "beyond"),
+    [
+        ("([a-z]{1,20} ?){1,200}", "a" * 4000, "a"),
+        ("((a|aa|aaa){1,300}b?){1,300}", "ab" * 300, "a"),
+        ("(([a-z]{1,30}){1,30} ?){1,60}", "abc " * 60, "a"),
+        ("([a-z]{5,20} ?){10,200}", "a" * 4000, "a"),
+        ("(a{1,3}|b){2,400}", "aaab" * 200, "b"),
+    ],
+)
+def test_few_threads_for_many_counts(pattern: str, letters: str, beyond: str) -> None:
+    """Each letter may begin another item, so there are thousands of pairs of counts. The longest text has one."""
+    bytes_and_end = Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[256])
+    matcher = GrammarMatcher(GrammarCompiler(bytes_and_end, cache_bytes=0).compile_regex(pattern))
+    half = letters[: len(letters) // 2]
+    assert matcher.accept_string(half)
+    assert matcher.memory_bytes < len(half) * 6_000
+    assert matcher.accept_string(letters[len(half) :])
+    assert matcher.is_accepting()
+    assert not matcher.accept_string(beyond)

@@ -206,6 +206,7 @@ class Arena {
   int32_t intern_ahead(Ahead met);
   int32_t merge(int32_t a, int32_t b, int depth);
   void merge_threads(std::vector<Thread>& threads, int depth);
+  void drop_higher_counts(std::vector<Thread>& threads) const;
   void pop(const Thread& thread, std::vector<Thread>& out);
   Thread enter(RuleEntries::Entry entry);
   int32_t height(int32_t rule);

@@ -59,6 +59,29 @@ void Arena::merge_threads(std::vector<Thread>& threads, int depth) {
     threads[n++] = t;
   }
   threads.resize(n);
+  if (n > 1) drop_higher_counts(threads);
+}
+
+// Of the frames of a counted loop that differ only in their counts, and that have reached its minimum, the one with the
+// lowest count can do all that the others can. Without this, `([a-z]{1,20} ?){1,200}` would have a thread for each way to
+// split a word. Counting-set automata keep the extremes of such counts, too (Turonova et al., OOPSLA 2020).
+void Arena::drop_higher_counts(std::vector<Thread>& threads) const {
+  size_t n = 0;
+  for (size_t from = 0, to = 0; from < threads.size(); from = to) {
+    const int32_t pos = threads[from].pos;
+    while (to < threads.size() && threads[to].pos == pos) ++to;
+    const Rule* rule = to - from > 1 && pos != kExit ? &grammar_->rules[grammar_->positions[pos].rule] : nullptr;
+    if (!rule || rule->kind != RuleKind::Counter || rule->max < 0 || rule->max_tokens >= 0) {
+      while (from < to) threads[n++] = threads[from++];
+      continue;
+    }
+    std::unordered_set<uint64_t> met;  // callers and memories; threads with lower counts come first
+    for (; from < to; ++from) {
+      const Thread t = threads[from];
+      if (t.ret == kFree || t.reg < rule->min || met.insert(pair_key(t.ret, t.mem)).second) threads[n++] = t;
+    }
+  }
+  threads.resize(n);
 }
 
 void Arena::pop(const Thread& thread, std::vector<Thread>& out) {
