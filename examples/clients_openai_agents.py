@@ -49,13 +49,17 @@ async def ask(name: str, model: Model) -> None:
     assert events.count("response.output_text.delta") > 1
     print(f"stream by {name}: {stream.final_output!r}")
 
-    # The first answer has to call the tool. The next ones read the result.
+    # An agent that has to call the tool and ends with its result, and one that reads the result.
     must = ModelSettings(max_tokens=TOKENS, tool_choice="weather", parallel_tool_calls=False)
-    agent = Agent("Reporter", model=model, model_settings=must, tools=[weather], output_type=Report)
+    ends = {"tools": [weather], "tool_use_behavior": "stop_on_first_tool"}
+    agent = Agent("Caller", model=model, model_settings=must, **ends)
     answer = await Runner.run(agent, "What is the weather in Cairo?", run_config=local)
-    calls = [item.raw_item.arguments for item in answer.new_items if item.type == "tool_call_item"]
-    assert calls and isinstance(answer.final_output, Report)
-    print(f"calls by {name}: {[Weather.model_validate_json(arguments) for arguments in calls]!r}")
+    [call] = [item.raw_item for item in answer.new_items if item.type == "tool_call_item"]
+    print(f"calls by {name}: {Weather.model_validate_json(call.arguments)!r}")
+
+    agent = Agent("Reporter", model=model, model_settings=short, output_type=Report)
+    answer = await Runner.run(agent, answer.to_input_list(), run_config=local)
+    print(f"report by {name}: {answer.final_output!r}")
 
     try:
         agent = Agent("Nobody", model=model, output_type=Refused)
