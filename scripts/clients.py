@@ -207,7 +207,8 @@ def check(command: list[str], place: Path) -> str:
         raise InstallationError(f"{command[0]} was stopped after {INSTALLATION} s") from None
     if ran.returncode:
         place.with_suffix(".log").write_text(ran.stdout + ran.stderr, encoding="utf-8")
-        raise InstallationError(last_line(ran.stderr) or f"exit code {ran.returncode}")
+        errors = [line for line in ran.stderr.splitlines() if "error" in line.lower()]
+        raise InstallationError(last_line("\n".join(errors[:1]) or ran.stderr) or f"exit code {ran.returncode}")
     return ran.stdout
 
 

@@ -109,7 +109,10 @@ def test_installations_that_fail_say_why(tmp_path):
         clients.check(["no-such-program"], place)
     with pytest.raises(clients.InstallationError, match="no such package"):
         clients.check([sys.executable, "-c", "import sys; print('first'); sys.exit('no such package')"], place)
-    assert (tmp_path / "client.log").read_text("utf-8") == "first\nno such package\n"
+    said = "import sys; sys.exit('npm warn a\\nnpm error code ENETUNREACH\\nnpm error a log is at /tmp')"
+    with pytest.raises(clients.InstallationError, match=r"^npm error code ENETUNREACH$"):
+        clients.check([sys.executable, "-c", said], place)
+    assert "error a log" in (tmp_path / "client.log").read_text("utf-8")
     assert clients.check([sys.executable, "-c", "print(1)"], place) == "1\n"
 
 
