@@ -4,6 +4,7 @@
 #   make test      lint and the hermetic tests: the same examples every time
 #   make test-all  and the long property runs (half an hour), on random examples; SEED=n repeats a run
 #   make test-peers  compares with xgrammar, llguidance and outlines_core   (installs these)
+#   make test-clients  runs the examples of clients of the server, each in an environment of its own   (installs these)
 #   make test-llama-cpp  compiles llama-cpp-python, and compares what SmolLM2 writes in it and in guided
 #   make lint      ruff, mypy, import-linter, clang-format
 #   make format    applies the formatters
@@ -42,10 +43,10 @@ COMPILER := -$(subst /,-,$(subst $(EMPTY) $(EMPTY),-,$(CXX)))
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-peers test-llama-cpp lint format stubs bench docs vllm gpu sanitize dist clean
+.PHONY: help demo test test-all test-peers test-clients test-llama-cpp lint format stubs bench docs vllm gpu sanitize dist clean
 
 help:
-	@sed -n '3,22s/^# \{0,1\}//p' Makefile
+	@sed -n '3,23s/^# \{0,1\}//p' Makefile
 
 # torch comes first: the extra's range is then satisfied, and no larger build is fetched unasked.
 $(VENV)/.torch:
@@ -107,6 +108,10 @@ test-all: lint $(VENV)/.clients
 # The tests whose files name another library, beside which they skip in `make test`.
 test-peers: $(VENV)/.bench $(VENV)/.test
 	PYTHONHASHSEED=0 $(BIN)/python -m pytest -q $(PARALLEL) $$(grep -lE "['\"](xgrammar|llguidance|outlines_core)['\".]" tests/test_*.py)
+
+# `$(BIN)/python scripts/clients.py --write` also puts the table into the guide.
+test-clients: $(VENV)/.test
+	$(BIN)/python scripts/clients.py --folder $(VENV)/test-clients
 
 test-llama-cpp: $(VENV)/.llama-cpp
 	$(BIN)/python -m pytest -q tests/test_integration_llama_cpp_model.py tests/test_examples_engines.py

@@ -32,7 +32,8 @@ print(f"object: {answer.parsed_output!r}")
 with client.messages.stream(**ask, messages=[user("Tell me of a shore.")], output_format=Shore) as stream:
     pieces = list(stream.text_stream)
     final = stream.get_final_message()
-print(f"stream: {len(pieces) > 1 and ''.join(pieces) == final.content[0].text} {final.parsed_output!r}")
+assert len(pieces) > 1 and "".join(pieces) == final.content[0].text
+print(f"stream: {final.parsed_output!r}")
 
 # A schema is sent as it is.
 format = {"type": "json_schema", "schema": Water.model_json_schema()}
@@ -46,7 +47,7 @@ choice = {"type": "any", "disable_parallel_tool_use": True}
 with client.messages.stream(**ask, messages=messages, tools=tools, tool_choice=choice) as stream:
     call = stream.get_final_message()
 [use] = call.content
-print(f"call: {call.stop_reason} {Weather.model_validate(use.input)!r}")
+print(f"calls: {call.stop_reason} {Weather.model_validate(use.input)!r}")
 
 result = {"type": "tool_result", "tool_use_id": use.id, "content": "-3, snow"}
 messages += [{"role": "assistant", "content": call.content}, {"role": "user", "content": [result]}]

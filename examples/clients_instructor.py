@@ -20,10 +20,10 @@ def question(text: str) -> list[dict[str, str]]:
 
 
 # The mode JSON_SCHEMA sends the schema as it is, the mode TOOLS as the parameters of a function.
-for mode in (instructor.Mode.JSON_SCHEMA, instructor.Mode.TOOLS):
+for name, mode in {"object": instructor.Mode.JSON_SCHEMA, "calls": instructor.Mode.TOOLS}.items():
     client = instructor.from_openai(server, mode=mode)
     water = client.chat.completions.create(**ask, messages=question("Tell me of the Nile."), response_model=Water)
-    print(f"{mode.name}: {water!r}")
+    print(f"{name}: {water!r}")
 
 client = instructor.from_openai(server, mode=instructor.Mode.JSON_SCHEMA)
 partials = list(
@@ -34,7 +34,8 @@ partials = list(
         strict=False,  # texts become enumerations
     )
 )
-print(f"partials: {len(partials) > 1} {partials[-1]!r}")
+assert len(partials) > 1
+print(f"stream: {partials[-1]!r}")
 
 # As many objects as the model gives, each as soon as it is complete.
 several = client.chat.completions.create_iterable(

@@ -20,7 +20,8 @@ print(f"function: {by_calls.invoke('What is the weather in Cairo?')!r}")
 
 as_dicts = model.with_structured_output({"name": "Water", "schema": Water.model_json_schema()}, method="json_schema")
 partials = list(as_dicts.stream("Tell me of a lake."))
-print(f"partials: {len(partials) > 1} {Water.model_validate(partials[-1])!r}")
+assert len(partials) > 1
+print(f"stream: {Water.model_validate(partials[-1])!r}")
 
 
 @tool
@@ -38,7 +39,7 @@ short = model.bind(extra_body={"regex": "[A-Z][a-z]{2,9}"})
 answer = short.invoke([HumanMessage("What is the weather in Cairo?"), called, *results])
 print(f"answer: {answer.content}")
 print(f"text: {short.invoke('Name a river.').content}")
-print(f"stream: {''.join(str(chunk.content) for chunk in short.stream('Name a river.'))}")
+print(f"stream of text: {''.join(str(chunk.content) for chunk in short.stream('Name a river.'))}")
 
 try:
     model.with_structured_output(Refused, method="json_schema").invoke("What?")

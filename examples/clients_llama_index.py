@@ -27,7 +27,8 @@ prompt = PromptTemplate("Tell me of {name}.")
 
 print(f"object: {model.structured_predict(Water, prompt, name='the Nile')!r}")
 partials = list(model.stream_structured_predict(Water, prompt, name="a lake"))
-print(f"partials: {len(partials) > 1} {partials[-1]!r}")
+assert len(partials) > 1
+print(f"stream: {partials[-1]!r}")
 
 # The schema as the parameters of a function that has to be called. LlamaIndex takes no recursive class there.
 by_calls = model.model_copy(update={"should_use_structured_outputs": False})

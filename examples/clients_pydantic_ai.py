@@ -21,13 +21,14 @@ ask = {"model": model, "model_settings": {"max_tokens": TOKENS}, "retries": 0}  
 async def main() -> None:
     """Ask in each way."""
     # As response_format, and as the parameters of a function that has to be called.
-    for output in (NativeOutput(Water), ToolOutput(Water)):
+    for name, output in {"object": NativeOutput(Water), "calls": ToolOutput(Water)}.items():
         answer = await Agent(**ask, output_type=output).run("Tell me of the Nile.")
-        print(f"{type(output).__name__}: {answer.output!r}")
+        print(f"{name}: {answer.output!r}")
 
     async with Agent(**ask, output_type=NativeOutput(Water)).run_stream("Tell me of a lake.") as stream:
         partials = [partial async for partial in stream.stream_output(debounce_by=None)]
-    print(f"partials: {len(partials) > 1} {partials[-1]!r}")
+    assert len(partials) > 1
+    print(f"stream: {partials[-1]!r}")
 
     # A union: the model calls the function of one of the types.
     either = await Agent(**ask, output_type=[ToolOutput(Water), ToolOutput(Weather)]).run("A river, or its weather?")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from enum import StrEnum
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
@@ -55,11 +55,15 @@ class Water(BaseModel):
     tributaries: list[Water] = Field(max_length=2)
 
 
+Place = Annotated[str, Field(max_length=20, pattern="^[A-Za-z ]*$")]  # instructor counts brackets, those of texts too
+Unit = Literal["celsius", "fahrenheit"]
+
+
 class Weather(BaseModel):
     """The weather at a place."""
 
-    place: str = Field(max_length=20, pattern="^[A-Za-z ]*$")  # instructor counts brackets, those of texts too
-    unit: Literal["celsius", "fahrenheit"]
+    place: Place
+    unit: Unit
 
 
 class Refused(BaseModel):

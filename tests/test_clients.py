@@ -2,20 +2,18 @@
 behind a socket.
 
 Frameworks have an environment of their own, `.venv/clients`, which `make test` sets up (the extra `clients`): what they
-warn of and which versions they want is theirs. Where it is not there, this environment is asked for them.
+warn of and which versions they want is theirs. Where it is not there, this environment is asked for them. `make
+test-clients` runs the examples of all clients (scripts/clients.py), each in an environment of its own.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
-import threading
-import time
+import tomllib
 from functools import cache
 from pathlib import Path
 
@@ -23,32 +21,22 @@ import pytest
 
 pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("fastapi", reason="fastapi is not installed")
-uvicorn = pytest.importorskip("uvicorn", reason="uvicorn is not installed")
+pytest.importorskip("uvicorn", reason="uvicorn is not installed")
+pytest.importorskip("httpx", reason="httpx is not installed")
 
-from guided.server.app import create_app  # noqa: E402
-from guided.server.settings import Settings  # noqa: E402
-from tests.document_support import ROOT  # noqa: E402
-from tests.server_support import small_engine  # noqa: E402
+from scripts import clients
+from tests.document_support import ROOT
 
 TEXT = (ROOT / "docs" / "guides" / "clients.md").read_text("utf-8")
 OBJECT = r"""name=['\"].*['\"] kilometres=-?\d+"""
 RIVER = r"""River\(name=['\"].*['\"], kilometres=-?\d+\)"""
 NAME = "[A-Z][a-z]{2,9}"
-CONTEXT = 16_000  # a token for each byte, and some frameworks write long prompts
 
 
 @pytest.fixture(scope="module")
 def address():
-    app = create_app(small_engine(CONTEXT), Settings(model_name="smollm2-135m-instruct"))
-    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", ws="none"))
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = threading.Thread(target=server.run, args=([listener],))
-        thread.start()
-        while not server.started and thread.is_alive():
-            time.sleep(0.01)
-        yield f"127.0.0.1:{listener.getsockname()[1]}"
-        server.should_exit = True
-        thread.join(60)
+    with clients.served_model() as address:
+        yield address.removeprefix("http://")
 
 
 def blocks(section: str, language: str, address: str) -> list[str]:
@@ -72,13 +60,7 @@ def run(module: str, code: list[str], folder: Path, address: str) -> str:
     """What a process prints that may import a framework; nothing is fetched, and nothing is written elsewhere."""
     if (python := python_with(module)) is None:
         pytest.skip(f"{module} is not installed: `make test` does it, into .venv/clients")
-    environment = os.environ | {
-        "PYTHONIOENCODING": "utf-8", "NO_PROXY": "*", "GUIDED_URL": f"http://{address}/v1", "HOME": str(folder),
-        "DSPY_CACHEDIR": str(folder), "LITELLM_LOCAL_MODEL_COST_MAP": "True", "LANGSMITH_TRACING": "false",
-    }  # fmt: skip
-    ran = subprocess.run(
-        [python, *code], env=environment, cwd=folder, capture_output=True, encoding="utf-8", timeout=300, check=False
-    )
+    ran = clients.run([python, *code], folder, clients.RUN, clients.environment(f"http://{address}", folder))
     assert ran.returncode == 0, ran.stderr[-3000:]
     return ran.stdout
 
@@ -158,29 +140,35 @@ WATER = (
 WEATHER = r"Weather\(place=.*, unit='(?:celsius|fahrenheit)'\)"
 REFUSED = r"refused: (?s:.*)unterminated subpattern \(at /(?s:.*)close the group, or write(?s:.*)"
 EXAMPLES = {
+    "openai": (
+        rf"object: {WATER}", rf"stream: {WATER}", rf"calls: \[{WEATHER}.*\]", rf"answer: {NAME}",
+        rf"object by responses: {WATER}",
+        r"refused: response_format\.json_schema\.schema/properties/name/pattern (?s:.*)unterminated subpattern(?s:.*)",
+    ),
     "instructor": (
-        rf"JSON_SCHEMA: {WATER}", rf"TOOLS: {WATER}", rf"partials: True {WATER}", rf"several: \[(?:{WEATHER})?.*\]",
+        rf"object: {WATER}", rf"calls: {WATER}", rf"stream: {WATER}", rf"several: \[(?:{WEATHER})?.*\]",
         REFUSED,
     ),
     "langchain": (
-        rf"object: {WATER}", rf"function: {WEATHER}", rf"partials: True {WATER}",
-        r"calls: \['(?:weather|Weather)'.*\] \[\]", rf"answer: {NAME}", rf"text: {NAME}", rf"stream: {NAME}", REFUSED,
+        rf"object: {WATER}", rf"function: {WEATHER}", rf"stream: {WATER}",
+        r"calls: \['(?:weather|Weather)'.*\] \[\]", rf"answer: {NAME}", rf"text: {NAME}",
+        rf"stream of text: {NAME}", REFUSED,
     ),
     "llama_index": (
-        rf"object: {WATER}", rf"partials: True {WATER}", rf"function: {WEATHER}", rf"calls: \[{WEATHER}.*\]",
+        rf"object: {WATER}", rf"stream: {WATER}", rf"function: {WEATHER}", rf"calls: \[{WEATHER}.*\]",
         rf"answer: {NAME}", rf"text: {NAME}", REFUSED,
     ),
     "dspy": (
         rf"object: <Kind\.\w+: '\w+'> {WATER}", r"calls: \['weather'.*\]", REFUSED,
     ),
     "anthropic": (
-        r"object: Shore\(name=.*, kind=<Kind\.\w+: '\w+'>, sandy=(?:True|False)\)", r"stream: True Shore\(.*\)",
-        rf"schema: {WATER}", rf"call: tool_use {WEATHER}", rf"answer: end_turn True {NAME}",
+        r"object: Shore\(name=.*, kind=<Kind\.\w+: '\w+'>, sandy=(?:True|False)\)", r"stream: Shore\(.*\)",
+        rf"schema: {WATER}", rf"calls: tool_use {WEATHER}", rf"answer: end_turn True {NAME}",
         r"refused: invalid_specification output_config\.format\.schema/properties/name/pattern: "
         r"(?s:.*)unterminated subpattern(?s:.*)",
     ),
     "pydantic_ai": (
-        rf"NativeOutput: {WATER}", rf"ToolOutput: {WATER}", rf"partials: True {WATER}",
+        rf"object: {WATER}", rf"calls: {WATER}", rf"stream: {WATER}",
         rf"either: (?:{WATER}|{WEATHER})", REFUSED,
     ),
 }  # fmt: skip
@@ -197,6 +185,10 @@ def test_examples(name, address, tmp_path):
 
 
 def test_each_example_is_tried_and_named_in_the_guide():
-    names = {path.stem.removeprefix("clients_") for path in (ROOT / "examples").glob("clients_*.py")}
-    assert names == {*EXAMPLES, "types"}
-    assert all(f"examples/clients_{name}.py" in TEXT for name in names)
+    """What the extra `clients` installs is tried here, everything else by `make test-clients`."""
+    extra = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]["clients"]
+    installed = {re.match(r"[\w-]+", requirement)[0] for requirement in extra}
+    recipes = clients.recipes()
+    assert {name for name, recipe in recipes.items() if installed.issuperset(recipe.names)} == set(EXAMPLES)
+    assert len(recipes) > len(EXAMPLES)
+    assert all(f"| `examples/{recipe.path.name}` |" in TEXT for recipe in recipes.values())

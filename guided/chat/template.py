@@ -22,6 +22,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, Final
 
 from guided.chat.compiled import CompiledTemplate, TemplateRefusal, compile_template
@@ -66,6 +67,7 @@ class ChatTemplate:
 
     Attributes:
         vocabulary: as given.
+        tokens: as given.
         tool_style: how the template writes calls, one of `guided.TOOL_STYLES`; None: none of these.
     """
 
@@ -79,7 +81,8 @@ class ChatTemplate:
         self.vocabulary, self._templates = vocabulary, named_templates(templates)
         if not self._templates:
             raise GuidedError("there is no chat template: pass its text, or a mapping from names to texts")
-        self._tokens = {name: tagged(text) for name, text in (tokens or {}).items()}
+        self.tokens: Mapping[str, str] = MappingProxyType(dict(tokens or {}))
+        self._tokens = {name: tagged(text) for name, text in self.tokens.items()}
         self.tool_style = next(
             filter(None, map(detect_style, (self._select(None, tools) for tools in (True, False)))), None
         )
@@ -147,6 +150,11 @@ class ChatTemplate:
         if chat.continue_final_message:
             text = _cut_at_continuation_mark(text)
         return _append_begin(text, chat.begin)
+
+    @property
+    def source(self) -> str:
+        """The text of the template for conversations without tools."""
+        return self._select(None, False)
 
     @cached_property
     def style(self) -> ToolStyle | None:

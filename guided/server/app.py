@@ -4,7 +4,7 @@
 |---|---|
 | `/v1/models`, `/v1/completions`, `/v1/chat/completions`, `/v1/responses` | OpenAI's API |
 | `/v1/messages` | Anthropic's API |
-| `/tokenize`, `/detokenize` | text to token ids and back |
+| `/tokenize`, `/detokenize`, `/tokenizer_info` | text to token ids and back; the names of special tokens |
 | `/openapi.json` | describes the requests and answers of these routes |
 | `/v1/grammars`, and below it `check`, `explain`, `sample`, `step` | what a specification allows, and why |
 | `/` | the inspector, a page for experiments and debugging |

@@ -86,8 +86,12 @@ class Server:
 
     async def encode(self, request: Request, prompt: Prompt, *, raw: bool = False) -> list[int]:
         """The tokens of a request's prompt. Raises as `Engine.encode_prompt`."""
-        loop, work = asyncio.get_running_loop(), partial(self.engine.encode_prompt, prompt, raw=raw)
-        return await loop.run_in_executor(self._lanes.of(request_context_of(request).body_size), work)
+        return await self.compute(request, partial(self.engine.encode_prompt, prompt, raw=raw))
+
+    async def compute(self, request: Request, work: Callable[[], _Result]) -> _Result:
+        """Call `work` on a thread for requests of this size."""
+        lane = self._lanes.of(request_context_of(request).body_size)
+        return await asyncio.get_running_loop().run_in_executor(lane, work)
 
     def check_model(self, name: str | None) -> None:
         """Raise RequestError if a request names a model that this server does not have."""

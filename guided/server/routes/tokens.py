@@ -1,14 +1,19 @@
-"""`/tokenize` and `/detokenize`: text to token ids and back, as in vLLM."""
+"""`/tokenize` and `/detokenize`: text to token ids and back; `/tokenizer_info`: names of special tokens. As in vLLM.
+
+With these three, a client has a tokenizer without the files of the model, such as lm-evaluation-harness with
+`tokenizer_backend=remote`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Request
 from pydantic import Field
 
-from guided.engine.request import Prompt
+from guided.engine import Engine
 from guided.server.http.errors import RequestError
 from guided.server.http.openapi import takes
 from guided.server.openai.reading import Checked, read_request
@@ -20,10 +25,17 @@ __all__ = ["add"]
 
 
 class TokenizeRequest(Checked):
-    """A text to tokenise. For a conversation, the request is a `ChatRequest`."""
+    """A text to tokenise. For a conversation, the request is a `ChatRequest`.
+
+    Attributes:
+        add_special_tokens: None: the ids are those of a prompt of `/v1/completions`. Otherwise, they are those of the
+            tokenizer: names of special tokens in the text become these tokens, the text may have any length, and the
+            ids begin with the model's BOS if this is true.
+    """
 
     model: str | None = None
     prompt: str
+    add_special_tokens: bool | None = None
 
 
 class DetokenizeRequest(Checked):
@@ -39,18 +51,19 @@ def add(app: FastAPI, server: Server) -> None:
     @app.post("/tokenize")
     @takes(TokenizeRequest, ChatRequest, answer={"tokens": "array", "count": "integer", "max_model_len": "integer"})
     async def tokenize(request: Request) -> dict[str, Any]:
-        def read(value: Any) -> tuple[Prompt, bool]:
-            """The prompt, and whether it is a text to complete."""
+        def read(value: Any) -> Callable[[], list[int]]:
+            """What computes the ids."""
             if isinstance(value, dict) and "messages" in value:
                 chat = read_request(ChatRequest, value)
                 server.check_model(chat.model)
-                return prepare_request(server, chat).parts[0].prompt, False
+                return partial(server.engine.encode_prompt, prepare_request(server, chat).parts[0].prompt)
             body = read_request(TokenizeRequest, value)
             server.check_model(body.model)
-            return body.prompt, True
+            if body.add_special_tokens is None:
+                return partial(server.engine.encode_prompt, body.prompt, raw=True)
+            return partial(_encode, server.engine, body.prompt, bos=body.add_special_tokens)
 
-        prompt, raw = await server.read(request, read)
-        ids = await server.encode(request, prompt, raw=raw)
+        ids = await server.compute(request, await server.read(request, read))
         return {"tokens": ids, "count": len(ids), "max_model_len": server.engine.model.config.context}
 
     @app.post("/detokenize")
@@ -62,3 +75,24 @@ def add(app: FastAPI, server: Server) -> None:
         if wrong := [id for id in body.tokens if id >= size]:
             raise RequestError(f"tokens contains {wrong[0]}, but ids are 0 to {size - 1}", param="tokens")
         return {"prompt": server.engine.vocabulary.decode(body.tokens).decode("utf-8", "replace")}
+
+    @app.get("/tokenizer_info")
+    async def tokenizer_info() -> dict[str, str | None]:
+        return _info(server.engine)
+
+
+def _encode(engine: Engine, text: str, *, bos: bool) -> list[int]:
+    """The ids of a text in which names of special tokens are these tokens."""
+    return [*(engine.bos if bos else ()), *engine.vocabulary.encode_with_special(text)]
+
+
+def _info(engine: Engine) -> dict[str, str | None]:
+    """Names of special tokens, each of which `/tokenize` encodes as one id, and the chat template."""
+    names, chat = engine.vocabulary.special_tokens, engine.chat_template
+    tokens = dict(chat.tokens) if chat else {}
+    tokens.setdefault(
+        "eos_token", next((names[id] for id in sorted(engine.vocabulary.eos_token_ids) if id in names), "")
+    )
+    tokens.setdefault("bos_token", names.get(engine.bos[0], "") if engine.bos else "")
+    known = {name: tokens.get(name) or None for name in ("bos_token", "eos_token", "pad_token", "unk_token")}
+    return known | {"chat_template": chat.source if chat else None}

@@ -1,0 +1,77 @@
+"""OpenAI's Agents SDK against `guided serve`: an object, a stream, calls of tools, and an error, in both APIs.
+
+pip install openai-agents; then, beside a running server: python examples/clients_openai_agents.py
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from agents import (
+    Agent,
+    Model,
+    ModelSettings,
+    OpenAIChatCompletionsModel,
+    OpenAIResponsesModel,
+    RunConfig,
+    Runner,
+    function_tool,
+)
+from clients_types import KEY, MODEL, TOKENS, URL, Place, Refused, Unit, Water, Weather
+from openai import AsyncOpenAI, BadRequestError
+from pydantic import BaseModel
+
+server = AsyncOpenAI(base_url=URL, api_key=KEY, max_retries=0)
+local = RunConfig(tracing_disabled=True)  # else traces go to OpenAI
+
+
+class Report(BaseModel):
+    """What the weather is."""
+
+    warm: bool
+
+
+@function_tool
+def weather(place: Place, unit: Unit) -> str:
+    """Say what the weather is at a place."""
+    return f"It is warm in {place}."
+
+
+async def ask(name: str, model: Model) -> None:
+    """Ask in each way."""
+    short = ModelSettings(max_tokens=TOKENS)
+    agent = Agent("Geographer", model=model, model_settings=short, output_type=Water)
+    answer = await Runner.run(agent, "Tell me of the Nile.", run_config=local)
+    print(f"object by {name}: {answer.final_output!r}")
+
+    stream = Runner.run_streamed(agent, "Tell me of a lake.", run_config=local)
+    events = [event.data.type async for event in stream.stream_events() if event.type == "raw_response_event"]
+    assert events.count("response.output_text.delta") > 1
+    print(f"stream by {name}: {stream.final_output!r}")
+
+    # An agent that has to call the tool and ends with its result, and one that reads the result.
+    must = ModelSettings(max_tokens=TOKENS, tool_choice="weather", parallel_tool_calls=False)
+    ends = {"tools": [weather], "tool_use_behavior": "stop_on_first_tool"}
+    agent = Agent("Caller", model=model, model_settings=must, **ends)
+    answer = await Runner.run(agent, "What is the weather in Cairo?", run_config=local)
+    [call] = [item.raw_item for item in answer.new_items if item.type == "tool_call_item"]
+    print(f"calls by {name}: {Weather.model_validate_json(call.arguments)!r}")
+
+    agent = Agent("Reporter", model=model, model_settings=short, output_type=Report)
+    answer = await Runner.run(agent, answer.to_input_list(), run_config=local)
+    print(f"report by {name}: {answer.final_output!r}")
+
+    try:
+        agent = Agent("Nobody", model=model, output_type=Refused)
+        await Runner.run(agent, "What?", run_config=local)
+    except BadRequestError as error:
+        print(f"refused by {name}: {error}")
+
+
+async def main() -> None:
+    """Ask in both APIs."""
+    await ask("chat", OpenAIChatCompletionsModel(MODEL, server))
+    await ask("responses", OpenAIResponsesModel(MODEL, server))
+
+
+asyncio.run(main())
