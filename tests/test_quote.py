@@ -10,16 +10,19 @@ from typing import Annotated, Any
 import pydantic
 import pytest
 from annotated_types import MaxLen, MinLen
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import guided
+from guided.automaton.reference.substrings import all_substrings
 from guided.errors import GuidedError, LimitExceeded, SpecError, UnsupportedError
 from guided.frontends.python_types.value_readers import value_of
+from guided.ir import Substrings
 from guided.matching import GrammarCompiler, GrammarMatcher
 from guided.matching.constraint import compile_constraint, value_parser
 from tests.core_support import vocabulary
 from tests.json_schema_support import byte_compiler
+from tests.test_substrings import texts_of
 
 REPORT = 'The cat sat.\n\nThe  "mat"\twas 3 € 😀 wide.'
 MINUTES = "Nobody saw the cat."
@@ -86,6 +89,12 @@ def test_offsets_of_normalised_texts(text: str, data: st.DataObject):
     assert len(places) == len(re.findall(f"(?={pattern})", re.sub(r"\s+", " ", text)))
 
 
+def test_places_with_a_minimum_of_words():
+    quote = guided.Quote(REPORT, min_words=3, whitespace="normalised")
+    assert quote.find("cat sat.") == quote.find(" cat ") == []
+    assert quote.find("cat\nsat. T") == [(0, 4, 15)]
+
+
 # ---- as a constraint and as a part
 
 
@@ -95,6 +104,29 @@ def test_a_quotation_as_the_whole_output():
     assert accepts(grammar, "saw the") and not accepts(grammar, "") and not accepts(grammar, "saw  the")
     read = value_parser(grammar)
     assert read is not None and read("saw the") == "saw the"
+
+
+@given(st.text("ab \n,", min_size=1, max_size=9), st.booleans(), st.integers(0, 4))
+def test_a_minimum_of_words_leaves_the_quotations_that_have_them(text: str, words: bool, least: int):
+    every = all_substrings(Substrings((text,), words))
+    assume(every)
+    if least > len(text.split()):
+        with pytest.raises(SpecError, match=f"no document has {least} words"):
+            guided.Quote(text, words=words, min_words=least)
+        return
+    quote = guided.Quote(text, words=words, min_words=least)
+    grammar = COMPILER.compile(quote)
+    assert texts_of(GrammarMatcher(grammar), 9) == {part for part in every if len(part.split()) >= least}
+    for part in every:
+        assert bool(quote.find(part)) == (quote.problem(part) == "") == accepts(grammar, part)
+
+
+def test_words_end_at_the_white_space_of_python():
+    spaces = [chr(code) for code in range(0x11000) if chr(code).isspace()]
+    text = "".join(f"a{space}b" for space in [*spaces, "\u200b", "\u180e", "\ufeff"])
+    grammar = COMPILER.compile(guided.Quote(text, min_words=2))
+    for at in range(1, len(text), 3):
+        assert accepts(grammar, text[at - 1 : at + 2]) == text[at].isspace()
 
 
 def test_a_quotation_as_a_part():
@@ -188,6 +220,15 @@ def test_the_text_itself():
     assert verdicts(schema, "saw the", "aw the", "cat.") == [True, False, True]
 
 
+def test_a_minimum_of_words():
+    schema = {"type": "string", "x-guided-quote": {"documents": "minutes", "minWords": 2}}
+    assert verdicts(schema, "saw the", "saw t", "saw ", documents={"minutes": MINUTES}) == [True, True, False]
+    quote = guided.Quote(MINUTES, min_words=2)
+    assert quote.keywords() == {"x-guided-quote": {"documents": {"0": MINUTES}, "minWords": 2}}
+    with pytest.raises(SpecError, match="has fewer than 2 words"):
+        value_of(Annotated[str, quote], "saw")
+
+
 def test_it_constrains_only_strings():
     assert verdicts({"x-guided-quote": "a"}, "x", 3, "y", None, documents={"a": "x"}) == [True, True, False, True]
 
@@ -276,6 +317,10 @@ EXAMPLE = 'as in "x-guided-quote": "report", with documents={"report": text}'
         ({"documents": {}}, "/x-guided-quote", "there is no document to quote from", "give at least one text"),
         ({"documents": "report", "whitespace": "normalized"}, "/x-guided-quote",
          "whitespace='normalized' of a quotation is unknown", "did you mean 'normalised'?"),
+        ({"documents": "report", "minWords": -1}, "/x-guided-quote/minWords",
+         "x-guided-quote must be a number of words, not -1", "such as 3"),
+        ({"documents": "report", "minWords": 99}, "/x-guided-quote/minWords", "no document has 99 words",
+         "the longest has 10"),
         ({"documents": "report", "words": 1}, "/x-guided-quote/words", "x-guided-quote must be true or false, not 1",
          "leave it out"),
     ],
@@ -332,6 +377,9 @@ def test_options_are_checked():
         guided.Quote("a", whitespace="any")  # type: ignore[arg-type]
     with pytest.raises(SpecError, match="words=1 of a quotation is not True or False"):
         guided.Quote("a", words=1)  # type: ignore[arg-type]
+    for least in (-1, True, 1.5, "2", None):
+        with pytest.raises(SpecError, match=f"min_words={least!r} of a quotation is not a number of words"):
+            guided.Quote("a", min_words=least)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="a quotation is a string, not a int"):
         guided.Quote("a").find(3)  # type: ignore[arg-type]
 
@@ -340,3 +388,7 @@ def test_large_documents_end_at_a_limit():
     compiler = GrammarCompiler(vocabulary(), limits=guided.Limits(states=1_000))
     with pytest.raises(LimitExceeded, match="limit 'states' exceeded"):
         compiler.compile(guided.sequence(guided.Quote("abc" * 400)))
+    text = " ".join(f"{number:x}" for number in range(100))
+    compiler.compile(guided.Quote(text))
+    with pytest.raises(LimitExceeded, match="limit 'states' exceeded"):  # about a state for each character and word
+        compiler.compile(guided.Quote(text, min_words=20))

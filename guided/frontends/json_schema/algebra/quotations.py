@@ -2,7 +2,7 @@
 
     "x-guided-quote": "report"                                    the document of this name
     "x-guided-quote": ["report", "minutes"]                       one of these
-    "x-guided-quote": {"documents": "report", "words": true}      with options
+    "x-guided-quote": {"documents": "report", "minWords": 3}      with options
     "x-guided-quote": {"documents": {"report": "In May ..."}}     with the text itself
 
 The caller passes the documents by name. The options are those of `guided.Quote`. Like `pattern`, the keyword constrains
@@ -18,16 +18,16 @@ from typing import Final
 
 from guided.close_names import close_name
 from guided.errors import SpecError, brief
-from guided.frontends.common.quoted_texts import checked_documents, quotation_node
+from guided.frontends.common.quoted_texts import checked_documents, quotation_node, with_min_words
 from guided.frontends.json_schema.documents.malformed import malformed
 from guided.frontends.json_schema.documents.schema import Schema
-from guided.frontends.json_schema.documents.values import Json
-from guided.ir.nodes import Substrings
+from guided.frontends.json_schema.documents.values import Json, count_of
+from guided.ir.nodes import And, Substrings
 
 __all__ = ["Quotations"]
 
 _KEYWORD: Final = "x-guided-quote"
-_FIELDS: Final = ("documents", "whitespace", "words")
+_FIELDS: Final = ("documents", "whitespace", "words", "minWords")
 _FORMS: Final = "the name of a document, a list of names, or an object"
 
 
@@ -36,14 +36,14 @@ class Quotations:
 
     def __init__(self, documents: Mapping[str, str]) -> None:
         self._documents = documents
-        self._nodes: dict[Substrings, Substrings] = {}
+        self._nodes: dict[Substrings | And, Substrings | And] = {}
 
-    def read(self, schema: Schema) -> Substrings:
+    def read(self, schema: Schema) -> Substrings | And:
         """The strings that the keyword of a schema allows."""
         value = schema.get(_KEYWORD)
         try:
             if not isinstance(value, dict):
-                node = quotation_node(self._texts(schema, value))
+                node: Substrings | And = quotation_node(self._texts(schema, value))
             else:
                 node = self._with_options(schema, value)
         except SpecError as error:
@@ -52,7 +52,7 @@ class Quotations:
             raise
         return self._nodes.setdefault(node, node)
 
-    def _with_options(self, schema: Schema, value: dict[str, Json]) -> Substrings:
+    def _with_options(self, schema: Schema, value: dict[str, Json]) -> Substrings | And:
         for name in value:
             if name not in _FIELDS:
                 close = close_name(name, _FIELDS)
@@ -64,7 +64,15 @@ class Quotations:
             raise malformed(schema, _KEYWORD, "a name", whitespace, "whitespace", hint="exact or normalised")
         if not isinstance(words, bool):
             raise malformed(schema, _KEYWORD, "true or false", words, "words", hint="leave it out")
-        return quotation_node(texts, whitespace, words)
+        least = count_of(value["minWords"]) if "minWords" in value else 0
+        if least is None:
+            raise malformed(schema, _KEYWORD, "a number of words", value["minWords"], "minWords", hint="such as 3")
+        node = quotation_node(texts, whitespace, words)
+        try:
+            return with_min_words(node, least)
+        except SpecError as error:
+            error.pointer = schema.at(_KEYWORD, "minWords")
+            raise
 
     def _texts(self, schema: Schema, value: Json, *at: str) -> dict[str, str]:
         """The documents that a value names or contains. `at`: its location in the keyword."""
