@@ -298,6 +298,8 @@ def test_explanations_name_the_keyword():
 # ---- errors
 
 NAME_OR_OBJECT = "x-guided-quote must be the name of a document, a list of names, or an object"
+NAMES_OR_TEXTS = "documents of x-guided-quote must be the name of a document, a list of names, or an object of texts"
+ADD_DOCUMENTS = 'as in "documents": {"report": "In May ..."}'
 EXAMPLE = 'as in "x-guided-quote": "report", with documents={"report": text}'
 
 
@@ -308,21 +310,44 @@ EXAMPLE = 'as in "x-guided-quote": "report", with documents={"report": text}'
         (["report", "x"], "/x-guided-quote/1", "there is no document 'x'", "the documents are report"),
         (3, "/x-guided-quote", f"{NAME_OR_OBJECT}, not 3", EXAMPLE),
         ([], "/x-guided-quote", f"{NAME_OR_OBJECT}, not an empty array", EXAMPLE),
+        (None, "/x-guided-quote", f"{NAME_OR_OBJECT}, not null", EXAMPLE),
+        (["report", 3], "/x-guided-quote/1", "3 is not the name of a document", 'list names, such as "report"'),
+        ([{"report": "In May"}], "/x-guided-quote/0", "an object is not the name of a document",
+         'list names, such as "report"'),
         ({"document": "report"}, "/x-guided-quote/document", "x-guided-quote has no field 'document'",
          "did you mean 'documents'?"),
+        ({"documents": "report", "min_words": 2}, "/x-guided-quote/min_words",
+         "x-guided-quote has no field 'min_words'", "did you mean 'minWords'?"),
+        ({"report": "In May"}, "/x-guided-quote/report", "x-guided-quote has no field 'report'",
+         "the fields are documents, whitespace, words, minWords"),
+        ({}, "/x-guided-quote", "x-guided-quote names no document", ADD_DOCUMENTS),
+        ({"words": True}, "/x-guided-quote", "x-guided-quote names no document", ADD_DOCUMENTS),
         ({"documents": "reprot"}, "/x-guided-quote/documents",
          "there is no document 'reprot'", "did you mean 'report'?"),
-        ({"documents": {"a": ""}}, "/x-guided-quote", "document 'a' is empty, so nothing can be quoted from it",
-         "leave it out"),
-        ({"documents": {}}, "/x-guided-quote", "there is no document to quote from", "give at least one text"),
-        ({"documents": "report", "whitespace": "normalized"}, "/x-guided-quote",
-         "whitespace='normalized' of a quotation is unknown", "did you mean 'normalised'?"),
+        ({"documents": ["x"]}, "/x-guided-quote/documents/0", "there is no document 'x'", "the documents are report"),
+        ({"documents": [["x"]]}, "/x-guided-quote/documents/0", "an array is not the name of a document",
+         'list names, such as "report"'),
+        ({"documents": 3}, "/x-guided-quote/documents", f"{NAMES_OR_TEXTS}, not 3", ADD_DOCUMENTS),
+        ({"documents": []}, "/x-guided-quote/documents", f"{NAMES_OR_TEXTS}, not an empty array", ADD_DOCUMENTS),
+        ({"documents": {}}, "/x-guided-quote/documents", f"{NAMES_OR_TEXTS}, not an empty object", ADD_DOCUMENTS),
+        ({"documents": {"a": ""}}, "/x-guided-quote/documents/a",
+         "document 'a' is empty, so nothing can be quoted from it", "leave it out"),
+        ({"documents": {"a": "x", "b/c": 3}}, "/x-guided-quote/documents/b~1c",
+         "document 'b/c' must be a text, not 3", ADD_DOCUMENTS),
+        ({"documents": {"a": "\ud800"}}, "/x-guided-quote/documents/a",
+         "document 'a' contains a lone surrogate, which cannot occur in a text", ""),
+        ({"documents": "report", "whitespace": "normalized"}, "/x-guided-quote/whitespace",
+         "whitespace of x-guided-quote must be exact or normalised, not 'normalized'", "did you mean 'normalised'?"),
+        ({"documents": "report", "whitespace": True}, "/x-guided-quote/whitespace",
+         "whitespace of x-guided-quote must be exact or normalised, not true", "leave it out for exact"),
+        ({"documents": "report", "words": 1}, "/x-guided-quote/words",
+         "words of x-guided-quote must be true or false, not 1", "leave it out for false"),
         ({"documents": "report", "minWords": -1}, "/x-guided-quote/minWords",
-         "x-guided-quote must be a number of words, not -1", "such as 3"),
-        ({"documents": "report", "minWords": 99}, "/x-guided-quote/minWords", "no document has 99 words",
-         "the longest has 10"),
-        ({"documents": "report", "words": 1}, "/x-guided-quote/words", "x-guided-quote must be true or false, not 1",
-         "leave it out"),
+         "minWords of x-guided-quote must be a number of words, not -1", "such as 3"),
+        ({"documents": "report", "minWords": True}, "/x-guided-quote/minWords",
+         "minWords of x-guided-quote must be a number of words, not true", "such as 3"),
+        ({"documents": "report", "minWords": 99}, "/x-guided-quote/minWords",
+         "no document has 99 words", "the longest has 10"),
     ],
 )  # fmt: skip
 def test_errors_of_the_keyword(value: Any, pointer: str, message: str, hint: str):
