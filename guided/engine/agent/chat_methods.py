@@ -206,7 +206,13 @@ def _run(engine: _Engine, turn: Turn, options: Options) -> Iterator[ChatEvent]:
             for event in events:
                 yield from turn.read(event)
         for call in list(turn.open_calls):
-            yield from turn.answer(call, _call(turn.tools[call.name], call))
+            value = _call(turn.tools[call.name], call)
+            if inspect.isawaitable(value):
+                if inspect.iscoroutine(value):
+                    value.close()  # otherwise Python warns that it was never awaited
+                message = f"{call.name} returned an awaitable: call achat or astream_chat"
+                raise OptionError(message, option="tools")
+            yield from turn.answer(call, value)
 
 
 async def _async_events(
