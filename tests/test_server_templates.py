@@ -106,6 +106,23 @@ def test_a_message_that_goes_on_and_a_prompt_that_begins_no_answer():
     run(body, qwen())
 
 
+def test_a_message_that_goes_on_is_past_the_reasoning():
+    async def body(ask):
+        messages = [*SAY, {"role": "assistant", "content": "b"}]
+        options = {"model": "guided", "messages": messages, "max_tokens": 40}
+        goes_on = {"continue_final_message": True, "regex": "b{3}"}
+        for switch in ({}, {"chat_template_kwargs": {"enable_thinking": False}}, {"reasoning_effort": "none"}):
+            answer = await ask.chat.completions.create(**options, extra_body={**goes_on, **switch})
+            message = answer.choices[0].message
+            assert message.content.endswith("bb") and not getattr(message, "reasoning", "")
+        with pytest.raises(openai.BadRequestError) as caught:
+            on = {"chat_template_kwargs": {"enable_thinking": True}}
+            await ask.chat.completions.create(**options, extra_body={**goes_on, **on})
+        assert caught.value.param == "continue_final_message" and "chat_template_kwargs" in caught.value.message
+
+    run(body, qwen(QWEN), reasoning_end="</think>")
+
+
 def test_a_template_that_refuses_is_a_bad_request():
     async def body(ask):
         with pytest.raises(openai.BadRequestError, match="refuses this conversation: no system"):

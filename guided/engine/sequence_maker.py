@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any, Final, cast
 
+from guided.chat import Conversation
 from guided.engine.draft_model import DRAFTS
 from guided.engine.exact_sampling import ExactSequence, Sampling, check_sampling
 from guided.engine.instructions import Instructions
@@ -65,12 +66,16 @@ class _Given:
     retries: int = 0
     retry_below: float = THRESHOLD
 
-    def check(self, n: int, constraint: Constraint, params: SamplingParams) -> None:
+    def check(self, prompt: Prompt, n: int, constraint: Constraint, params: SamplingParams) -> None:
         """Raise OptionError for values that no other class checks, and for options that exclude each other."""
         flags = {"raw": self.raw, "canonical": self.canonical, "heal_prompt": self.heal_prompt}
         scores_prompt = self.prompt_logprobs is not None
         check_numbers(n, self.max_tokens, self.drafts, self.budget_ramp, scores_prompt=scores_prompt, **flags)
         check_thoughts(self.think_first, has_reasoning_end=self.reasoning_end is not None)
+        if self.reasoning_end is not None and isinstance(prompt, Conversation) and prompt.continue_final_message:
+            message = "reasoning_end cannot be combined with continue_final_message, which continues an answer: "
+            hint = "leave one of them out, or pass the beginning of the reasoning as Conversation(begin=...)"
+            raise OptionError(message + hint, option="reasoning_end")
         if params.min_tokens > self.max_tokens:
             message = f"min_tokens is {params.min_tokens}, but max_tokens is {self.max_tokens}"
             raise OptionError(message, option="min_tokens")
@@ -137,7 +142,7 @@ class SequenceMaker:
         constraint_options = cast(ConstraintOptions, _take(options, ConstraintOptions.__annotations__))
         stops = _stops(**_take(options, _STOP_OPTIONS))
         params = SamplingParams(**options, seed=secrets.randbits(64) if given.seed is None else given.seed)
-        given.check(n, constraint, params)
+        given.check(prompt, n, constraint, params)
         logprobs = LogprobParams(given.logprobs, given.prompt_logprobs, given.logprobs_mode)
         tools = read_items("tools", given.tools)
         toolbox = Toolbox(tools, self._vocabulary) if tools else None
@@ -146,7 +151,7 @@ class SequenceMaker:
         grammar = compile_constraint(compiler or self._compiler(), whole, constraint_options)
         prompt, bridge = self._instruct(prompt, grammar, given)
         ids, prefix = prompt_ids(self._prompts(), prompt, raw=given.raw, heal=given.heal_prompt)
-        prefill = "" if grammar is None or given.reasoning_end is not None else continued_text(grammar, prompt, ids)
+        prefill = "" if grammar is None else continued_text(grammar, prompt, ids)
         given.check_prefill(prefill)
         make = self._matcher_maker(grammar, prefix, prefill, given)
         is_exact, default_drafts = given.sampling == "exact", DRAFTS if self._drafts_by_model else 0

@@ -143,7 +143,10 @@ def _prompt(
 def _thinks(chat: ChatRequest, settings: Settings) -> bool:
     """Whether the model reasons first. If it continues the last message, the reasoning is already over."""
     requested = chat.wants_reasoning()
-    if chat.continue_final_message and requested is None:
+    if chat.continue_final_message:
+        if requested:
+            message = "continue_final_message continues an answer, so chat_template_kwargs cannot turn reasoning on"
+            raise RequestError(message, param="continue_final_message")
         return False
     if requested and not settings.reasoning_end:
         message = "this server's model does not reason before it answers (the operator has not set --reasoning-end)"
