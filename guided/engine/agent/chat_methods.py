@@ -25,6 +25,7 @@ from guided.chat import DEFAULT_TOOL_STYLE, ChatTemplate, Conversation, Message
 from guided.chat.conversation import as_style
 from guided.engine.agent.events import ChatDone, ChatEvent, ChatResult, FunctionCall
 from guided.engine.agent.turn import Turn
+from guided.engine.reasoning import reasoning_end_text
 from guided.engine.request import OTHERS_KEYWORDS, Options, RequestOptions
 from guided.engine.result import StreamEvent, ValueT_co
 from guided.errors import GuidedError, OptionError
@@ -256,6 +257,7 @@ def _begin(
         or engine.chat_template.style
         or tool_style(DEFAULT_TOOL_STYLE)
     )
+    reasoning_end = options.get("reasoning_end")
     turn = Turn(
         engine.vocabulary,
         style,
@@ -266,6 +268,7 @@ def _begin(
         parallel=options.pop("parallel", True),
         max_rounds=options.pop("max_rounds", 8),
         repeats=options.pop("repeats", False),
+        reasoning_end=reasoning_end_text(engine.vocabulary, reasoning_end) if reasoning_end else "",
         options=cast(JsonSchemaKeywords, {name: given.pop(name) for name in _JSON_OPTIONS if name in given}),
     )
     request_options = cast(Options, options)
