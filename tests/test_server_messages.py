@@ -147,8 +147,8 @@ def test_the_answer_is_that_of_a_conversation():
         for body, chat in (
             (FORMAT, {"json_schema": SCHEMA}),
             ({"system": "Be."}, {"messages": [{"role": "system", "content": "Be."}, *SAY]}),
-            ({"messages": [*SAY, {"role": "assistant", "content": "It is"}], "regex": "[a-z]{9}"},
-                {"messages": [*SAY, {"role": "assistant", "content": "It is"}], "regex": "[a-z]{9}",
+            ({"messages": [*SAY, {"role": "assistant", "content": "It is"}], "regex": "It is [a-z]{9}"},
+                {"messages": [*SAY, {"role": "assistant", "content": "It is"}], "regex": "It is [a-z]{9}",
                  "continue_final_message": True}),
         ):  # fmt: skip
             message = await ask(http, **body)

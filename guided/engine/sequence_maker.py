@@ -90,10 +90,11 @@ class _Given:
         check_sampling(self.sampling, params, self.max_passes, refused)
         check_retries(self.retries, self.retry_below, {**refused, 'sampling="exact"': self.sampling == "exact"})
 
-    def check_prefill(self, prefill: str) -> None:
-        """Raise OptionError for options that cannot continue a message. `prefill`: its text, if any."""
+    def checked_prefill(self, prefill: str) -> str:
+        """The text of a continued message, if any. Raises OptionError for options that cannot continue it."""
         if prefill and self.retries:
             raise OptionError("retries cannot be combined with continue_final_message", option="retries")
+        return prefill
 
 
 _OWN_OPTIONS: Final = frozenset(field.name for field in fields(_Given))
@@ -130,10 +131,12 @@ class SequenceMaker:
         constraint: Constraint,
         n: int,
         *,
+        ids: list[int] | None = None,
         compiler: GrammarCompiler | None = None,
         **options: Any,
     ) -> list[Output]:
-        """Make the samples of a request, see `Engine.generate`. `compiler`: for the constraint; None: the engine's.
+        """Make the samples of a request, see `Engine.generate`. `ids`: of the prompt, if the caller has encoded it.
+        `compiler`: for the constraint; None: the engine's.
 
         Raises:
             SpecError, UnsupportedError, BudgetError, GuidedError, OptionError: as `Engine.generate`.
@@ -149,10 +152,10 @@ class SequenceMaker:
         is_matched = given.reasoning_end is not None or given.canonical or given.heal_prompt
         whole = with_tools(constraint, tools, matched=is_matched)
         grammar = compile_constraint(compiler or self._compiler(), whole, constraint_options)
-        prompt, bridge = self._instruct(prompt, grammar, given)
-        ids, prefix = prompt_ids(self._prompts(), prompt, raw=given.raw, heal=given.heal_prompt)
-        prefill = "" if grammar is None else continued_text(grammar, prompt, ids)
-        given.check_prefill(prefill)
+        instructed, bridge = self._instruct(prompt, grammar, given)
+        known = ids if instructed is prompt else None
+        ids, prefix = prompt_ids(self._prompts(), instructed, known, raw=given.raw, heal=given.heal_prompt)
+        prefill = given.checked_prefill("" if grammar is None else continued_text(grammar, prompt, ids))
         make = self._matcher_maker(grammar, prefix, prefill, given)
         is_exact, default_drafts = given.sampling == "exact", DRAFTS if self._drafts_by_model else 0
         kind = partial(ExactSequence, max_passes=given.max_passes) if is_exact else Sequence

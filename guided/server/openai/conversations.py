@@ -82,6 +82,11 @@ def build_chat_request(
     if partial_json and not text.is_json:
         message = "include_partial_json requires a text that is JSON, such as response_format json_schema"
         raise RequestError(message, param="stream_options.include_partial_json")
+    if partial_json and chat.continue_final_message:
+        message = (
+            "include_partial_json cannot be combined with continue_final_message, whose text is a part of the JSON"
+        )
+        raise RequestError(message, param="stream_options.include_partial_json")
 
     end = reasoning_end_text(vocabulary, settings.reasoning_end) if thinks else ""
     split = partial(AnswerSplitter, reasoning_end=end, has_stops="stop" in options)
