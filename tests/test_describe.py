@@ -59,6 +59,10 @@ def test_quotations_in_words():
     assert described(quote) == "Answer with a passage that is copied verbatim from the given text."
     schema = {"type": "string", **quote.keywords()}
     assert described(schema) == "Answer with JSON of this form:\nstring  // copied verbatim from the given text"
+    quote = guided.Quote("The cat sat.", min_words=2)
+    assert described(quote) == "Answer with a passage of at least 2 words that is copied verbatim from the given text."
+    schema = {"type": "string", **quote.keywords()}
+    assert str(described(schema)).endswith("string  // copied verbatim from the given text; at least 2 words")
 
 
 def described(constraint: object) -> str | None:

@@ -360,6 +360,19 @@ def test_results_that_have_no_text_and_awaitables():
         Scripted("x").chat("?", tools=[tool])
 
 
+def test_reasoning_is_told_without_its_end():
+    engine = small_engine(6000)
+    options: dict[str, Any] = {"reasoning_end": "ab", "max_tokens": 60, "temperature": 1.0}
+    for seed in range(5):
+        told = list(engine.stream_chat("Go.", constraint="x{3}", seed=seed, **options))
+        result = told[-1].result
+        assert (
+            "".join(delta.text for delta in told if isinstance(delta, guided.ReasoningDelta))
+            == result.results[0].reasoning
+        )
+        assert result.text == "xxx" and not result.results[0].reasoning.endswith("ab")
+
+
 def test_options_that_need_a_constraint_hold_for_every_message():
     engine = small_engine(6000, more=("<tool_call>", "</tool_call>"))
     result = engine.chat(

@@ -59,6 +59,9 @@ def test_a_prefill_that_begins_no_output_is_refused():
         ENGINE.generate(continued('{"a'), SCHEMA, retries=2)
     with pytest.raises(guided.GuidedError, match="continues the last message"):
         ENGINE.generate(continued('{"a'), SCHEMA, think_first=9)
+    for constraint in (SCHEMA, None):
+        with pytest.raises(guided.OptionError, match="reasoning_end cannot be combined with continue_final_message"):
+            ENGINE.generate(continued('{"a'), constraint, reasoning_end="</think>")
     assert ENGINE.generate(continued("{"), None, max_tokens=3).prefill == ""
 
 

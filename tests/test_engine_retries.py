@@ -97,7 +97,9 @@ def test_events_schedulers_and_caches() -> None:
     request = guided.Request(PROMPT, SCHEMA, n=3, options={name: one for name, one in options.items() if name != "n"})
     for blocks, run_ahead in ((200, False), (12, False), (200, True)):
         batch = Scheduler(ModelRunner(MODEL, PagedCache(cache_shape(MODEL), blocks, 8)), run_ahead=run_ahead)
-        events = drive(batch, [Task(one) for one in ENGINE.outputs(request, PROMPT, ENGINE.compiler)])
+        events = drive(
+            batch, [Task(one) for one in ENGINE.outputs(request, ENGINE.encode_prompt(PROMPT), ENGINE.compiler)]
+        )
         assert bool(batch.preemptions) == (blocks == 12)
         assert [each[-1].result.tokens for each in events] == expected
         for each in events:
@@ -122,7 +124,9 @@ def test_versions_that_differ_in_their_last_token_while_the_next_pass_runs_ahead
         results = []
         for run_ahead in (False, True):
             batch = Scheduler(ModelRunner(MODEL, PagedCache(cache_shape(MODEL), 200, 8)), run_ahead=run_ahead)
-            (events,) = drive(batch, [Task(one) for one in ENGINE.outputs(request, PROMPT, ENGINE.compiler)])
+            (events,) = drive(
+                batch, [Task(one) for one in ENGINE.outputs(request, ENGINE.encode_prompt(PROMPT), ENGINE.compiler)]
+            )
             results.append(events[-1].result)
         assert results[0].tokens == results[1].tokens
         assert results[0].removed_log_masses == pytest.approx(results[1].removed_log_masses, abs=1e-5)

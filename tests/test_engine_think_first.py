@@ -166,7 +166,11 @@ def test_schedulers_agree(run_ahead: bool, blocks: int) -> None:
     ]
     expected = [one for request in requests for one in ENGINE.generate(PROMPT, PATTERN, n=3, **request.options)]
     batch = Scheduler(ModelRunner(MODEL, PagedCache(cache_shape(MODEL), blocks, 16)), run_ahead=run_ahead)
-    tasks = [Task(one) for request in requests for one in ENGINE.outputs(request, PROMPT, ENGINE.compiler)]
+    tasks = [
+        Task(one)
+        for request in requests
+        for one in ENGINE.outputs(request, ENGINE.encode_prompt(PROMPT), ENGINE.compiler)
+    ]
     results = [events[-1].result for events in drive(batch, tasks)]
     assert [one.tokens for one in results] == [one.tokens for one in expected]
     assert [one.reasoning for one in results] == [one.reasoning for one in expected]

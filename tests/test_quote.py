@@ -10,16 +10,19 @@ from typing import Annotated, Any
 import pydantic
 import pytest
 from annotated_types import MaxLen, MinLen
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import guided
+from guided.automaton.reference.substrings import all_substrings
 from guided.errors import GuidedError, LimitExceeded, SpecError, UnsupportedError
 from guided.frontends.python_types.value_readers import value_of
+from guided.ir import Substrings
 from guided.matching import GrammarCompiler, GrammarMatcher
 from guided.matching.constraint import compile_constraint, value_parser
 from tests.core_support import vocabulary
 from tests.json_schema_support import byte_compiler
+from tests.test_substrings import texts_of
 
 REPORT = 'The cat sat.\n\nThe  "mat"\twas 3 € 😀 wide.'
 MINUTES = "Nobody saw the cat."
@@ -86,6 +89,12 @@ def test_offsets_of_normalised_texts(text: str, data: st.DataObject):
     assert len(places) == len(re.findall(f"(?={pattern})", re.sub(r"\s+", " ", text)))
 
 
+def test_places_with_a_minimum_of_words():
+    quote = guided.Quote(REPORT, min_words=3, whitespace="normalised")
+    assert quote.find("cat sat.") == quote.find(" cat ") == []
+    assert quote.find("cat\nsat. T") == [(0, 4, 15)]
+
+
 # ---- as a constraint and as a part
 
 
@@ -95,6 +104,29 @@ def test_a_quotation_as_the_whole_output():
     assert accepts(grammar, "saw the") and not accepts(grammar, "") and not accepts(grammar, "saw  the")
     read = value_parser(grammar)
     assert read is not None and read("saw the") == "saw the"
+
+
+@given(st.text("ab \n,", min_size=1, max_size=9), st.booleans(), st.integers(0, 4))
+def test_a_minimum_of_words_leaves_the_quotations_that_have_them(text: str, words: bool, least: int):
+    every = all_substrings(Substrings((text,), words))
+    assume(every)
+    if least > len(text.split()):
+        with pytest.raises(SpecError, match=f"no document has {least} words"):
+            guided.Quote(text, words=words, min_words=least)
+        return
+    quote = guided.Quote(text, words=words, min_words=least)
+    grammar = COMPILER.compile(quote)
+    assert texts_of(GrammarMatcher(grammar), 9) == {part for part in every if len(part.split()) >= least}
+    for part in every:
+        assert bool(quote.find(part)) == (quote.problem(part) == "") == accepts(grammar, part)
+
+
+def test_words_end_at_the_white_space_of_python():
+    spaces = [chr(code) for code in range(0x11000) if chr(code).isspace()]
+    text = "".join(f"a{space}b" for space in [*spaces, "\u200b", "\u180e", "\ufeff"])
+    grammar = COMPILER.compile(guided.Quote(text, min_words=2))
+    for at in range(1, len(text), 3):
+        assert accepts(grammar, text[at - 1 : at + 2]) == text[at].isspace()
 
 
 def test_a_quotation_as_a_part():
@@ -188,6 +220,15 @@ def test_the_text_itself():
     assert verdicts(schema, "saw the", "aw the", "cat.") == [True, False, True]
 
 
+def test_a_minimum_of_words():
+    schema = {"type": "string", "x-guided-quote": {"documents": "minutes", "minWords": 2}}
+    assert verdicts(schema, "saw the", "saw t", "saw ", documents={"minutes": MINUTES}) == [True, True, False]
+    quote = guided.Quote(MINUTES, min_words=2)
+    assert quote.keywords() == {"x-guided-quote": {"documents": {"0": MINUTES}, "minWords": 2}}
+    with pytest.raises(SpecError, match="has fewer than 2 words"):
+        value_of(Annotated[str, quote], "saw")
+
+
 def test_it_constrains_only_strings():
     assert verdicts({"x-guided-quote": "a"}, "x", 3, "y", None, documents={"a": "x"}) == [True, True, False, True]
 
@@ -257,6 +298,8 @@ def test_explanations_name_the_keyword():
 # ---- errors
 
 NAME_OR_OBJECT = "x-guided-quote must be the name of a document, a list of names, or an object"
+NAMES_OR_TEXTS = "documents of x-guided-quote must be the name of a document, a list of names, or an object of texts"
+ADD_DOCUMENTS = 'as in "documents": {"report": "In May ..."}'
 EXAMPLE = 'as in "x-guided-quote": "report", with documents={"report": text}'
 
 
@@ -267,17 +310,44 @@ EXAMPLE = 'as in "x-guided-quote": "report", with documents={"report": text}'
         (["report", "x"], "/x-guided-quote/1", "there is no document 'x'", "the documents are report"),
         (3, "/x-guided-quote", f"{NAME_OR_OBJECT}, not 3", EXAMPLE),
         ([], "/x-guided-quote", f"{NAME_OR_OBJECT}, not an empty array", EXAMPLE),
+        (None, "/x-guided-quote", f"{NAME_OR_OBJECT}, not null", EXAMPLE),
+        (["report", 3], "/x-guided-quote/1", "3 is not the name of a document", 'list names, such as "report"'),
+        ([{"report": "In May"}], "/x-guided-quote/0", "an object is not the name of a document",
+         'list names, such as "report"'),
         ({"document": "report"}, "/x-guided-quote/document", "x-guided-quote has no field 'document'",
          "did you mean 'documents'?"),
+        ({"documents": "report", "min_words": 2}, "/x-guided-quote/min_words",
+         "x-guided-quote has no field 'min_words'", "did you mean 'minWords'?"),
+        ({"report": "In May"}, "/x-guided-quote/report", "x-guided-quote has no field 'report'",
+         "the fields are documents, whitespace, words, minWords"),
+        ({}, "/x-guided-quote", "x-guided-quote names no document", ADD_DOCUMENTS),
+        ({"words": True}, "/x-guided-quote", "x-guided-quote names no document", ADD_DOCUMENTS),
         ({"documents": "reprot"}, "/x-guided-quote/documents",
          "there is no document 'reprot'", "did you mean 'report'?"),
-        ({"documents": {"a": ""}}, "/x-guided-quote", "document 'a' is empty, so nothing can be quoted from it",
-         "leave it out"),
-        ({"documents": {}}, "/x-guided-quote", "there is no document to quote from", "give at least one text"),
-        ({"documents": "report", "whitespace": "normalized"}, "/x-guided-quote",
-         "whitespace='normalized' of a quotation is unknown", "did you mean 'normalised'?"),
-        ({"documents": "report", "words": 1}, "/x-guided-quote/words", "x-guided-quote must be true or false, not 1",
-         "leave it out"),
+        ({"documents": ["x"]}, "/x-guided-quote/documents/0", "there is no document 'x'", "the documents are report"),
+        ({"documents": [["x"]]}, "/x-guided-quote/documents/0", "an array is not the name of a document",
+         'list names, such as "report"'),
+        ({"documents": 3}, "/x-guided-quote/documents", f"{NAMES_OR_TEXTS}, not 3", ADD_DOCUMENTS),
+        ({"documents": []}, "/x-guided-quote/documents", f"{NAMES_OR_TEXTS}, not an empty array", ADD_DOCUMENTS),
+        ({"documents": {}}, "/x-guided-quote/documents", f"{NAMES_OR_TEXTS}, not an empty object", ADD_DOCUMENTS),
+        ({"documents": {"a": ""}}, "/x-guided-quote/documents/a",
+         "document 'a' is empty, so nothing can be quoted from it", "leave it out"),
+        ({"documents": {"a": "x", "b/c": 3}}, "/x-guided-quote/documents/b~1c",
+         "document 'b/c' must be a text, not 3", ADD_DOCUMENTS),
+        ({"documents": {"a": "\ud800"}}, "/x-guided-quote/documents/a",
+         "document 'a' contains a lone surrogate, which cannot occur in a text", ""),
+        ({"documents": "report", "whitespace": "normalized"}, "/x-guided-quote/whitespace",
+         "whitespace of x-guided-quote must be exact or normalised, not 'normalized'", "did you mean 'normalised'?"),
+        ({"documents": "report", "whitespace": True}, "/x-guided-quote/whitespace",
+         "whitespace of x-guided-quote must be exact or normalised, not true", "leave it out for exact"),
+        ({"documents": "report", "words": 1}, "/x-guided-quote/words",
+         "words of x-guided-quote must be true or false, not 1", "leave it out for false"),
+        ({"documents": "report", "minWords": -1}, "/x-guided-quote/minWords",
+         "minWords of x-guided-quote must be a number of words, not -1", "such as 3"),
+        ({"documents": "report", "minWords": True}, "/x-guided-quote/minWords",
+         "minWords of x-guided-quote must be a number of words, not true", "such as 3"),
+        ({"documents": "report", "minWords": 99}, "/x-guided-quote/minWords",
+         "no document has 99 words", "the longest has 10"),
     ],
 )  # fmt: skip
 def test_errors_of_the_keyword(value: Any, pointer: str, message: str, hint: str):
@@ -332,6 +402,9 @@ def test_options_are_checked():
         guided.Quote("a", whitespace="any")  # type: ignore[arg-type]
     with pytest.raises(SpecError, match="words=1 of a quotation is not True or False"):
         guided.Quote("a", words=1)  # type: ignore[arg-type]
+    for least in (-1, True, 1.5, "2", None):
+        with pytest.raises(SpecError, match=f"min_words={least!r} of a quotation is not a number of words"):
+            guided.Quote("a", min_words=least)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="a quotation is a string, not a int"):
         guided.Quote("a").find(3)  # type: ignore[arg-type]
 
@@ -340,3 +413,7 @@ def test_large_documents_end_at_a_limit():
     compiler = GrammarCompiler(vocabulary(), limits=guided.Limits(states=1_000))
     with pytest.raises(LimitExceeded, match="limit 'states' exceeded"):
         compiler.compile(guided.sequence(guided.Quote("abc" * 400)))
+    text = " ".join(f"{number:x}" for number in range(100))
+    compiler.compile(guided.Quote(text))
+    with pytest.raises(LimitExceeded, match="limit 'states' exceeded"):  # about a state for each character and word
+        compiler.compile(guided.Quote(text, min_words=20))

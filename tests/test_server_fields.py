@@ -84,6 +84,27 @@ LONG = "a" * 700
             "write it into the schema, below $defs; nothing is fetched",
         ),
         (
+            TEXT,
+            {"prompt": "a", "json_schema": {"x-guided-quote": "report"}},
+            "invalid_specification",
+            "json_schema/x-guided-quote",
+            'write {"documents": {name: text}} instead of the name',
+        ),
+        (
+            TEXT,
+            {"prompt": "a", "json_schema": {"x-guided-quote": 3}},
+            "invalid_specification",
+            "json_schema/x-guided-quote",
+            'as in "x-guided-quote": {"documents": {"report": "In May ..."}}',
+        ),
+        (
+            TEXT,
+            {"prompt": "a", "json_schema": {"x-guided-quote": {"documents": {"report": ""}}}},
+            "invalid_specification",
+            "json_schema/x-guided-quote/documents/report",
+            "is empty",
+        ),
+        (
             CHAT,
             {"messages": [*SAY, {"role": "system", "content": None}]},
             "invalid_request",

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+from functools import partial
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ pytest.importorskip("fastapi", reason="fastapi is not installed")
 pytest.importorskip("httpx", reason="httpx is not installed")
 
 import guided  # noqa: E402
+from guided.engine.answer_splitter import AnswerSplitter  # noqa: E402
 from guided.engine.result import Result, StreamEvent, Timings  # noqa: E402
 from guided.engine.token_text import AnswerDecoder  # noqa: E402
 from guided.sampling.logprobs import TokenLogprobs  # noqa: E402
@@ -170,7 +172,8 @@ def test_an_answer_without_calls_and_without_text_has_an_empty_content():
     """The reader of calls has begun with null."""
     vocabulary = small_engine(more=MARKS).vocabulary
     style = guided.tool_style("qwen_3")
-    options = ReadingOptions(calls=lambda: style.reader([WEATHER]), new_decoder=lambda: AnswerDecoder(vocabulary))
+    calls = partial(style.reader, [WEATHER])
+    options = ReadingOptions(calls=calls, new_splitter=lambda: AnswerSplitter(AnswerDecoder(vocabulary), calls()))
     reading, answer = Reading(options), Answer(True, "guided", vocabulary)
     assert answer.begin(0, reading)["choices"][0]["delta"]["content"] is None
     end = StreamEvent((), "", result=Result("", [], [], "stop", Timings(), [], 0.0, 0, 0))

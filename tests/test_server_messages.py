@@ -20,7 +20,7 @@ from guided.engine.result import StreamEvent  # noqa: E402
 from guided.server.anthropic.errors import anthropic_error  # noqa: E402
 from guided.server.anthropic.message_events import MessageEvents  # noqa: E402
 from guided.server.http.errors import RequestError, body_of, status_of  # noqa: E402
-from guided.server.openai.deltas import CallArguments, CallBegin, ReasoningText, Text  # noqa: E402
+from guided.server.openai.deltas import CallArguments, CallBegin, ReasoningDelta, TextDelta  # noqa: E402
 from guided.server.openai.streaming import stream_events  # noqa: E402
 from tests.live_server import served  # noqa: E402
 from tests.server_support import after_tokens, small_engine  # noqa: E402
@@ -147,8 +147,8 @@ def test_the_answer_is_that_of_a_conversation():
         for body, chat in (
             (FORMAT, {"json_schema": SCHEMA}),
             ({"system": "Be."}, {"messages": [{"role": "system", "content": "Be."}, *SAY]}),
-            ({"messages": [*SAY, {"role": "assistant", "content": "It is"}], "regex": "[a-z]{9}"},
-                {"messages": [*SAY, {"role": "assistant", "content": "It is"}], "regex": "[a-z]{9}",
+            ({"messages": [*SAY, {"role": "assistant", "content": "It is"}], "regex": "It is [a-z]{9}"},
+                {"messages": [*SAY, {"role": "assistant", "content": "It is"}], "regex": "It is [a-z]{9}",
                  "continue_final_message": True}),
         ):  # fmt: skip
             message = await ask(http, **body)
@@ -258,8 +258,8 @@ def test_warnings_are_in_the_message():
 RESULT = {"stop": None, "prompt_tokens": 3, "tokens": [1, 2]}
 PIECES = st.text(min_size=1, max_size=4)
 DELTAS = st.lists(
-    st.builds(ReasoningText, PIECES)
-    | st.builds(Text, PIECES)
+    st.builds(ReasoningDelta, PIECES)
+    | st.builds(TextDelta, PIECES)
     | st.tuples(st.sampled_from(["f", "g"]), st.lists(PIECES, max_size=3)),
     max_size=12,
 )
@@ -293,7 +293,7 @@ def test_events_have_all_of_the_answer_in_its_order(deltas):
         if isinstance(delta, tuple):
             wanted.append(["tool_use", delta[0], {"a": delta[1]}])
             continue
-        kind = "thinking" if isinstance(delta, ReasoningText) else "text"
+        kind = "thinking" if isinstance(delta, ReasoningDelta) else "text"
         if not wanted or wanted[-1][0] != kind:
             wanted.append([kind, ""])
         wanted[-1][1] += delta.text
@@ -317,7 +317,7 @@ def test_inputs_are_as_the_model_wrote_them():
 
 
 def test_reasons_of_the_end():
-    said = [Text("a")]
+    said = [TextDelta("a")]
     assert rendered(said, "length")[1]["stop_reason"] == "max_tokens"
     assert rendered([*said, ("f", [])], "length")[1]["stop_reason"] == "max_tokens"
     assert rendered([("f", [])], "stop")[1]["stop_reason"] == "tool_use"

@@ -14,6 +14,7 @@ pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("fastapi", reason="fastapi is not installed")
 
 import guided
+from guided.engine.answer_splitter import AnswerSplitter
 from guided.engine.result import Result, StreamEvent, Timings
 from guided.engine.token_text import AnswerDecoder
 from guided.frontends.structural_tag.partial_json import completed_json
@@ -22,8 +23,8 @@ from guided.server.openai.deltas import (
     CallBegin,
     Reading,
     ReadingOptions,
-    ReasoningText,
-    Text,
+    ReasoningDelta,
+    TextDelta,
     ToolResult,
 )
 from guided.tools.toolbox import Toolbox
@@ -66,9 +67,9 @@ def put_together(reading: Reading, said: list[StreamEvent]) -> tuple[str, str, d
     for event in said:
         for delta in reading.read(event):
             match delta:
-                case Text(more):
+                case TextDelta(more):
                     text += more
-                case ReasoningText(more):
+                case ReasoningDelta(more):
                     reasoning += more
                 case CallBegin(index, id, name):
                     calls[index] = [id, name, ""]
@@ -79,11 +80,12 @@ def put_together(reading: Reading, said: list[StreamEvent]) -> tuple[str, str, d
     return text, reasoning, calls, results
 
 
-def how(style: str, reasoning: Any = "disabled", **more: Any) -> ReadingOptions:
-    own = guided.tool_style(style)
-    return ReadingOptions(
-        calls=lambda: own.reader(TOOLS, reasoning=reasoning), new_decoder=lambda: AnswerDecoder(VOCABULARY), **more
-    )
+def how(style: str, reasoning: Any = "disabled", markers: tuple[str, ...] = (), **more: Any) -> ReadingOptions:
+    def split() -> AnswerSplitter:
+        return AnswerSplitter(AnswerDecoder(VOCABULARY), calls(), markers)
+
+    calls = partial(guided.tool_style(style).reader, TOOLS, reasoning=reasoning)
+    return ReadingOptions(calls=calls, new_splitter=split, **more)
 
 
 @pytest.mark.parametrize("style", guided.TOOL_STYLES)
@@ -126,10 +128,10 @@ def test_the_tokens_that_are_told_spell_the_text_and_the_reasoning(style, shown)
 )
 def test_white_space_between_calls_and_marks_are_not_told(text, most):
     for apart in ((), ('<tool_call>\n{"name": "weather"',)):
-        reading = Reading(how("qwen_3", call_markers=apart))
+        reading = Reading(how("qwen_3", markers=apart))
         told = put_together(reading, events(text.format(CALL), random.Random(0), most))[0]
         assert spelled(each.id for each in reading.tokens) == told.encode()
-        reading = Reading(how("qwen_3", call_markers=apart))
+        reading = Reading(how("qwen_3", markers=apart))
         fresh = []
         for event in events(text.format(CALL), random.Random(0), most):
             reading.read(event)
@@ -164,10 +166,10 @@ def test_white_space_that_only_sets_calls_apart_is_no_text(text, left, most):
 def test_an_answer_is_text_or_calls(most):
     begins = ('<tool_call>\n{"name": "weather"',)
     for text in (f'["{CALL}"]', "<tool", '<tool_call>\n{"name": "other"}'):
-        reading = Reading(how("qwen_3", call_markers=begins))
+        reading = Reading(how("qwen_3", markers=begins))
         assert put_together(reading, events(text, random.Random(1), most))[0] == text
         assert not reading.calls
-    reading = Reading(how("qwen_3", call_markers=begins))
+    reading = Reading(how("qwen_3", markers=begins))
     text, _, calls, _ = put_together(reading, events(CALL, random.Random(1), most))
     assert (text, len(calls)) == ("", 1)
 
@@ -180,21 +182,22 @@ def test_an_answer_is_text_or_calls(most):
 def test_reasoning_is_told_without_its_end(end, thought, most):
     marker = "" if end in NAMES else end
     said = events("\n\nYes.", random.Random(2), most, thought + end)
-    reading = Reading(ReadingOptions(thinks=True, reasoning_end=marker, trims=True))
+    split = partial(AnswerSplitter, reasoning_end=marker)
+    reading = Reading(ReadingOptions(thinks=True, new_splitter=split, trims=True))
     text, reasoning, _, _ = put_together(reading, said)
     if thought == "END":  # the first one ends it for the engine; what it calls reasoning is told
         assert reasoning == "END"
     assert (text, reasoning) == ("Yes.", thought) == (reading.text, reading.reasoning)
     assert reading.reasoning_tokens == len(VOCABULARY.encode_with_special(thought + end))
-    hidden = Reading(ReadingOptions(thinks=True, reasoning_end=marker, shows_reasoning=False))
+    hidden = Reading(ReadingOptions(thinks=True, new_splitter=split, shows_reasoning=False))
     assert put_together(hidden, said)[:2] == ("\n\nYes.", "")
     assert hidden.reasoning_tokens == reading.reasoning_tokens
 
 
 @pytest.mark.parametrize("most", [1, 3, 1000])
 def test_results_of_the_servers_tools(most):
-    new_decoder = partial(AnswerDecoder, VOCABULARY, Toolbox([LOOKUP], VOCABULARY), keep_control_names=False)
-    reading = Reading(ReadingOptions(new_decoder=new_decoder))
+    decoder = AnswerDecoder(VOCABULARY, Toolbox([LOOKUP], VOCABULARY), keep_control_names=False)
+    reading = Reading(ReadingOptions(new_splitter=partial(AnswerSplitter, decoder)))
     said = "It is <call>1+°<end><result>2 °<done>, and<think> <call>é<end><result><done>!"
     text, _, _, results = put_together(reading, events(said, random.Random(3), most))
     assert text == reading.text == "It is , and !"

@@ -23,7 +23,7 @@ from guided.errors import OptionError  # noqa: E402
 from guided.sampling.logprobs import TokenLogprobs  # noqa: E402
 from guided.server.openai.answers import Answer  # noqa: E402
 from guided.server.openai.attribution import ShownToken  # noqa: E402
-from guided.server.openai.deltas import CallArguments, CallBegin, Reading, ReasoningText, Text  # noqa: E402
+from guided.server.openai.deltas import CallArguments, CallBegin, Reading, ReasoningDelta, TextDelta  # noqa: E402
 from guided.server.openai.responses_events import ResponseEvents  # noqa: E402
 from guided.server.openai.streaming import stream_events  # noqa: E402
 from tests.server_support import after_tokens, small_engine  # noqa: E402
@@ -179,7 +179,7 @@ def rendered(steps, finish_reason="stop", top=None):
     tokens = []
     for ids, deltas in steps:
         scores = tuple(TokenLogprobs(id, -0.5, [(id, -0.5)]) for id in ids)
-        thinks = any(isinstance(delta, ReasoningText) for delta in deltas)
+        thinks = any(isinstance(delta, ReasoningDelta) for delta in deltas)
         event = StreamEvent(tuple(ids), "", logprobs=scores, reasoning=thinks)
         calls = any(isinstance(delta, CallBegin | CallArguments) for delta in deltas)
         out += events.read(event, deltas, [] if calls or ids == MARK else ShownToken.of(event, is_text=not thinks))
@@ -191,7 +191,7 @@ def rendered(steps, finish_reason="stop", top=None):
 
 ECHO = {"parallel_tool_calls": True, "tool_choice": "auto", "tools": []}
 MARK = [104]  # begins a call, and has no text
-THINK, SAY = ([97], [ReasoningText("a")]), ([98], [Text("b")])
+THINK, SAY = ([97], [ReasoningDelta("a")]), ([98], [TextDelta("b")])
 CALL = [([99], [CallBegin(0, "call_1", "f")]), ([100], [CallArguments(0, '{"x"')]), ([101], [CallArguments(0, ":1}")])]
 OTHER = [([102], [CallBegin(1, "call_2", "g"), CallArguments(1, "{}")])]
 
@@ -231,7 +231,7 @@ def test_the_clients_accumulator_has_the_same_items(steps):
     final = state._completed_response
     assert [item.type for item in final.output] == [item["type"] for item in events[-1]["response"]["output"]]
     assert all(item.status == "completed" for item in final.output)
-    text = "".join(delta.text for _, deltas in steps for delta in deltas if isinstance(delta, Text))
+    text = "".join(delta.text for _, deltas in steps for delta in deltas if isinstance(delta, TextDelta))
     assert final.output_text == text
     done = [event["item"] for event in events if event["type"] == "response.output_item.done"]
     assert done == events[-1]["response"]["output"]
@@ -239,7 +239,7 @@ def test_the_clients_accumulator_has_the_same_items(steps):
 
 def test_log_probabilities_are_of_the_text_alone():
     held = ([0xC3], [])  # the first byte of a character: it is told with the second
-    events = rendered([THINK, held, ([0xA4], [Text("ä")]), *CALL, ([103], []), SAY], top=1)
+    events = rendered([THINK, held, ([0xA4], [TextDelta("ä")]), *CALL, ([103], []), SAY], top=1)
     deltas = [event["logprobs"] for event in events if event["type"] == "response.output_text.delta"]
     assert [[score["bytes"] for score in each] for each in deltas] == [[[0xC3], [0xA4]], [[103], [98]]]
     marked = rendered([SAY, (MARK, []), *CALL, SAY], top=1)

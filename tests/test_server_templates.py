@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -95,15 +96,59 @@ def test_a_message_that_goes_on_and_a_prompt_that_begins_no_answer():
         for wrong in ({"messages": SAY}, {"messages": messages, "add_generation_prompt": True}):
             with pytest.raises(openai.BadRequestError, match="continue_final_message"):
                 await prompt(ask, **wrong, continue_final_message=True)
-        answer = await ask.chat.completions.create(
-            model="guided",
-            messages=messages,
-            max_tokens=9,
-            extra_body={"continue_final_message": True, "regex": "b{3}"},
-        )
-        assert answer.choices[0].message.content == "bbb"
+        goes_on = {"continue_final_message": True, "add_generation_prompt": False}
+        options = {"model": "guided", "messages": messages, "max_tokens": 40}
+        answer = await ask.chat.completions.create(**options, extra_body={**goes_on, "regex": "It is a b{3}|It is abb"})
+        assert answer.choices[0].message.content in (" bbb", "bb")
+        for describe in (False, True):
+            with pytest.raises(openai.BadRequestError, match="message 1 begins no output") as caught:
+                await ask.chat.completions.create(
+                    **options, extra_body={**goes_on, "regex": "b{3}", "describe": describe}
+                )
+            assert caught.value.param == "messages.1.content"
 
     run(body, qwen())
+
+
+def test_a_value_that_goes_on():
+    async def body(ask):
+        schema = {
+            "properties": {"a": {"type": "string", "maxLength": 9}},
+            "required": ["a"],
+            "additionalProperties": False,
+        }
+        form = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "object", **schema}}}
+        messages = [*SAY, {"role": "assistant", "content": '{"a": "x'}]
+        options = {"model": "guided", "messages": messages, "max_tokens": 60, "response_format": form}
+        goes_on = {"continue_final_message": True, "return_fields": True}
+        choice = (await ask.chat.completions.create(**options, extra_body=goes_on)).choices[0]
+        text = '{"a": "x' + choice.message.content
+        assert json.loads(text)["a"].startswith("x")
+        field = choice.model_extra["fields"]["/a"]
+        assert json.loads(text[field["start"] : field["end"]]) == json.loads(text)["a"]
+        with pytest.raises(openai.BadRequestError) as caught:
+            stream = {"stream": True, "stream_options": {"include_partial_json": True}}
+            await ask.chat.completions.create(**options, **stream, extra_body=goes_on)
+        assert caught.value.param == "stream_options.include_partial_json"
+
+    run(body, qwen())
+
+
+def test_a_message_that_goes_on_is_past_the_reasoning():
+    async def body(ask):
+        messages = [*SAY, {"role": "assistant", "content": "b"}]
+        options = {"model": "guided", "messages": messages, "max_tokens": 40}
+        goes_on = {"continue_final_message": True, "regex": "b{3}"}
+        for switch in ({}, {"chat_template_kwargs": {"enable_thinking": False}}, {"reasoning_effort": "none"}):
+            answer = await ask.chat.completions.create(**options, extra_body={**goes_on, **switch})
+            message = answer.choices[0].message
+            assert message.content == "bb" and not getattr(message, "reasoning", "")
+        with pytest.raises(openai.BadRequestError) as caught:
+            on = {"chat_template_kwargs": {"enable_thinking": True}}
+            await ask.chat.completions.create(**options, extra_body={**goes_on, **on})
+        assert caught.value.param == "continue_final_message" and "chat_template_kwargs" in caught.value.message
+
+    run(body, qwen(QWEN), reasoning_end="</think>")
 
 
 def test_a_template_that_refuses_is_a_bad_request():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -178,6 +179,28 @@ def test_places_equal_those_of_a_regular_expression(data: st.DataObject):
     expected = [(number, match.start()) for number, text in enumerate(node.texts) for match in pattern.finditer(text)]
     assert list(occurrences(node, part)) == expected
     assert is_substring(node, part) == (part in all_substrings(node)) == bool(expected)
+
+
+@given(st.lists(st.tuples(st.text("ab", min_size=1, max_size=5), st.integers(1, 9)), min_size=1, max_size=4), st.data())
+def test_places_in_repetitive_texts_equal_the_definition(blocks: list[tuple[str, int]], data: st.DataObject):
+    text = "".join(block * times for block, times in blocks)
+    start = data.draw(st.integers(0, len(text) - 1))
+    part = text[start : data.draw(st.integers(start + 1, len(text)))]
+    expected = [(0, at) for at in range(len(text)) if text[at : at + len(part)] == part]
+    assert list(occurrences(Substrings((text,)), part)) == expected
+
+
+def test_a_repetitive_text_is_searched_a_few_times():
+    class Searched(str):
+        searches = 0
+
+        def find(self, *args: Any) -> int:
+            Searched.searches += 1
+            return super().find(*args)
+
+    text = Searched("ab" * 1_000 + "c" + "ab" * 1_000)
+    assert [at for _, at in occurrences(Substrings((text,)), "ab" * 600)] == [*range(0, 801, 2), *range(2001, 2802, 2)]
+    assert Searched.searches <= 5
 
 
 @given(st.data())

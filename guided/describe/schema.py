@@ -263,5 +263,7 @@ def _string_notes(schema: Mapping[str, Any]) -> list[str]:
     name, pattern = schema.get("format"), schema.get("pattern")
     notes = [_FORMATS.get(name, name) if isinstance(name, str) else ""]
     notes.append(f"matches {pattern}" if isinstance(pattern, str) and len(pattern) <= 200 else "")
+    quote = schema.get("x-guided-quote")
     notes.append("copied verbatim from the given text" if "x-guided-quote" in schema else "")
+    notes.append(_range(quote, "minWords", "", "words") if isinstance(quote, Mapping) else "")
     return [*notes, _range(schema, "minLength", "maxLength", "characters")]

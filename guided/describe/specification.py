@@ -53,7 +53,8 @@ def describe(grammar: CompiledGrammar) -> Description | None:
     """The description of a specification; None if it has none."""
     kind, source = grammar.kind, grammar.source
     if isinstance(source, Quote):
-        return Description("Answer with a passage that is copied verbatim from the given text.")
+        length = f"of at least {source.min_words} words " if source.min_words > 1 else ""
+        return Description(f"Answer with a passage {length}that is copied verbatim from the given text.")
     if kind == "expr":
         kind, source = only_part(source)
     match kind:

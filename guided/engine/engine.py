@@ -344,13 +344,6 @@ class Engine(ChatMethods, AsyncMethods):
         """
         return self._prompts.encode(prompt, raw=raw)
 
-    def rewrites_prompt(self, request: Request) -> bool:
-        """Whether a request adds instructions to its conversation (`describe`, `think_first`)."""
-        describe = request.options.get("describe")
-        return request.options.get("think_first") is not None or (
-            self._maker.describes if describe is None else describe
-        )
-
     def described(self, prompt: Prompt, grammar: CompiledGrammar | None, *, raw: bool = False) -> Prompt:
         """The prompt with a description of the specification, if the engine describes them by default."""
         if not self._maker.describes:
@@ -374,9 +367,10 @@ class Engine(ChatMethods, AsyncMethods):
         """The samples of a request, for `driver`, made on another thread. An error is the tasks' outcome."""
         return self._background_tasks(request.prompt, request.constraint, request.n, **request.options)
 
-    def outputs(self, request: Request, prompt: Prompt, compiler: GrammarCompiler) -> list[Output]:
-        """The samples of a request, made on this thread, with the given prompt and compiler."""
-        return self._maker.make(prompt, request.constraint, request.n, compiler=compiler, **request.options)
+    def outputs(self, request: Request, ids: list[int], compiler: GrammarCompiler) -> list[Output]:
+        """The samples of a request, made on this thread, with the given compiler. `ids`: of its prompt."""
+        prompt, constraint, n = request.prompt, request.constraint, request.n
+        return self._maker.make(prompt, constraint, n, ids=ids, compiler=compiler, **request.options)
 
     def _run(self, groups: Sequence[list[Task]], meter: Meter | None = None) -> list[Result]:
         """Run groups of samples to completion."""

@@ -30,13 +30,16 @@ from guided.vocabulary.vocabulary import Vocabulary
 __all__ = ["continued_text", "layers", "matcher_maker", "prompt_ids"]
 
 
-def prompt_ids(reader: PromptReader, prompt: Prompt, *, raw: bool, heal: bool) -> tuple[list[int], bytes]:
-    """The ids of a prompt, and the bytes of the tokens that `heal` has removed from its end.
+def prompt_ids(
+    reader: PromptReader, prompt: Prompt, ids: list[int] | None, *, raw: bool, heal: bool
+) -> tuple[list[int], bytes]:
+    """The ids of a prompt, and the bytes of the tokens that `heal` has removed from its end. `ids`: of the whole
+    prompt, if they are known.
 
     Raises:
         GuidedError: the prompt is invalid. OptionError: a chat template would end the healed prompt.
     """
-    ids = reader.encode(prompt, raw=raw)
+    ids = reader.encode(prompt, raw=raw) if ids is None else ids
     if not heal:
         return ids, b""
     if reader.is_templated(prompt, raw=raw):

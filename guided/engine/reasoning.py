@@ -24,7 +24,7 @@ from guided.matching.bitmask import is_allowed, row_of
 from guided.matching.protocol import ForkingMatcher, check_id
 from guided.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["ReasoningGate", "find_reasoning_end"]
+__all__ = ["ReasoningGate", "find_reasoning_end", "reasoning_end_text"]
 
 
 def find_reasoning_end(vocabulary: Vocabulary, end: str) -> list[int]:
@@ -43,6 +43,11 @@ def find_reasoning_end(vocabulary: Vocabulary, end: str) -> list[int]:
     if not ids:
         raise GuidedError("reasoning_end is empty: pass the name of a control token, such as '</think>'")
     return ids
+
+
+def reasoning_end_text(vocabulary: Vocabulary, end: str) -> str:
+    """The text of the end marker, which ends the text of the reasoning; "" for control tokens. Raises as above."""
+    return vocabulary.decode(find_reasoning_end(vocabulary, end)).decode("utf-8", "replace")
 
 
 class ReasoningGate:

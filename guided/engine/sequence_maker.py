@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any, Final, cast
 
+from guided.chat import Conversation
 from guided.engine.draft_model import DRAFTS
 from guided.engine.exact_sampling import ExactSequence, Sampling, check_sampling
 from guided.engine.instructions import Instructions
@@ -65,12 +66,16 @@ class _Given:
     retries: int = 0
     retry_below: float = THRESHOLD
 
-    def check(self, n: int, constraint: Constraint, params: SamplingParams) -> None:
+    def check(self, prompt: Prompt, n: int, constraint: Constraint, params: SamplingParams) -> None:
         """Raise OptionError for values that no other class checks, and for options that exclude each other."""
         flags = {"raw": self.raw, "canonical": self.canonical, "heal_prompt": self.heal_prompt}
         scores_prompt = self.prompt_logprobs is not None
         check_numbers(n, self.max_tokens, self.drafts, self.budget_ramp, scores_prompt=scores_prompt, **flags)
         check_thoughts(self.think_first, has_reasoning_end=self.reasoning_end is not None)
+        if self.reasoning_end is not None and isinstance(prompt, Conversation) and prompt.continue_final_message:
+            message = "reasoning_end cannot be combined with continue_final_message, which continues an answer: "
+            hint = "leave one of them out, or pass the beginning of the reasoning as Conversation(begin=...)"
+            raise OptionError(message + hint, option="reasoning_end")
         if params.min_tokens > self.max_tokens:
             message = f"min_tokens is {params.min_tokens}, but max_tokens is {self.max_tokens}"
             raise OptionError(message, option="min_tokens")
@@ -85,10 +90,11 @@ class _Given:
         check_sampling(self.sampling, params, self.max_passes, refused)
         check_retries(self.retries, self.retry_below, {**refused, 'sampling="exact"': self.sampling == "exact"})
 
-    def check_prefill(self, prefill: str) -> None:
-        """Raise OptionError for options that cannot continue a message. `prefill`: its text, if any."""
+    def checked_prefill(self, prefill: str) -> str:
+        """The text of a continued message, if any. Raises OptionError for options that cannot continue it."""
         if prefill and self.retries:
             raise OptionError("retries cannot be combined with continue_final_message", option="retries")
+        return prefill
 
 
 _OWN_OPTIONS: Final = frozenset(field.name for field in fields(_Given))
@@ -125,10 +131,12 @@ class SequenceMaker:
         constraint: Constraint,
         n: int,
         *,
+        ids: list[int] | None = None,
         compiler: GrammarCompiler | None = None,
         **options: Any,
     ) -> list[Output]:
-        """Make the samples of a request, see `Engine.generate`. `compiler`: for the constraint; None: the engine's.
+        """Make the samples of a request, see `Engine.generate`. `ids`: of the prompt, if the caller has encoded it.
+        `compiler`: for the constraint; None: the engine's.
 
         Raises:
             SpecError, UnsupportedError, BudgetError, GuidedError, OptionError: as `Engine.generate`.
@@ -137,17 +145,17 @@ class SequenceMaker:
         constraint_options = cast(ConstraintOptions, _take(options, ConstraintOptions.__annotations__))
         stops = _stops(**_take(options, _STOP_OPTIONS))
         params = SamplingParams(**options, seed=secrets.randbits(64) if given.seed is None else given.seed)
-        given.check(n, constraint, params)
+        given.check(prompt, n, constraint, params)
         logprobs = LogprobParams(given.logprobs, given.prompt_logprobs, given.logprobs_mode)
         tools = read_items("tools", given.tools)
         toolbox = Toolbox(tools, self._vocabulary) if tools else None
         is_matched = given.reasoning_end is not None or given.canonical or given.heal_prompt
         whole = with_tools(constraint, tools, matched=is_matched)
         grammar = compile_constraint(compiler or self._compiler(), whole, constraint_options)
-        prompt, bridge = self._instruct(prompt, grammar, given)
-        ids, prefix = prompt_ids(self._prompts(), prompt, raw=given.raw, heal=given.heal_prompt)
-        prefill = "" if grammar is None or given.reasoning_end is not None else continued_text(grammar, prompt, ids)
-        given.check_prefill(prefill)
+        instructed, bridge = self._instruct(prompt, grammar, given)
+        known = ids if instructed is prompt else None
+        ids, prefix = prompt_ids(self._prompts(), instructed, known, raw=given.raw, heal=given.heal_prompt)
+        prefill = given.checked_prefill("" if grammar is None else continued_text(grammar, prompt, ids))
         make = self._matcher_maker(grammar, prefix, prefill, given)
         is_exact, default_drafts = given.sampling == "exact", DRAFTS if self._drafts_by_model else 0
         kind = partial(ExactSequence, max_passes=given.max_passes) if is_exact else Sequence

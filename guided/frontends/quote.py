@@ -23,8 +23,10 @@ from guided.frontends.common.quoted_texts import (
     OriginalOffsets,
     Whitespace,
     checked_documents,
+    has_words,
     normalise,
     quotation_node,
+    with_min_words,
 )
 from guided.frontends.python_types.string_types import StringConstraint
 from guided.ir.nodes import Substrings
@@ -53,31 +55,42 @@ class Quote(NodePart, StringConstraint):
     constrains the string, however JSON spells it; the value is an ordinary `str`.
     """
 
-    __slots__ = ("_offsets", "documents", "whitespace", "words")
+    __slots__ = ("_offsets", "_texts", "documents", "min_words", "whitespace", "words")
 
     documents: Mapping[Any, str]
     whitespace: Whitespace
     words: bool
+    min_words: int
+    _texts: Substrings
     _offsets: dict[Any, OriginalOffsets]
 
     def __init__(
-        self, *documents: str | Mapping[str, str], whitespace: Whitespace = "exact", words: bool = False
+        self,
+        *documents: str | Mapping[str, str],
+        whitespace: Whitespace = "exact",
+        words: bool = False,
+        min_words: int = 0,
     ) -> None:
         """
         Args:
             documents: texts, or one mapping from names to texts.
             whitespace: "exact", or "normalised": each run of white space in a document is quoted as one space.
             words: whether a quotation may neither begin nor end inside a word or with white space.
+            min_words: how many words a quotation has at least. White space separates words, as in `str.split`. Without
+                `words=True`, a part of a word at the beginning or end counts as well.
 
         Raises:
-            SpecError: there is no document, or one is not a text, is empty or contains a surrogate.
+            SpecError: there is no document, none has so many words, or one is not a text, is empty or contains a
+                surrogate.
         """
         if len(documents) == 1 and isinstance(documents[0], Mapping):
             texts = checked_documents(documents[0])
         else:
             texts = checked_documents(dict(enumerate(documents)), numbered=True)
-        NodePart.__init__(self, quotation_node(texts, whitespace, words))
-        values = {"documents": texts, "whitespace": whitespace, "words": words, "_offsets": {}}
+        node = quotation_node(texts, whitespace, words)
+        NodePart.__init__(self, with_min_words(node, min_words))
+        options = {"whitespace": whitespace, "words": words, "min_words": min_words}
+        values = {"documents": texts, **options, "_texts": node, "_offsets": {}}
         for name, value in values.items():
             object.__setattr__(self, name, value)  # parts of specifications are frozen
 
@@ -93,13 +106,10 @@ class Quote(NodePart, StringConstraint):
         if not isinstance(text, str):
             raise TypeError(f"a quotation is a string, not a {type(text).__name__}")
         part = self._spelled(text)
+        if not has_words(part, self.min_words):
+            return []
         names = list(self.documents)
         return [self._location(names[number], at, at + len(part)) for number, at in occurrences(self._texts, part)]
-
-    @property
-    def _texts(self) -> Substrings:
-        assert isinstance(self.node, Substrings)
-        return self.node
 
     def _spelled(self, text: str) -> str:
         return normalise(text) if self.whitespace == "normalised" else text
@@ -121,11 +131,15 @@ class Quote(NodePart, StringConstraint):
             value["whitespace"] = self.whitespace
         if self.words:
             value["words"] = True
+        if self.min_words:
+            value["minWords"] = self.min_words
         return {"x-guided-quote": value}
 
     def problem(self, text: str) -> str:
         """What is wrong with a string; "" if it is a quotation."""
-        return "" if is_substring(self._texts, text) else "does not occur in the documents"
+        if not is_substring(self._texts, text):
+            return "does not occur in the documents"
+        return "" if has_words(text, self.min_words) else f"has fewer than {self.min_words} words"
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
         from pydantic_core import core_schema

@@ -1,4 +1,10 @@
-"""Where strings occur in the texts of a `Substrings` node. Cost: a search of the texts, as in `str.find`."""
+"""Where strings occur in the texts of a `Substrings` node.
+
+Cost: linear in the texts, on repetitive texts as well. `str.find` prepares its search in time linear in the part, so a
+search for each of many overlapping occurrences would be quadratic. Two occurrences that overlap by at least half show
+that the part is periodic, and further ones are then found by comparing one period each (Fine and Wilf, Uniqueness
+theorems for periodic functions, 1965).
+"""
 
 from __future__ import annotations
 
@@ -12,11 +18,9 @@ __all__ = ["beginnings", "is_substring", "occurrences"]
 def beginnings(node: Substrings, part: str) -> Iterator[tuple[int, int]]:
     """(number of the text, offset) wherever `part` occurs and may begin a string of the node. They may overlap."""
     for number, text in enumerate(node.texts):
-        at = text.find(part)
-        while at >= 0:
+        for at in _offsets(text, part):
             if not (node.whole_words and (text[at : at + 1].isspace() or _is_inside_word(text, at))):
                 yield number, at
-            at = text.find(part, at + 1)
 
 
 def occurrences(node: Substrings, part: str) -> Iterator[tuple[int, int]]:
@@ -31,6 +35,23 @@ def occurrences(node: Substrings, part: str) -> Iterator[tuple[int, int]]:
 def is_substring(node: Substrings, part: str) -> bool:
     """Whether the node generates a string."""
     return next(occurrences(node, part), None) is not None
+
+
+def _offsets(text: str, part: str) -> Iterator[int]:
+    """Wherever `part` occurs in a text."""
+    size = len(part)
+    at = text.find(part)
+    while at >= 0:
+        yield at
+        following = text.find(part, at + 1)
+        period = following - at
+        if 0 < period <= size // 2:
+            while text.startswith(part[size - period :], at + size):  # it occurs a period later
+                at += period
+                yield at
+            # The next occurrence overlaps this one by less than a period: another distance would be a multiple of it.
+            following = text.find(part, at + size - period + 1)
+        at = following
 
 
 def _is_inside_word(text: str, at: int) -> bool:

@@ -35,7 +35,7 @@ from typing import Final, TypeAlias
 
 from guided.engine import Engine
 from guided.engine.polite_pool import PolitePool
-from guided.engine.request import Prompt, Request
+from guided.engine.request import Request
 from guided.engine.stepper import Stepper, begin_steppers
 from guided.engine.task import Task
 from guided.errors import GuidedError, LimitExceeded
@@ -114,22 +114,21 @@ class RequestPreparer:
         try:
             ids = self._engine.encode_prompt(request.prompt, raw=request.options.get("raw", False))
             admit(len(ids))
-            prompt = request.prompt if self._engine.rewrites_prompt(request) else ids
-            steppers = self._make_steppers(request, prompt, self.seconds) if request.constraint is None else None
+            steppers = self._make_steppers(request, ids, self.seconds) if request.constraint is None else None
         except Exception as error:
             _end(future, error)
             return
         if steppers is not None:
             _end(future, steppers)
         else:
-            self._quick.submit(self._compile_quickly, future, request, prompt, owner)
+            self._quick.submit(self._compile_quickly, future, request, ids, owner)
 
-    def _compile_quickly(self, future: Future[list[Stepper]], request: Request, prompt: Prompt, owner: str) -> None:
+    def _compile_quickly(self, future: Future[list[Stepper]], request: Request, ids: list[int], owner: str) -> None:
         begin = perf_counter()
         if future.cancelled():
             return
         try:
-            outcome: list[Stepper] | Exception = self._make_steppers(request, prompt, min(QUICK, self.seconds))
+            outcome: list[Stepper] | Exception = self._make_steppers(request, ids, min(QUICK, self.seconds))
         except Exception as error:
             outcome = error
         if not _is_over(outcome) or self.seconds <= QUICK:
@@ -141,24 +140,24 @@ class RequestPreparer:
         if full:
             _end(future, CompilerBusy("too many slow specifications are waiting for compilation: retry later"))
         else:
-            self._slow.submit(self._compile_slowly, future, request, prompt, owner)
+            self._slow.submit(self._compile_slowly, future, request, ids, owner)
 
-    def _compile_slowly(self, future: Future[list[Stepper]], request: Request, prompt: Prompt, owner: str) -> None:
+    def _compile_slowly(self, future: Future[list[Stepper]], request: Request, ids: list[int], owner: str) -> None:
         begin = perf_counter()
         try:
             if not future.cancelled():
-                self._end(future, begin, self._make_steppers(request, prompt, self.seconds))
+                self._end(future, begin, self._make_steppers(request, ids, self.seconds))
         except Exception as error:
             self._end(future, begin, error)
         finally:
             with self._lock:
                 self._waiting[owner] -= 1
 
-    def _make_steppers(self, request: Request, prompt: Prompt, seconds: float) -> list[Stepper]:
+    def _make_steppers(self, request: Request, ids: list[int], seconds: float) -> list[Stepper]:
         with gc_paused():
             try:
                 compiler = with_time_limit(self._engine.compiler, seconds)
-                return begin_steppers(self._engine.outputs(request, prompt, compiler))
+                return begin_steppers(self._engine.outputs(request, ids, compiler))
             except Exception as error:
                 _forget_frames(error)
                 raise

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
-from guided.errors import SpecError, brief
+from guided.errors import SpecError, UnsupportedError, brief
 from guided.frontends.python_types.type_parts import is_function, name_of
 from guided.frontends.python_types.type_schema import type_to_schema
 from guided.frontends.python_types.value_readers import text_reader
@@ -72,15 +72,21 @@ def function_tool(function: Callable[..., Any], *, name: str | None = None) -> F
     """A function as a tool. `name`: the function's own name by default.
 
     Raises:
-        SpecError: it is not a function, or needs a name. UnsupportedError: a parameter has a type without a JSON form.
+        SpecError: it is not a function, or needs a name. UnsupportedError: a parameter has a type without a JSON form;
+            it is a method without an object, or a generator function.
     """
     if not is_function(function):
         hint = "pass a function with type hints, or a guided.Tool"
+        if isinstance(function, classmethod | property | functools.cached_property):
+            hint = "take it from the class or an object, not from the class's __dict__"
         raise SpecError(f"{brief(function)} is not a function that a model can call", hint=hint)
     name = name or str(getattr(function, "__name__", ""))
     if not _NAME.fullmatch(name):
         hint = "wrap it in a function with a name (def), or pass guided.function_tool(function, name=...)"
         raise SpecError(f"the function {name_of(function)} has no name that a tool can have", hint=hint)
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        hint = "return a list, or the last value"
+        raise UnsupportedError(f"{name} is a generator function, whose result is no text", hint=hint)
     description, about = _read_docstring(function)
     schema = {key: value for key, value in type_to_schema(function).items() if key != "title"}
     properties = {
@@ -124,6 +130,8 @@ def _read_docstring(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
         function = function.func
     if not inspect.isroutine(function):
         function = type(function).__call__
+        if not function.__doc__:  # `getdoc` would return the docstring of `type.__call__`
+            return "", {}
     text = inspect.getdoc(function) or ""
     if not text:
         return "", {}

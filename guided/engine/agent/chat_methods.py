@@ -25,6 +25,7 @@ from guided.chat import DEFAULT_TOOL_STYLE, ChatTemplate, Conversation, Message
 from guided.chat.conversation import as_style
 from guided.engine.agent.events import ChatDone, ChatEvent, ChatResult, FunctionCall
 from guided.engine.agent.turn import Turn
+from guided.engine.reasoning import reasoning_end_text
 from guided.engine.request import OTHERS_KEYWORDS, Options, RequestOptions
 from guided.engine.result import StreamEvent, ValueT_co
 from guided.errors import GuidedError, OptionError
@@ -206,7 +207,13 @@ def _run(engine: _Engine, turn: Turn, options: Options) -> Iterator[ChatEvent]:
             for event in events:
                 yield from turn.read(event)
         for call in list(turn.open_calls):
-            yield from turn.answer(call, _call(turn.tools[call.name], call))
+            value = _call(turn.tools[call.name], call)
+            if inspect.isawaitable(value):
+                if inspect.iscoroutine(value):
+                    value.close()  # otherwise Python warns that it was never awaited
+                message = f"{call.name} returned an awaitable: call achat or astream_chat"
+                raise OptionError(message, option="tools")
+            yield from turn.answer(call, value)
 
 
 async def _async_events(
@@ -250,6 +257,7 @@ def _begin(
         or engine.chat_template.style
         or tool_style(DEFAULT_TOOL_STYLE)
     )
+    reasoning_end = options.get("reasoning_end")
     turn = Turn(
         engine.vocabulary,
         style,
@@ -260,6 +268,7 @@ def _begin(
         parallel=options.pop("parallel", True),
         max_rounds=options.pop("max_rounds", 8),
         repeats=options.pop("repeats", False),
+        reasoning_end=reasoning_end_text(engine.vocabulary, reasoning_end) if reasoning_end else "",
         options=cast(JsonSchemaKeywords, {name: given.pop(name) for name in _JSON_OPTIONS if name in given}),
     )
     request_options = cast(Options, options)

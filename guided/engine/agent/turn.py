@@ -31,8 +31,10 @@ from typing import Any, Final, TypeAlias
 from guided.chat import Conversation, Message
 from guided.engine.agent.answer_reader import AnswerReader, Delta
 from guided.engine.agent.events import CallResult, ChatDone, ChatResult, FunctionCall
+from guided.engine.answer_splitter import AnswerSplitter
 from guided.engine.prompts import with_text
 from guided.engine.result import Result, StreamEvent
+from guided.engine.token_text import AnswerDecoder
 from guided.errors import GuidedError, OptionError, SpecError, UnsupportedError, brief
 from guided.frontends.combinators import Expr
 from guided.frontends.json_schema.options import JsonSchemaKeywords, JsonSchemaOptions
@@ -68,6 +70,7 @@ class Turn:
         parallel: whether a message may contain several calls.
         max_rounds: the maximum number of messages with calls.
         repeats: whether a message may repeat calls.
+        reasoning_end: see `AnswerSplitter`.
         options: for the JSON of arguments and answers.
 
     Attributes:
@@ -92,6 +95,7 @@ class Turn:
         parallel: bool,
         max_rounds: int,
         repeats: bool,
+        reasoning_end: str,
         options: JsonSchemaKeywords,
     ) -> None:
         check_integer("max_rounds", max_rounds, least=0)
@@ -108,7 +112,7 @@ class Turn:
         if chosen.mode != "auto" and not max_rounds:
             raise OptionError("tool_choice requires a call, but max_rounds is 0", option="max_rounds")
         self._choice, self._parallel, self._rounds_left, self._repeats = tool_choice, parallel, max_rounds, repeats
-        self._constraint, self._options = constraint, options
+        self._constraint, self._options, self._reasoning_end = constraint, options, reasoning_end
         self._parser, self._form = _text_format(style, constraint) if tools else (None, None)
         self._ids = {call.get("id") for call in _calls_of(self.messages)}
         self._calls, self._results = list[FunctionCall](), list[Result]()
@@ -206,7 +210,9 @@ class Turn:
     def _new_reader(self) -> AnswerReader:
         reader = self._style.reader(self._schemas) if self._schemas else None
         markers = () if self._form is None else self._style.begin_markers(chosen_tools(self._schemas).functions)
-        return AnswerReader(self._vocabulary, reader, markers, self._new_id)
+        decoder = None if reader is None else AnswerDecoder(self._vocabulary)
+        splitter = AnswerSplitter(decoder, reader, markers, reasoning_end=self._reasoning_end, has_stops=True)
+        return AnswerReader(splitter, self._new_id)
 
     def _new_id(self) -> str:
         return next(id for id in map(_ID.format, self._numbers) if id not in self._ids)

@@ -1,9 +1,10 @@
-"""The language of quotations: the parts of some documents. In: the documents. Out: a node of the IR.
+"""The language of quotations: the parts of some documents. In: the documents. Out: nodes of the IR.
 
 With white space "normalised", each run of white space in a document is written as one space. So a quotation may go
 across the lines of a document.
 
-Cost: linear in the documents.
+Cost: linear in the documents. A minimum of n words is an intersection with an automaton that counts to n. This makes
+the core's automaton about n times as large, which `Limits.states` bounds.
 """
 
 from __future__ import annotations
@@ -15,10 +16,20 @@ from typing import Any, Final, Literal, TypeAlias
 
 from guided.close_names import close_name
 from guided.errors import SpecError, brief
-from guided.ir.nodes import Substrings
+from guided.frontends.regex import parse_regex
+from guided.ir.nodes import And, Substrings
 from guided.ir.ranges import has_surrogate
 
-__all__ = ["WHITESPACE", "OriginalOffsets", "Whitespace", "checked_documents", "normalise", "quotation_node"]
+__all__ = [
+    "WHITESPACE",
+    "OriginalOffsets",
+    "Whitespace",
+    "checked_documents",
+    "has_words",
+    "normalise",
+    "quotation_node",
+    "with_min_words",
+]
 
 Whitespace: TypeAlias = Literal["exact", "normalised"]
 WHITESPACE: Final = ("exact", "normalised")
@@ -52,6 +63,27 @@ def quotation_node(documents: Mapping[Any, str], whitespace: str = "exact", word
         raise SpecError("there is no document to quote from", hint="give at least one text")
     texts = tuple(map(normalise, documents.values()) if whitespace == "normalised" else documents.values())
     return Substrings(texts, words)
+
+
+def has_words(text: str, least: int) -> bool:
+    """Whether a text has at least so many words: runs of characters without white space."""
+    return not least or len(text.split()) >= least
+
+
+def with_min_words(quotations: Substrings, least: int) -> Substrings | And:
+    """The quotations that have at least so many words. A part of a word at either end counts as one.
+
+    Raises:
+        SpecError: it is not a number of words, or no document has so many.
+    """
+    if isinstance(least, bool) or not isinstance(least, int) or least < 0:
+        raise SpecError(f"min_words={brief(least)} of a quotation is not a number of words", hint="such as 3")
+    if not least:
+        return quotations
+    most = max(len(text.split()) for text in quotations.texts)
+    if least > most:
+        raise SpecError(f"no document has {brief(least)} words", hint=f"the longest has {most}")
+    return And((quotations, parse_regex(rf"\s*(\S+\s+){{{least - 1}}}\S[\s\S]*")))
 
 
 def checked_documents(documents: Mapping[Any, Any] | None, *, numbered: bool = False) -> dict[Any, str]:

@@ -53,10 +53,12 @@ def supertype(tp: Any) -> Any:
 
 
 def is_function(tp: Any) -> bool:
-    """Whether an object is callable but not a type: a function, a method, a partial, an object with `__call__`."""
+    """Whether an object is callable but not a type: a function, a method, an object with `__call__`, or a partial."""
+    while isinstance(tp, functools.partial):
+        tp = tp.func
     if isinstance(tp, type | typing.NewType) or not callable(tp) or typing.get_origin(tp) is not None:
         return False
-    return inspect.isroutine(tp) or isinstance(tp, functools.partial) or type(tp).__module__ not in _NOT_FUNCTIONS
+    return inspect.isroutine(tp) or type(tp).__module__ not in _NOT_FUNCTIONS
 
 
 def members_of(tp: Any) -> Members | None:
@@ -74,17 +76,24 @@ def members_of(tp: Any) -> Members | None:
 
 
 def parameters_of(function: Any) -> tuple[inspect.Signature, Members]:
-    """The parameters of a function. A parameter without an annotation accepts any value."""
+    """The parameters of a function, without those that a partial sets. One without an annotation accepts any value."""
     try:
         signature = inspect.signature(function)
     except (ValueError, TypeError) as error:
-        raise UnsupportedError(f"{name_of(function)} has no signature: {error}") from None
-    described = function
+        hint = "wrap it in a function with type hints"
+        raise UnsupportedError(f"{name_of(function)} has no signature: {error}", hint=hint) from None
+    described, known = function, set[str]()
     while isinstance(described, functools.partial):
+        known |= described.keywords.keys()
         described = described.func
     hints = hints_of(described if inspect.isroutine(described) else type(described).__call__)
     out: Members = {}
-    for name, parameter in signature.parameters.items():
+    for position, (name, parameter) in enumerate(signature.parameters.items()):
+        if name in known:
+            continue
+        if position == 0 and name in ("self", "cls") and name not in hints:
+            hint = "pass the method of an object, or wrap it in a function"
+            raise UnsupportedError(f"{name_of(function)} is a method without an object: {name} has no value", hint=hint)
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             hint = "use a function that names all of its parameters"
             raise UnsupportedError(f"{name_of(function)}: {parameter} has no name for each argument", hint=hint)

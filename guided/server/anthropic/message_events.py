@@ -32,7 +32,7 @@ from guided.engine.result import StreamEvent
 from guided.server.anthropic.errors import anthropic_error
 from guided.server.http.errors import body_of, status_of
 from guided.server.openai.attribution import ShownToken
-from guided.server.openai.deltas import CallArguments, CallBegin, Delta, Reading, ReasoningText, Text
+from guided.server.openai.deltas import CallArguments, CallBegin, Delta, Reading, ReasoningDelta, TextDelta
 from guided.server.openai.streaming import sse
 
 __all__ = ["MessageEvents"]
@@ -102,9 +102,9 @@ class MessageEvents:
             yield from self._begin("thinking", **_EMPTY["thinking"])
         for delta in deltas:
             match delta:
-                case ReasoningText(text):
+                case ReasoningDelta(text):
                     yield from self._grow("thinking", text)
-                case Text(text):
+                case TextDelta(text):
                     yield from self._grow("text", text)
                 case CallBegin(_, id, name):
                     yield from self._begin("tool_use", id=f"toolu_{id.removeprefix('call_')}", name=name, input={})

@@ -70,6 +70,7 @@ _REWORDINGS: Final = (
     (re.compile(r",? or pass \w+=\S+"), ""),
     (re.compile(r"\bpass it in registry=\{uri: schema\}"), "write it into the schema, below $defs"),
     (re.compile(r"\bpass its text in documents=\{[^}]*\}"), 'write {"documents": {name: text}} instead of the name'),
+    (re.compile(r'"report", with documents=(\{"report": )text\}'), r'{"documents": \1"In May ..."}}'),
     (re.compile(r"\ballow_special_tokens=True\b"), "the server's option --allow-special-tokens"),
 )
 """Hints that name arguments in Python -> hints for clients."""

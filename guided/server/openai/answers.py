@@ -21,7 +21,7 @@ from typing import Any, Literal
 
 from guided.engine.result import Result, StreamEvent
 from guided.server.openai.attribution import ShownToken
-from guided.server.openai.deltas import CallArguments, CallBegin, Delta, Reading, ReasoningText, Text, ToolResult
+from guided.server.openai.deltas import CallArguments, CallBegin, Delta, Reading, ReasoningDelta, TextDelta, ToolResult
 from guided.server.openai.scores import chat_logprobs, text_logprobs, token_fields
 from guided.vocabulary.vocabulary import Vocabulary
 
@@ -155,9 +155,9 @@ def usage_of(groups: Sequence[Sequence[Reading]]) -> dict[str, Any]:
 
 def _delta(delta: Delta) -> dict[str, Any]:
     match delta:
-        case Text(text):
+        case TextDelta(text):
             return {"content": text}
-        case ReasoningText(text):
+        case ReasoningDelta(text):
             return {"reasoning": text, "reasoning_content": text}
         case CallBegin(index, id, name):
             return {
@@ -176,7 +176,7 @@ def _result(call: ToolResult) -> dict[str, Any]:
 
 
 def _text(delta: Delta) -> str:
-    return delta.text if isinstance(delta, Text) else ""
+    return delta.text if isinstance(delta, TextDelta) else ""
 
 
 def extension_fields(result: Result) -> dict[str, Any]:

@@ -10,12 +10,14 @@ answer has a warning. So programs that always send stops work with tools and for
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, cast
 
 from guided.chat import DEFAULT_TOOL_STYLE, Conversation
 from guided.engine import Engine
-from guided.engine.reasoning import find_reasoning_end
+from guided.engine.answer_splitter import AnswerSplitter
+from guided.engine.reasoning import reasoning_end_text
 from guided.engine.request import Options, Request
 from guided.engine.token_text import AnswerDecoder
 from guided.frontends.structural_tag.tool_styles import ToolStyle, tool_style
@@ -25,7 +27,9 @@ from guided.server.openai.requests import ChatRequest, without_stops
 from guided.server.openai.structured import Structured
 from guided.server.openai.tools import Functions
 from guided.server.settings import Settings
+from guided.tools.tool import Tool
 from guided.tools.toolbox import Toolbox
+from guided.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["build_chat_request", "style_of"]
 
@@ -74,29 +78,38 @@ def build_chat_request(
         options["reasoning_end"] = settings.reasoning_end
     options |= {name: value for name in ("describe", "think_first") if (value := getattr(chat, name)) is not None}
     reasons = thinks or chat.think_first is not None
-    partial = chat.stream_options is not None and chat.stream_options.include_partial_json
-    if partial and not text.is_json:
+    partial_json = chat.stream_options is not None and chat.stream_options.include_partial_json
+    if partial_json and not text.is_json:
         message = "include_partial_json requires a text that is JSON, such as response_format json_schema"
         raise RequestError(message, param="stream_options.include_partial_json")
+    if partial_json and chat.continue_final_message:
+        message = (
+            "include_partial_json cannot be combined with continue_final_message, whose text is a part of the JSON"
+        )
+        raise RequestError(message, param="stream_options.include_partial_json")
 
-    def new_decoder() -> AnswerDecoder:
-        toolbox = Toolbox(server_tools, vocabulary) if server_tools else None
-        return AnswerDecoder(vocabulary, toolbox, keep_control_names=functions is not None)
-
+    end = reasoning_end_text(vocabulary, settings.reasoning_end) if thinks else ""
+    split = partial(AnswerSplitter, reasoning_end=end, has_stops="stop" in options)
     reading_options = ReadingOptions(
         calls=functions.reader if functions is not None else None,
-        call_markers=functions.call_markers if functions is not None else (),
-        new_decoder=new_decoder if functions is not None or server_tools else None,
-        reasoning_end=_reasoning_end_text(engine, settings) if thinks else "",
+        new_splitter=partial(_new_splitter, vocabulary, functions, server_tools, split),
         thinks=reasons,
         shows_reasoning=chat.include_reasoning,
         trims=thinks and text.constraint is None,
         named=functions is not None and functions.named,
-        partial=partial,
-        has_stops="stop" in options,
+        partial=partial_json,
     )
     prompt = _prompt(chat, functions.tools if functions is not None else (), style, engine, settings, thinks)
     return Request(prompt, constraint, n=chat.n, options=cast(Options, options)), reading_options, warnings
+
+
+def _new_splitter(
+    vocabulary: Vocabulary, functions: Functions | None, tools: Sequence[Tool], split: Callable[..., AnswerSplitter]
+) -> AnswerSplitter:
+    if functions is not None:
+        return split(AnswerDecoder(vocabulary), functions.reader(), functions.call_markers)
+    toolbox = Toolbox(tools, vocabulary) if tools else None
+    return split(None if toolbox is None else AnswerDecoder(vocabulary, toolbox, keep_control_names=False))
 
 
 def _constraint_of(text: Structured, functions: Functions | None, thinks: bool) -> str:
@@ -143,7 +156,10 @@ def _prompt(
 def _thinks(chat: ChatRequest, settings: Settings) -> bool:
     """Whether the model reasons first. If it continues the last message, the reasoning is already over."""
     requested = chat.wants_reasoning()
-    if chat.continue_final_message and requested is None:
+    if chat.continue_final_message:
+        if requested:
+            message = "continue_final_message continues an answer, so chat_template_kwargs cannot turn reasoning on"
+            raise RequestError(message, param="continue_final_message")
         return False
     if requested and not settings.reasoning_end:
         message = "this server's model does not reason before it answers (the operator has not set --reasoning-end)"
@@ -159,9 +175,3 @@ def _begin(settings: Settings, thinks: bool) -> str:
     if not settings.reasoning_end or not settings.reasoning_begin:
         return ""
     return f"{settings.reasoning_begin}\n" + ("" if thinks else f"\n{settings.reasoning_end.rstrip()}\n\n")
-
-
-def _reasoning_end_text(engine: Engine, settings: Settings) -> str:
-    """The text of the tokens that end reasoning; "" for a control token."""
-    ids = find_reasoning_end(engine.vocabulary, settings.reasoning_end)
-    return engine.vocabulary.decode(ids).decode("utf-8", "replace")

@@ -23,7 +23,7 @@ from guided.engine.result import Result, StreamEvent
 from guided.server.http.errors import body_of, status_of
 from guided.server.openai.answers import Answer, extension_fields
 from guided.server.openai.attribution import ShownToken
-from guided.server.openai.deltas import CallArguments, CallBegin, Delta, Reading, ReasoningText, Text
+from guided.server.openai.deltas import CallArguments, CallBegin, Delta, Reading, ReasoningDelta, TextDelta
 from guided.server.openai.scores import chat_logprobs
 from guided.server.openai.streaming import KEEP_ALIVE
 
@@ -66,12 +66,12 @@ class ResponseEvents:
         if event.reasoning and event.result is None:
             self._reasoning_tokens += len(event.tokens)
         self._waiting += [token for token in tokens if token.is_text]
-        last_text = next((delta for delta in reversed(deltas) if isinstance(delta, Text)), None)
+        last_text = next((delta for delta in reversed(deltas) if isinstance(delta, TextDelta)), None)
         for delta in deltas:
             match delta:
-                case ReasoningText(text):
+                case ReasoningDelta(text):
                     yield from self._grow("reasoning", text)
-                case Text(text):
+                case TextDelta(text):
                     if self._kind != "message":
                         yield from self._add("message")
                     scored = self._take() if delta is last_text else []

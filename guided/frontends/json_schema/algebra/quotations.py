@@ -2,7 +2,7 @@
 
     "x-guided-quote": "report"                                    the document of this name
     "x-guided-quote": ["report", "minutes"]                       one of these
-    "x-guided-quote": {"documents": "report", "words": true}      with options
+    "x-guided-quote": {"documents": "report", "minWords": 3}      with options
     "x-guided-quote": {"documents": {"report": "In May ..."}}     with the text itself
 
 The caller passes the documents by name. The options are those of `guided.Quote`. Like `pattern`, the keyword constrains
@@ -13,22 +13,25 @@ Cost: equal values of the keyword share one node.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Final
 
 from guided.close_names import close_name
 from guided.errors import SpecError, brief
-from guided.frontends.common.quoted_texts import checked_documents, quotation_node
-from guided.frontends.json_schema.documents.malformed import malformed
+from guided.frontends.common.quoted_texts import WHITESPACE, checked_documents, quotation_node, with_min_words
+from guided.frontends.json_schema.documents.malformed import describe, malformed
 from guided.frontends.json_schema.documents.schema import Schema
-from guided.frontends.json_schema.documents.values import Json
-from guided.ir.nodes import Substrings
+from guided.frontends.json_schema.documents.values import Json, count_of
+from guided.ir.nodes import And, Substrings
 
 __all__ = ["Quotations"]
 
 _KEYWORD: Final = "x-guided-quote"
-_FIELDS: Final = ("documents", "whitespace", "words")
+_FIELDS: Final = ("documents", "whitespace", "words", "minWords")
 _FORMS: Final = "the name of a document, a list of names, or an object"
+_TEXTS: Final = "the name of a document, a list of names, or an object of texts"
+_ADD_DOCUMENTS: Final = 'as in "documents": {"report": "In May ..."}'
 
 
 class Quotations:
@@ -36,48 +39,61 @@ class Quotations:
 
     def __init__(self, documents: Mapping[str, str]) -> None:
         self._documents = documents
-        self._nodes: dict[Substrings, Substrings] = {}
+        self._nodes: dict[Substrings | And, Substrings | And] = {}
 
-    def read(self, schema: Schema) -> Substrings:
+    def read(self, schema: Schema) -> Substrings | And:
         """The strings that the keyword of a schema allows."""
         value = schema.get(_KEYWORD)
-        try:
-            if not isinstance(value, dict):
-                node = quotation_node(self._texts(schema, value))
-            else:
-                node = self._with_options(schema, value)
-        except SpecError as error:
-            if not error.pointer:
-                error.pointer = schema.at(_KEYWORD)
-            raise
+        if isinstance(value, dict):
+            node = self._with_options(schema, value)
+        else:
+            node = quotation_node(self._texts(schema, value))
         return self._nodes.setdefault(node, node)
 
-    def _with_options(self, schema: Schema, value: dict[str, Json]) -> Substrings:
+    def _with_options(self, schema: Schema, value: dict[str, Json]) -> Substrings | And:
         for name in value:
             if name not in _FIELDS:
                 close = close_name(name, _FIELDS)
                 hint = f"did you mean {close!r}?" if close else f"the fields are {', '.join(_FIELDS)}"
                 raise SpecError(f"{_KEYWORD} has no field {brief(name)}", pointer=schema.at(_KEYWORD, name), hint=hint)
-        texts = self._texts(schema, value.get("documents"), "documents")
+        if "documents" not in value:
+            raise SpecError(f"{_KEYWORD} names no document", pointer=schema.at(_KEYWORD), hint=_ADD_DOCUMENTS)
+        texts = self._texts(schema, value["documents"], "documents")
         words, whitespace = value.get("words", False), value.get("whitespace", "exact")
-        if not isinstance(whitespace, str):
-            raise malformed(schema, _KEYWORD, "a name", whitespace, "whitespace", hint="exact or normalised")
+        if whitespace not in WHITESPACE:
+            close = close_name(whitespace, WHITESPACE)
+            hint = f"did you mean {close!r}?" if close else "leave it out for exact"
+            raise _malformed_field(schema, "whitespace", " or ".join(WHITESPACE), whitespace, hint)
         if not isinstance(words, bool):
-            raise malformed(schema, _KEYWORD, "true or false", words, "words", hint="leave it out")
-        return quotation_node(texts, whitespace, words)
+            raise _malformed_field(schema, "words", "true or false", words, "leave it out for false")
+        least = count_of(value["minWords"]) if "minWords" in value else 0
+        if least is None:
+            raise _malformed_field(schema, "minWords", "a number of words", value["minWords"], "such as 3")
+        node = quotation_node(texts, str(whitespace), words)
+        with _location(schema, "minWords"):
+            return with_min_words(node, least)
 
     def _texts(self, schema: Schema, value: Json, *at: str) -> dict[str, str]:
         """The documents that a value names or contains. `at`: its location in the keyword."""
-        if isinstance(value, dict):
-            return checked_documents(value)
-        names = value if isinstance(value, list) else [value]
-        if not names or not all(isinstance(name, str) for name in names):
-            raise malformed(schema, _KEYWORD, _FORMS, value, *at)
-        for number, name in enumerate(names):
-            if name not in self._documents:
-                where = schema.at(_KEYWORD, *at, *((number,) if isinstance(value, list) else ()))
-                raise SpecError(f"there is no document {brief(name)}", pointer=where, hint=self._hint(name))
-        return {str(name): self._documents[str(name)] for name in names}
+        if isinstance(value, dict) and value:
+            return {name: _text(schema, name, text, *at) for name, text in value.items()}
+        if isinstance(value, list) and value:
+            return {name: self._named(schema, name, *at, number) for number, name in enumerate(value)}
+        if isinstance(value, str):
+            return {value: self._named(schema, value, *at)}
+        if at:
+            raise _malformed_field(schema, at[0], _TEXTS, value, _ADD_DOCUMENTS)
+        raise malformed(schema, _KEYWORD, _FORMS, value)
+
+    def _named(self, schema: Schema, name: Json, *at: str | int) -> str:
+        """The text of the document of this name."""
+        where = schema.at(_KEYWORD, *at)
+        if not isinstance(name, str):
+            reason = f"{describe(name)} is not the name of a document"
+            raise SpecError(reason, pointer=where, hint='list names, such as "report"')
+        if name not in self._documents:
+            raise SpecError(f"there is no document {brief(name)}", pointer=where, hint=self._hint(name))
+        return self._documents[name]
 
     def _hint(self, name: object) -> str:
         close = close_name(name, self._documents)
@@ -85,3 +101,27 @@ class Quotations:
             return f"did you mean {close!r}?"
         known = ", ".join(self._documents)
         return f"the documents are {known:.200}" if known else f"pass its text in documents={{{brief(name)}: text}}"
+
+
+def _text(schema: Schema, name: str, text: Json, *at: str) -> str:
+    """The text of a document that the keyword contains."""
+    if not isinstance(text, str):
+        reason = f"document {brief(name)} must be a text, not {describe(text)}"
+        raise SpecError(reason, pointer=schema.at(_KEYWORD, *at, name), hint=_ADD_DOCUMENTS)
+    with _location(schema, *at, name):
+        return checked_documents({name: text})[name]
+
+
+@contextmanager
+def _location(schema: Schema, *at: str) -> Iterator[None]:
+    """Adds the location in the keyword to errors of the functions that `guided.Quote` uses as well."""
+    try:
+        yield
+    except SpecError as error:
+        error.pointer = schema.at(_KEYWORD, *at)
+        raise
+
+
+def _malformed_field(schema: Schema, field: str, must_be: str, value: Json, hint: str) -> SpecError:
+    message = f"{field} of {_KEYWORD} must be {must_be}, not {describe(value)}"
+    return SpecError(message, pointer=schema.at(_KEYWORD, field), hint=hint)

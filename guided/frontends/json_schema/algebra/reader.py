@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from guided.errors import BEYOND_LIMITS, SpecError, UnsupportedError
+from guided.errors import SpecError, UnsupportedError
 from guided.frontends.json_schema.algebra.applicators import APPLICATORS
 from guided.frontends.json_schema.algebra.disjoint import Disjoint
 from guided.frontends.json_schema.algebra.evaluation import Evaluator
@@ -25,7 +25,7 @@ from guided.frontends.json_schema.documents.keywords import CONTENT, KNOWN
 from guided.frontends.json_schema.documents.malformed import describe, malformed
 from guided.frontends.json_schema.documents.resolve import Library
 from guided.frontends.json_schema.documents.schema import Schema
-from guided.frontends.json_schema.documents.values import Decimal10, Json, canonical, check_texts
+from guided.frontends.json_schema.documents.values import Decimal10, Json, canonical, check_texts, count_of
 from guided.frontends.json_schema.formats import format_shape, why_not_enforced
 from guided.frontends.json_schema.options import JsonSchemaOptions
 from guided.frontends.regex import Classes, parse_regex
@@ -139,12 +139,9 @@ class Reader:
         return Shape(values=(value,))
 
     def _window(self, schema: Schema, keyword: str) -> Shape:
-        value = schema.get(keyword)
-        count = value.small_int(40) if isinstance(value, Decimal10) else None
-        if isinstance(value, Decimal10) and value.is_integer and not value.negative and count is None:
-            count = BEYOND_LIMITS
-        if count is None or count < 0:
-            raise malformed(schema, keyword, "a non-negative integer", value)
+        count = count_of(schema.get(keyword))
+        if count is None:
+            raise malformed(schema, keyword, "a non-negative integer", schema.get(keyword))
         window = Window(low=count) if keyword.startswith("min") else Window(high=count)
         if keyword.endswith("Length"):
             return Shape(length=window)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Protocol, TypeAlias
 
-from guided.errors import LimitExceeded, SpecError
+from guided.errors import BEYOND_LIMITS, LimitExceeded, SpecError
 from guided.frontends.json_schema.documents.source_spans import NOT_FINITE, escape, json_error, syntax_hint
 from guided.limits import Limits
 from guided.meter import spend
@@ -27,6 +27,7 @@ __all__ = [
     "Json",
     "canonical",
     "check_texts",
+    "count_of",
     "is_text",
     "json_type",
     "normalise",
@@ -115,6 +116,14 @@ class Decimal10:
 
 
 Json: TypeAlias = "bool | Decimal10 | str | list[Any] | dict[str, Any] | None"
+
+
+def count_of(value: Json) -> int | None:
+    """The value of a non-negative integer, or `BEYOND_LIMITS` if it has more than 40 digits. None for other values."""
+    if not isinstance(value, Decimal10) or value.negative or not value.is_integer:
+        return None
+    count = value.small_int(40)
+    return BEYOND_LIMITS if count is None else count
 
 
 def is_text(text: str) -> bool:
