@@ -64,7 +64,8 @@ void Arena::merge_threads(std::vector<Thread>& threads, int depth) {
 
 // Of the frames of a counted loop that differ only in their counts, and that have reached its minimum, the one with the
 // lowest count can do all that the others can. Without this, `([a-z]{1,20} ?){1,200}` would have a thread for each way to
-// split a word. Counting-set automata keep the extremes of such counts, too (Turonova et al., OOPSLA 2020).
+// split a word. Counting-set automata keep the extremes of such counts, too (Turonova et al., OOPSLA 2020). Under kFree, a
+// register does not tell what the frame had counted before, but a frame that can end has counted one item at least.
 void Arena::drop_higher_counts(std::vector<Thread>& threads) const {
   size_t n = 0;
   for (size_t from = 0, to = 0; from < threads.size(); from = to) {
@@ -78,7 +79,8 @@ void Arena::drop_higher_counts(std::vector<Thread>& threads) const {
     std::unordered_set<uint64_t> met;  // callers and memories; threads with lower counts come first
     for (; from < to; ++from) {
       const Thread t = threads[from];
-      if (t.ret == kFree || t.reg < rule->min || met.insert(pair_key(t.ret, t.mem)).second) threads[n++] = t;
+      const bool enough = t.ret == kFree ? rule->min <= 1 : t.reg >= rule->min;
+      if (!enough || met.insert(pair_key(t.ret, t.mem)).second) threads[n++] = t;
     }
   }
   threads.resize(n);
