@@ -172,5 +172,5 @@ class CachedCompiler:
             compiled = read_compiled(data, self._native, self.limits)
         except GuidedError:  # damaged, or written by another version: it is written again
             return None
-        compiled.source = source
+        compiled._source = source
         return compiled
