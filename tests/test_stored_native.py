@@ -325,3 +325,18 @@ def test_every_class_is_tried():
         Indentation,
         Ending,
     }  # `test_library` reads lines
+
+
+@pytest.mark.parametrize("name", ["json", "c", "markdown"])
+def test_built_in_grammars(name, monkeypatch):
+    """The core reads the stored form of a built-in grammar with a lexer if it is the whole specification."""
+    part = guided.grammar(name)
+    with monkeypatch.context() as patch:
+        patch.setattr(NativeCompiler, "compile_stored", lambda *_: None)
+        judge = GrammarCompiler(VOCABULARY).compile(part)
+    own = GrammarCompiler(VOCABULARY).compile(part)
+    assert_equal(own, judge)
+    assert own.source is part and own.grammar == judge.grammar
+    if guided.library()[name].semantics == "lexer":
+        with no_objects(monkeypatch):
+            assert facts(GrammarCompiler(VOCABULARY).compile(part)) == facts(judge)
