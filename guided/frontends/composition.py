@@ -68,8 +68,9 @@ def only_part(expr: Expr) -> tuple[str, Any]:
 def stored_tables(expr: Expr, limits: Limits) -> Tables | None:
     """The tables of a specification whose only part is a stored grammar with a lexer; None: it is something else."""
     only = _unwrap(expr)
-    is_stored = isinstance(only, ReadPart) and only.has_lexer and only.stored is not None
-    return only.stored(limits) if is_stored else None
+    if not isinstance(only, ReadPart) or not only.has_lexer or only.stored is None:
+        return None
+    return only.stored(limits)
 
 
 def _unwrap(expr: Expr) -> Expr:
