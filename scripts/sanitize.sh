@@ -56,7 +56,7 @@ printf 'race:libopenblas\nrace:_multiarray_umath\n' >"$build/suppressions"  # nu
 
 if [ $# -eq 0 ]; then
   set -- tests/test_core_*.py tests/test_composed.py tests/test_lexed_walks.py
-  [ "$kind" = thread ] || set -- "$@" tests/test_lark_lalr.py tests/test_lark_expanded.py tests/test_kernels.py tests/test_kv_quantised.py
+  [ "$kind" = thread ] || set -- "$@" tests/test_lark_lalr.py tests/test_lark_expanded.py tests/test_kernels.py tests/test_kv_quantised.py tests/test_stored_native.py
 fi
 cd "$shadow"
 # CPython keeps objects to its end, which leak checks would report. TSan cannot map its shadow where addresses are

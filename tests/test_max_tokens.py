@@ -16,7 +16,22 @@ from guided.automaton.reference.token_masks import ReferenceGrammar
 from guided.frontends.lark import read_lark
 from guided.frontends.lint import lint_grammar
 from guided.frontends.regex import parse_regex
-from guided.ir.nodes import Alt, And, Distinct, Entry, Grammar, MaxTokens, Node, Ref, Repeat, Seq, Special, Text
+from guided.ir.nodes import (
+    Alt,
+    And,
+    Distinct,
+    Entry,
+    Grammar,
+    MaxTokens,
+    Member,
+    Node,
+    Permutation,
+    Ref,
+    Repeat,
+    Seq,
+    Special,
+    Text,
+)
 from guided.matching import GrammarCompiler, GrammarMatcher
 from guided.vocabulary import Vocabulary
 from tests.effort import examples
@@ -305,6 +320,13 @@ def test_a_limit_inside_of_values_that_must_differ_is_refused() -> None:
     matcher = GrammarMatcher(COMPILER.compile_grammar(Grammar({**rules, "start": beside})))
     assert matcher.accept_token(97) and matcher.accept_token(259) and not matcher.accept_token(98)
     assert matcher.accept_string('"a";') and not matcher.accept_string('"a";') and matcher.accept_string('"b";')
+
+
+def test_a_limit_beside_members_in_any_order() -> None:
+    members = Permutation((Member(Text("x"), True), Member(Text("y"))), Text(","))
+    grammar = Grammar({"start": Seq((MaxTokens(parse_regex("[a-c]+"), 2), Text(":"), members))})
+    matcher = GrammarMatcher(COMPILER.compile_grammar(grammar))
+    assert matcher.accept_token(97) and matcher.accept_string(":y,x") and matcher.is_accepting()
 
 
 def test_what_is_limited_is_not_without_a_bound() -> None:

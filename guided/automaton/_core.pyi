@@ -332,6 +332,104 @@ class NodeReader:
             LimitExceeded: there are too many nodes.
         """
 
+class StoredTable:
+    """The rows of a stored grammar, checked."""
+
+    def __init__(self, ints: bytes, texts: tuple[str, ...], number: int, tables: int, most: int) -> None:
+        """
+        Check a table.
+
+        Args:
+            ints: its integers, as little-endian words of four bytes.
+            texts: the texts to which it refers, each once.
+            number, tables: its number, and how many tables there are.
+            most: the limit of nodes.
+
+        Raises:
+            ValueError: the table is malformed, or has rare parts. Python's reader decides.
+        """
+
+    def __len__(self) -> int:
+        """The number of rows."""
+
+    @property
+    def has_lexer(self) -> bool:
+        """Whether it has a lexer."""
+
+    @property
+    def start(self) -> str:
+        """The name of the start rule."""
+
+    @property
+    def rules(self) -> list[str]:
+        """The names of the rules."""
+
+    @property
+    def origins(self) -> dict[str, str]:
+        """The names of rules -> their locations in the specification."""
+
+    @property
+    def schemas(self) -> list[tuple[str, int]]:
+        """Names of rules, and the positions of their schemas in the table."""
+
+    @property
+    def embedded(self) -> list[int]:
+        """The positions of all schemas."""
+
+    @property
+    def later(self) -> list[tuple[str, str, int, int]]:
+        """
+        Deferred rules: the name, the hexadecimal digits of what identifies it, the bytes of its shortest
+        text, and the number of its table.
+        """
+
+    def compile_rules(
+        self,
+        builder: Builder,
+        utf8: Encoding,
+        other: Callable[[int], int],
+        vocabulary: TokenVocabulary,
+        special_ids: dict[str, list[int]],
+        end_tokens: Sequence[int],
+        limits: tuple[int, float, int, int, int],
+        prefix: str,
+        later: Sequence[bytes],
+        compile_later: object | None,
+    ) -> CompiledRules:
+        """
+        Compile the grammar. It has no lexer.
+
+        Args:
+            builder: a builder without nodes, whose first encoding is UTF-8.
+            utf8: UTF-8.
+            other: adds the node at a position of the table to the builder, and returns its number.
+            vocabulary: whose tokens the grammar is compiled for.
+            special_ids: the name of a token -> its ids.
+            end_tokens: the ids that end an output.
+            limits: states, seconds, memory, work and the work of a call; see `Builder.compile`.
+            prefix: of the names of rules.
+            later: a digest of each deferred rule, in the order of `later`.
+            compile_later: see `Builder.compile`.
+
+        Raises:
+            ValueError: a node is malformed or rare. Others: see `Builder.compile`.
+        """
+
+    def compile_lexer(
+        self, utf8: Encoding, vocabulary: TokenVocabulary, limits: tuple[int, float, int, int, int]
+    ) -> CompiledLexer:
+        """
+        Compile the grammar. It has a lexer.
+
+        Args:
+            utf8: UTF-8.
+            vocabulary: whose tokens the grammar is compiled for.
+            limits: states, seconds, memory, work and the work of a call; see `Builder.compile`.
+
+        Raises:
+            ValueError: a node is malformed or rare. Others: see `Builder.compile`.
+        """
+
 class Matcher:
     """
     The state of one output under a compiled grammar.

@@ -54,7 +54,7 @@ from guided.ir.tokens import is_any_text
 from guided.limits import Limits
 from guided.meter import compiling, fail_if_exhausted, seconds_left, spend
 
-__all__ = ["compile_native"]
+__all__ = ["GrammarBuilder", "compile_native", "native_encoding"]
 
 _MAX_COUNT = 2**30 - 1
 """The largest bound of a repetition or length window that the core stores."""
@@ -111,11 +111,15 @@ def compile_native(
             f"the rules of a grammar must be a mapping from names to nodes, not a {type(grammar.rules).__name__}",
             hint='write Grammar({"start": node})',
         )
-    return _GrammarBuilder(grammar, limits, special_ids, end_tokens, vocabulary.size, text_ids).compile(vocabulary)
+    return GrammarBuilder(grammar, limits, special_ids, end_tokens, vocabulary.size, text_ids).compile(vocabulary)
 
 
-class _GrammarBuilder:
-    """Adds one grammar to the core, rule by rule."""
+class GrammarBuilder:
+    """Adds one grammar to the core, rule by rule. The arguments are those of `compile_native`.
+
+    Attributes:
+        builder: the core's builder; its first encoding is UTF-8.
+    """
 
     def __init__(
         self,
@@ -138,6 +142,7 @@ class _GrammarBuilder:
         self._add_encoding(UTF8)
 
     def compile(self, vocabulary: _core.TokenVocabulary, prefix: str = "") -> _core.CompiledRules:
+        """Compile the grammar. `prefix`: of the names of rules. Errors: those of `compile_native`."""
         if self.grammar.start not in self.rule_number:
             raise SpecError(
                 f"the start rule {self.grammar.start!r} is not defined", hint=self._suggest_rule(self.grammar.start)
@@ -191,7 +196,7 @@ class _GrammarBuilder:
                 with compiling(limits, work=False):
                     grammar, prefix = it.read(), f"{rule}: "
                     origins.update({prefix + name: grammar.origins.get(name, name) for name in grammar.rules})
-                    builder = _GrammarBuilder(grammar, limits, special_ids, end_tokens, vocabulary.size, text_ids)
+                    builder = GrammarBuilder(grammar, limits, special_ids, end_tokens, vocabulary.size, text_ids)
                     out.append(builder.compile(vocabulary, prefix))
             return out
 
@@ -199,7 +204,7 @@ class _GrammarBuilder:
 
     def _read_rules(self) -> list[int]:
         """Read the nodes of all rules. Returns the number of each rule's node in the core."""
-        numbers, read, add = [], self.reader.read, self._add_checked
+        numbers, read, add = [], self.reader.read, self.add_checked
         try:
             for name, root in self.grammar.rules.items():
                 self.rule = name
@@ -209,7 +214,7 @@ class _GrammarBuilder:
             raise SpecError(message, hint="for recursion, name a rule and refer to it") from error
         return numbers
 
-    def _add_checked(self, node: Node) -> int:
+    def add_checked(self, node: Node) -> int:
         """Add a node that the core's reader cannot read. Returns its number. Raises `SpecError` if it is malformed."""
         try:
             return self._add(node)
@@ -229,7 +234,7 @@ class _GrammarBuilder:
             raise TypeError("not a node")
 
         def number(child: Node) -> int:
-            return self.reader.read(child, self._add_checked)
+            return self.reader.read(child, self.add_checked)
 
         match node:
             case Text(text):
@@ -310,7 +315,7 @@ class _GrammarBuilder:
         named = {number for token in node.but for number in self._find_ids(token)}
         texts = self.text_ids()
         if is_any_text(node, named, texts):
-            return self.reader.read(Repeat(ANY_CHAR, node.min, None), self._add_checked)
+            return self.reader.read(Repeat(ANY_CHAR, node.min, None), self.add_checked)
         return self.builder.repeat(self._add_tokens(sorted(texts - named)), *self._native_bounds(node.min, node.max))
 
     def _add_tokens(self, ids: Sequence[int]) -> int:
@@ -340,7 +345,7 @@ class _GrammarBuilder:
         for known, number in self.encodings:
             if known is encoding or known == encoding:
                 return number
-        self.encodings.append((encoding, self.builder.encoding(_native_encoding(encoding))))
+        self.encodings.append((encoding, self.builder.encoding(native_encoding(encoding))))
         return self.encodings[-1][1]
 
 
@@ -348,7 +353,7 @@ _native_encodings: dict[int, _core.Encoding] = {}
 """The serial number of an encoding -> the core's object. Nearly all grammars use the same two encodings."""
 
 
-def _native_encoding(encoding: Encoding) -> _core.Encoding:
+def native_encoding(encoding: Encoding) -> _core.Encoding:
     """The core's object for `encoding`, cached."""
     known = _native_encodings.get(serial(encoding))
     if known is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from guided.errors import UnsupportedError
 from guided.frontends.common.rule_table import children
 from guided.ir.nodes import Entry, Grammar, MaxTokens, Node, Ref
-from guided.ir.serial import serial
+from guided.ir.serial import ByIdentity
 
 __all__ = ["check_entries"]
 
@@ -15,14 +15,14 @@ def check_entries(grammar: Grammar) -> None:
 
     The core does not check whether a value can still become an unseen one within the limit.
     """
-    seen: set[tuple[int, bool]] = set()
+    seen = {inside: ByIdentity[object, None]() for inside in (False, True)}  # members have no serial number
     todo: list[tuple[Node, bool]] = [(node, False) for node in grammar.rules.values()]
     while todo:
         node, inside = todo.pop()
         inside = inside or isinstance(node, Entry)
-        if (serial(node), inside) in seen:
+        if node in seen[inside]:
             continue
-        seen.add((serial(node), inside))
+        seen[inside][node] = None
         if inside and isinstance(node, MaxTokens):
             raise UnsupportedError("MaxTokens inside an Entry", hint="limit the characters instead, with Length")
         todo += [(child, inside) for child in children(node)]

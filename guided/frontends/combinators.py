@@ -29,6 +29,7 @@ from guided.frontends.lark import LarkOptions, check_folders, check_grammars, re
 from guided.frontends.pattern import pattern_to_grammar
 from guided.frontends.python_types.type_schema import type_to_schema
 from guided.frontends.regex import Classes, parse_regex
+from guided.frontends.stored import Tables
 from guided.ir.nodes import Grammar, Node, Special, Text
 from guided.keywords import keywords_checked
 from guided.limits import Limits
@@ -126,12 +127,15 @@ class ReadPart(Expr):
         kind: "regex", "json_schema", "type", "structural_tag", or "" for a kind without options.
         source: the schema or the type.
         has_lexer: whether its grammar may have a lexer.
+        stored: its grammar, stored as the first of some tables; None, or a function that returns None: it is not
+            stored.
     """
 
     read: Callable[[Limits, JsonSchemaOptions, list[Finding]], Grammar | Node]
     kind: str = ""
     source: Any = None
     has_lexer: bool = False
+    stored: Callable[[Limits], Tables | None] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

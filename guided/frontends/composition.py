@@ -25,12 +25,13 @@ from guided.frontends.combinators import (
 )
 from guided.frontends.common.rule_table import RuleTable, Scope, defined_here
 from guided.frontends.json_schema.options import DEFAULTS, JsonSchemaOptions
+from guided.frontends.stored import Tables
 from guided.ir.nodes import Alt, DeferredRule, Grammar, Node, Ref, Region, Repeat, Seq, Text
 from guided.ir.serial import ByIdentity
 from guided.limits import Limits
 from guided.meter import compiling, spend
 
-__all__ = ["MIN_DEFERRED", "expr_to_grammar", "kinds_of", "only_part"]
+__all__ = ["MIN_DEFERRED", "expr_to_grammar", "kinds_of", "only_part", "stored_tables"]
 
 MIN_DEFERRED = 8
 """The least number of parts that are worth deferring. Fewer parts are compiled at once, so that no mask has to wait."""
@@ -62,6 +63,14 @@ def only_part(expr: Expr) -> tuple[str, Any]:
     """
     only = _unwrap(expr)
     return (only.kind, only.source) if isinstance(only, ReadPart) else ("", None)
+
+
+def stored_tables(expr: Expr, limits: Limits) -> Tables | None:
+    """The tables of a specification whose only part is a stored grammar with a lexer; None: it is something else."""
+    only = _unwrap(expr)
+    if not isinstance(only, ReadPart) or not only.has_lexer or only.stored is None:
+        return None
+    return only.stored(limits)
 
 
 def _unwrap(expr: Expr) -> Expr:

@@ -10,8 +10,9 @@ no lexer). An optional third line names an indenter of Lark: "python" is `Python
     // indentation: python
 
 Beside each file is its grammar as IR (`NAME.stored`), which `scripts/store_grammars.py` writes. With it, the first use
-in a process takes about a third of the time, and Lark is not imported. It is used if it was made from the same text, by
-the same version of guided, and with the same version of Unicode. Otherwise the text is read.
+in a process takes about a third of the time, and Lark is not imported. If the grammar has a lexer and is the whole
+specification, the core reads the tables itself. The file is used if it was made from the same text, by the same version
+of guided, and with the same version of Unicode. Otherwise the text is read.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import blake2b
@@ -30,7 +32,7 @@ from guided.errors import GuidedError, SpecError, brief
 from guided.frontends.combinators import Expr, ReadPart, lark
 from guided.frontends.json_schema.options import DEFAULTS, JsonSchemaOptions
 from guided.frontends.lark.indentation import INDENTERS
-from guided.frontends.stored import read_container, write_container
+from guided.frontends.stored import Container, Tables, read_container, write_container
 from guided.ir.nodes import Grammar, Node
 from guided.limits import Limits
 
@@ -90,19 +92,31 @@ def _load_part(path: Path) -> Expr:
     part = cast(ReadPart, lark(found.text, **found.options))
 
     @lru_cache(maxsize=4)
+    def stored(limits: Limits) -> Container | None:
+        return _read_stored(path, found.text, limits)
+
+    @lru_cache(maxsize=4)
     def read(limits: Limits, options: JsonSchemaOptions) -> Grammar | Node:
-        return _read_stored(path, found.text, limits) or part.read(limits, options, [])
+        container = stored(limits)
+        with suppress(GuidedError):
+            if container is not None:
+                return container.grammar()
+        return part.read(limits, options, [])
 
-    return replace(part, read=lambda limits, options, _: read(limits, options))
+    def tables(limits: Limits) -> Tables | None:
+        container = stored(limits)
+        return None if container is None else container.tables
+
+    return replace(part, read=lambda limits, options, _: read(limits, options), stored=tables)
 
 
-def _read_stored(path: Path, text: str, limits: Limits) -> Grammar | None:
+def _read_stored(path: Path, text: str, limits: Limits) -> Container | None:
     """The stored grammar of a file; None if it does not exist, or was made from something else."""
     try:
         container = read_container(path.with_suffix(_STORED).read_bytes(), limits)
-        return container.grammar() if container.about.get("made_from") == _made_from(text) else None
     except (OSError, GuidedError):
         return None
+    return container if container.about.get("made_from") == _made_from(text) else None
 
 
 def _made_from(text: str) -> list[str]:

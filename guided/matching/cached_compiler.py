@@ -13,6 +13,7 @@ from os import PathLike
 from guided.automaton import _core
 from guided.errors import Finding, GuidedError, LimitExceeded, SpecError, VocabularyError, brief, warn_of
 from guided.frontends.common.named_tokens import find_token
+from guided.frontends.stored import Tables
 from guided.ir import Grammar
 from guided.ir.release import free_entries
 from guided.limits import Limits
@@ -75,19 +76,22 @@ class CachedCompiler:
         why_empty: Callable[[], object] = lambda: None,
         read_first: Callable[[list[Finding]], Grammar] | None = None,
         parts: Sequence[object] | None = (),
+        stored: Callable[[], Tables | None] = lambda: None,
     ) -> CompiledGrammar:
         """The cached grammar, or one compiled from the result of `read`. Warns about the findings in both cases.
 
         `why_empty` may raise a more precise error for a specification that allows nothing. `read_first` replaces `read`
         if some parts of the grammar are compiled later. `parts`: values that the key contains only as their `repr`;
         None: the key does not determine the content. If they are not plain JSON, the grammar is not stored in the
-        folder.
+        folder. `stored` returns the grammar as the first of some tables, if it was stored.
         """
         compiled = self._find_cached(key)
         if compiled is None:
             with gc_paused(), compiling(self.limits, work=False):
                 name = None if self.folder is None or parts is None else self._file_name(key, parts)
                 compiled = None if name is None else self._find_stored(name, source)
+                if compiled is None and (tables := stored()) is not None:
+                    compiled = self._compile_tables(tables, key, source, read)
                 if compiled is None:
                     compiled = self._compile_uncached(key, source, read, why_empty, read_first, name)
             self.cache.store(key, compiled)
@@ -146,6 +150,17 @@ class CachedCompiler:
             self.limits, None if read_first is None else reading(read_first),
         )  # fmt: skip
 
+    def _compile_tables(
+        self, tables: Tables, key: tuple[object, ...], source: object, read: Callable[[list[Finding]], Grammar]
+    ) -> CompiledGrammar | None:
+        """Compile a grammar that comes with guided; None: the core does not read its table."""
+        found = self._native.compile_stored(tables, 0, self.limits)
+        if found is None:
+            return None
+        return CompiledGrammar(
+            found.native, self.vocabulary, found.origins, str(key[0]), source, lambda: read([]), limits=self.limits
+        )
+
     def _file_name(self, key: tuple[object, ...], parts: Sequence[object]) -> str | None:
         """The name of a specification's file; None if the key does not determine the content."""
         assert self.folder is not None
@@ -172,5 +187,5 @@ class CachedCompiler:
             compiled = read_compiled(data, self._native, self.limits)
         except GuidedError:  # damaged, or written by another version: it is written again
             return None
-        compiled.source = source
+        compiled._source = source
         return compiled

@@ -15,7 +15,7 @@ from guided.limits import Limits
 from guided.matching.gc_pause import gc_paused
 from guided.matching.native import NativeCompiler, native_vocabulary, text_ids, vocabulary_digest
 from guided.matching.regions.annotated_grammar import AnnotatedGrammar
-from guided.matching.stored import read_specification, write_specification
+from guided.matching.stored import LATER, StoredSpecification, read_specification, write_specification
 from guided.meter import compiling
 from guided.vocabulary import Vocabulary
 
@@ -31,7 +31,6 @@ class CompiledGrammar:
         vocabulary: the vocabulary it was compiled for.
         kind: "json_schema", "regex", "gbnf", "lark", "structural_tag", "choice", "pattern", "type", "expr" or
             "grammar".
-        source: the specification as given.
         origins: rule of the grammar -> the part of the specification that it represents, for explanations. The rules
             themselves are not stored.
         grammar: the IR, computed again on each access.
@@ -41,8 +40,8 @@ class CompiledGrammar:
     """
 
     __slots__ = (
-        "_annotated_grammar", "_limits", "_read", "_read_first", "findings", "kind", "native", "origins", "regions",
-        "source", "vocabulary",
+        "_annotated_grammar", "_limits", "_read", "_read_first", "_source", "findings", "kind", "native", "origins",
+        "regions", "vocabulary",
     )  # fmt: skip
 
     def __init__(
@@ -58,12 +57,21 @@ class CompiledGrammar:
         limits: Limits | None = None,
         read_first: Callable[[], Grammar] | None = None,
     ) -> None:
-        """`read` reads the whole grammar; `read_first` the one that was compiled, if parts may be compiled later."""
+        """`read` reads the whole grammar; `read_first` the one that was compiled, if parts may be compiled later.
+        `source` may be `stored.LATER`: then it is the grammar that `read` returns.
+        """
         self._read_first = read_first or read
         self._read, self._limits, self.regions = read, limits or Limits(), regions
         self._annotated_grammar: AnnotatedGrammar | None = None
-        self.native, self.vocabulary, self.origins, self.kind, self.source = native, vocabulary, origins, kind, source
+        self.native, self.vocabulary, self.origins, self.kind, self._source = native, vocabulary, origins, kind, source
         self.findings = tuple(findings)
+
+    @property
+    def source(self) -> Any:
+        """The specification as given."""
+        if self._source is LATER:
+            self._source = self._read()
+        return self._source
 
     @property
     def grammar(self) -> Grammar:
@@ -149,15 +157,27 @@ def read_compiled(data: bytes, compiler: NativeCompiler, limits: Limits) -> Comp
     vocabulary = compiler.vocabulary
     with gc_paused(), compiling(limits, work=False):
         stored = read_specification(data, vocabulary_digest(vocabulary), limits)
-        first = stored.first
-        try:
-            native = compiler.compile(first, limits)
-        except RecursionError:
-            raise LimitExceeded("depth", 1000, 900, fixed=True) from None
-        except (LookupError, OverflowError, TypeError, ValueError) as error:  # checks of the core and of its callers
-            if isinstance(error, GuidedError):
-                raise
-            raise malformed(str(error)) from error
+        found = compiler.compile_stored(stored.tables, stored.first, limits)
+        if found is None:
+            return _compile_read(stored, compiler, limits)
+        source = stored.source(found.start, found.schemas)
     return CompiledGrammar(
-        native, vocabulary, first.origins, stored.kind, stored.source, stored.read, stored.findings, first.regions,
+        found.native, vocabulary, found.origins, stored.kind, source, stored.read, stored.findings, NO_REGIONS, limits,
+        stored.read_first)  # fmt: skip
+
+
+def _compile_read(stored: StoredSpecification, compiler: NativeCompiler, limits: Limits) -> CompiledGrammar:
+    """As `read_compiled`, through the IR."""
+    first = (stored.read_first or stored.read)()
+    source = stored.source(first.start, first.schemas)
+    try:
+        native = compiler.compile(first, limits)
+    except RecursionError:
+        raise LimitExceeded("depth", 1000, 900, fixed=True) from None
+    except (LookupError, OverflowError, TypeError, ValueError) as error:  # checks of the core and of its callers
+        if isinstance(error, GuidedError):
+            raise
+        raise malformed(str(error)) from error
+    return CompiledGrammar(
+        native, compiler.vocabulary, first.origins, stored.kind, source, stored.read, stored.findings, first.regions,
         limits, stored.read_first)  # fmt: skip

@@ -15,7 +15,7 @@ from guided.errors import Finding, SpecError, brief
 from guided.frontends.choice import choice_to_grammar, read_choices
 from guided.frontends.combinators import Expr
 from guided.frontends.common.quoted_texts import checked_documents
-from guided.frontends.composition import expr_to_grammar
+from guided.frontends.composition import expr_to_grammar, stored_tables
 from guided.frontends.gbnf import gbnf_to_grammar
 from guided.frontends.json_schema import json_schema_to_grammar
 from guided.frontends.json_schema.options import JsonSchemaKeywords, JsonSchemaOptions, checked_registry
@@ -295,7 +295,7 @@ class GrammarCompiler(CachedCompiler, CompileAny):
 
         def compiled(own: JsonSchemaOptions) -> CompiledGrammar:
             read = partial(expr_to_grammar, expr, self.limits, options=own)
-            return self._compile(("expr", expr, own), expr, read)
+            return self._compile(("expr", expr, own), expr, read, stored=lambda: stored_tables(expr, self.limits))
 
         return compile_with_fallback(compiled, JsonSchemaOptions(**options), self.limits)
 

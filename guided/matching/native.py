@@ -14,8 +14,10 @@ from typing import Final
 from weakref import WeakKeyDictionary
 
 from guided.automaton import _core
+from guided.automaton.build_stored import CompiledTable, compile_stored
 from guided.automaton.compile import compile_grammar
 from guided.frontends.common.left_recursion import check_regions
+from guided.frontends.stored import Tables
 from guided.ir import Grammar
 from guided.limits import Limits
 from guided.vocabulary import Vocabulary
@@ -92,6 +94,18 @@ class NativeCompiler:
         check_regions(grammar)
         return compile_grammar(
             grammar,
+            self.native,
+            limits=limits,
+            special_ids=self.special_ids,
+            end_tokens=self.vocabulary.eos_token_ids,
+            text_ids=lambda: self._text_ids,
+        )
+
+    def compile_stored(self, tables: Tables, number: int, limits: Limits) -> CompiledTable | None:
+        """Compile a stored grammar; None: its IR has to be read."""
+        return compile_stored(
+            tables,
+            number,
             self.native,
             limits=limits,
             special_ids=self.special_ids,

@@ -2,7 +2,8 @@
 
 Stored are the IR and the data that a `CompiledGrammar` offers, not the structures of the core: the core compiles the IR
 again, with all its checks. So reading skips the front end only, which takes most of the time, and forged bytes cannot
-harm the core.
+harm the core. The core reads the tables of the IR itself (`automaton/build_stored.py`); objects of the IR are created
+only when they are needed.
 
 If parts of a specification may be compiled later, two grammars are stored: the one that is compiled, and the whole
 one, which explanations use.
@@ -19,20 +20,23 @@ What cannot be stored is described by its IR:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any, Final
 
 from guided.errors import Finding, VocabularyError, brief
 from guided.frontends.combinators import Expr, ReadPart
 from guided.frontends.composition import only_part
-from guided.frontends.stored import malformed, read_container, write_container
+from guided.frontends.stored import Tables, malformed, read_container, write_container
 from guided.ir import Grammar
+from guided.ir.embedded import Embedded
 from guided.limits import Limits
 
-__all__ = ["StoredSpecification", "read_specification", "write_specification"]
+__all__ = ["LATER", "StoredSpecification", "read_specification", "write_specification"]
 
+LATER: Final = object()
+"""Stands for a source that is read when it is first used."""
 _TEXTS: Final = frozenset(("regex", "gbnf", "lark"))
 _KINDS: Final = _TEXTS | {"json_schema", "structural_tag", "choice", "pattern", "expr", "grammar"}
 
@@ -42,18 +46,31 @@ class StoredSpecification:
     """A stored specification.
 
     Attributes:
-        kind, source, findings: as in `CompiledGrammar`.
-        first: the grammar to compile.
+        kind, findings: as in `CompiledGrammar`.
+        tables: the stored grammars.
+        first: the number of the grammar to compile.
         read: reads the whole grammar.
-        read_first: reads `first` again; None: `read` does.
+        read_first: reads the grammar to compile; None: `read` does.
     """
 
     kind: str
-    source: Any
     findings: tuple[Finding, ...]
-    first: Grammar
+    tables: Tables
+    first: int
     read: Callable[[], Grammar]
     read_first: Callable[[], Grammar] | None
+    _source: Any
+
+    def source(self, start: str, schemas: Mapping[str, Embedded]) -> Any:
+        """The source, as in `CompiledGrammar`; `LATER` if it is the grammar that `read` returns.
+
+        Args:
+            start, schemas: those of the grammar to compile.
+
+        Raises:
+            SpecError: it is malformed.
+        """
+        return _source(self.kind, self._source, start, schemas, self.read)
 
 
 def write_specification(
@@ -110,26 +127,27 @@ def read_specification(data: bytes, vocabulary: str, limits: Limits) -> StoredSp
         or not all(map(_is_finding, findings))
     ):
         raise malformed("it has no kind, or no findings")
-    first = container.grammar(0)
-    last = len(about["grammars"]) - 1
-    read = (lambda: first) if kind == "grammar" else partial(container.grammar, last)
-    read_first = container.grammar if last > 0 else None
-    source = _source(kind, about.get("source"), first, read)
-    return StoredSpecification(kind, source, tuple([Finding(*each) for each in findings]), first, read, read_first)
+    grammars = about["grammars"]
+    read: Callable[[], Grammar] = partial(container.grammar, len(grammars) - 1)
+    return StoredSpecification(
+        kind, tuple([Finding(*each) for each in findings]), container.tables, grammars[0],
+        cache(read) if kind == "grammar" else read, container.grammar if len(grammars) > 1 else None,
+        about.get("source"),
+    )  # fmt: skip
 
 
 def _is_finding(value: object) -> bool:
     return isinstance(value, list) and len(value) == 4 and all(isinstance(part, str) for part in value)
 
 
-def _source(kind: str, stored: Any, first: Grammar, read: Callable[[], Grammar]) -> Any:
+def _source(kind: str, stored: Any, start: str, schemas: Mapping[str, Embedded], read: Callable[[], Grammar]) -> Any:
     """The source of a specification."""
     is_texts = isinstance(stored, list) and all(isinstance(part, str) for part in stored)
     match kind:
         case "grammar":
-            return first
-        case "json_schema" if first.start in first.schemas:
-            return first.schemas[first.start].schema
+            return LATER
+        case "json_schema" if start in schemas:
+            return schemas[start].schema
         case "choice" if is_texts:
             return tuple(stored)
         case "pattern" if isinstance(stored, list) and all(map(_is_pair, stored)):
@@ -137,7 +155,7 @@ def _source(kind: str, stored: Any, first: Grammar, read: Callable[[], Grammar])
         case "structural_tag" if isinstance(stored, str | dict):
             return stored
         case "expr" if isinstance(stored, bool):
-            return _expr(first, read, stored)
+            return _expr(schemas, read, stored)
     if kind in _TEXTS and isinstance(stored, str):
         return stored
     raise malformed(f"the source is {brief(stored)}")
@@ -147,9 +165,9 @@ def _is_pair(value: object) -> bool:
     return isinstance(value, list) and len(value) == 2 and all(isinstance(part, str) for part in value)
 
 
-def _expr(first: Grammar, read: Callable[[], Grammar], is_schema: bool) -> Expr:
+def _expr(schemas: Mapping[str, Embedded], read: Callable[[], Grammar], is_schema: bool) -> Expr:
     """A composed specification with the same texts. `is_schema`: its only part is a JSON Schema."""
-    schemas = list(first.schemas.values())
-    if not is_schema or len(schemas) != 1:
+    embedded = list(schemas.values())
+    if not is_schema or len(embedded) != 1:
         return ReadPart(lambda *_: read())
-    return ReadPart(lambda *_: read(), "json_schema", schemas[0].schema)
+    return ReadPart(lambda *_: read(), "json_schema", embedded[0].schema)

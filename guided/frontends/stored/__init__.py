@@ -2,6 +2,6 @@
 
 from guided.frontends.stored.container import FORMAT, Container, read_container, write_container
 from guided.frontends.stored.fields import malformed
-from guided.frontends.stored.tables import check_json
+from guided.frontends.stored.tables import Tables, check_json
 
-__all__ = ["FORMAT", "Container", "check_json", "malformed", "read_container", "write_container"]
+__all__ = ["FORMAT", "Container", "Tables", "check_json", "malformed", "read_container", "write_container"]

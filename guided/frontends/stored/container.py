@@ -12,16 +12,14 @@ Cost: linear.
 from __future__ import annotations
 
 import json
-import sys
 import zlib
-from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from guided.errors import LimitExceeded, SpecError
 from guided.frontends.stored.fields import malformed
-from guided.frontends.stored.tables import Tables, TablesWriter, json_text
+from guided.frontends.stored.tables import Tables, TablesWriter, json_text, to_little_endian
 from guided.ir.nodes import Grammar
 from guided.limits import Limits
 from guided.version import __version__
@@ -71,7 +69,7 @@ def write_container(grammars: Sequence[Grammar], about: Mapping[str, Any]) -> by
     text = json_text(head)
     text = f'{text[:-1]},"values":[{",".join(writer.values)}]}}'
     data = text.encode("utf-8", "surrogatepass")
-    parts = [len(data).to_bytes(_WORD, "little"), data, *map(_to_little_endian, writer.tables)]
+    parts = [len(data).to_bytes(_WORD, "little"), data, *map(to_little_endian, writer.tables)]
     return _MAGIC + bytes([FORMAT]) + zlib.compress(b"".join(parts))
 
 
@@ -132,22 +130,12 @@ def _read_head(data: bytes) -> dict[str, Any]:
     return head
 
 
-def _split(data: bytes, lengths: Sequence[int]) -> list[array[int]]:
+def _split(data: bytes, lengths: Sequence[int]) -> list[bytes]:
     """The tables, of these lengths."""
     if _WORD * sum(lengths) != len(data):
         raise malformed("its tables have other lengths")
     tables, at = [], 0
     for length in lengths:
-        table = array("I", data[at : at + _WORD * length])
-        if sys.byteorder == "big":
-            table.byteswap()
-        tables.append(table)
+        tables.append(data[at : at + _WORD * length])
         at += _WORD * length
     return tables
-
-
-def _to_little_endian(table: array[int]) -> bytes:
-    if sys.byteorder == "big":
-        table = array("I", table)
-        table.byteswap()
-    return table.tobytes()

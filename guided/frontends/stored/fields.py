@@ -57,7 +57,7 @@ class Source(Protocol):
 
     ints: array[int]
     entries: list[Any]
-    texts: list[str]
+    texts: Sequence[str]
     values: list[Any]
 
     def later(self, number: int) -> Callable[[], Any]:

@@ -10,12 +10,16 @@ could take exponential time.
 A rule that is compiled later has a table of its own, which is read when the rule is entered. Its number is larger than
 the number of the table that refers to it, so the references form no cycle.
 
+The core reads tables, too, without creating objects (`automaton/build_stored.py`). This reader is used for everything
+else that asks for the nodes, and for all errors.
+
 Cost: linear; reading takes about 1.5 us for each node.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 from array import array
 from collections.abc import Callable, Sequence
 from functools import cache, partial
@@ -30,7 +34,7 @@ from guided.ir.serial import ByIdentity
 from guided.limits import Limits
 from guided.meter import spend
 
-__all__ = ["Tables", "TablesWriter", "check_json", "json_text"]
+__all__ = ["Tables", "TablesWriter", "check_json", "from_little_endian", "json_text", "to_little_endian"]
 
 _AT_ONCE: Final = 256  # rows between two checks of the limits
 _Row: TypeAlias = tuple[Any, tuple[tuple[Callable[..., Any], Callable[..., Any]], ...]]
@@ -123,15 +127,18 @@ class Tables:
     """The tables of a file. Grammars are read when they are needed.
 
     Args:
-        tables: the integers of each table.
+        tables: the integers of each table, as little-endian words of four bytes.
         texts, values: the texts and JSON values, each once.
         limits: `nodes` bounds the rows of each table, `seconds` the time.
+
+    Attributes:
+        tables, texts: as given.
     """
 
-    def __init__(self, tables: Sequence[array[int]], texts: list[str], values: list[Any], limits: Limits) -> None:
+    def __init__(self, tables: Sequence[bytes], texts: Sequence[str], values: list[Any], limits: Limits) -> None:
         if not set(map(type, texts)) <= {str} or len(set(texts)) != len(texts):
             raise malformed("a text occurs twice, or is none")
-        self._tables, self._texts, self._values, self._limits = tables, texts, values, limits
+        self.tables, self.texts, self._values, self._limits = tables, tuple(texts), values, limits
 
     def read(self, number: int) -> Grammar:
         """The grammar of a table. Each call reads it again.
@@ -143,6 +150,10 @@ class Tables:
             return _TableReader(self, number, self._limits).read()
         except (LookupError, OverflowError, TypeError, ValueError) as error:
             raise malformed(f"{type(error).__name__} in a row") from error
+
+    def row_reader(self, number: int) -> Callable[[int], Any]:
+        """A function that reads the row at a position of a table. The row refers to no other row."""
+        return _TableReader(self, number, self._limits).read_row
 
 
 @cache
@@ -161,13 +172,13 @@ class _TableReader:
 
     def __init__(self, tables: Tables, number: int, limits: Limits) -> None:
         self._all, self._number, self._limits = tables, number, limits
-        self.ints = tables._tables[number]
-        self.texts, self.values = tables._texts, tables._values
+        self.ints = from_little_endian(tables.tables[number])
+        self.texts, self.values = tables.texts, tables._values
         self.entries: list[Any] = []
 
     def later(self, number: int) -> Callable[[], Grammar]:
         """A function that reads another table."""
-        if not self._number < number < len(self._all._tables):
+        if not self._number < number < len(self._all.tables):
             raise malformed("a table refers to an earlier one")
         return partial(self._all.read, number)
 
@@ -198,6 +209,16 @@ class _TableReader:
         grammar: Grammar = entries[-1]
         return grammar
 
+    def read_row(self, at: int) -> Any:
+        """The object of the row at a position. It refers to no other row."""
+        cls, fields = _row_readers()[self.ints[at]]
+        entry = cls.__new__(cls)
+        at += 1
+        for read, store in fields:
+            value, at = read(self, at)
+            store(entry, value)
+        return entry
+
     def _check(self) -> None:
         spend(_AT_ONCE)
         if len(self.entries) > self._limits.nodes:
@@ -222,6 +243,22 @@ def _check_names(grammar: Grammar) -> None:
 
 def _same(grammar: Grammar) -> Grammar:
     return grammar
+
+
+def to_little_endian(table: array[int]) -> bytes:
+    """Integers as words of four bytes."""
+    if sys.byteorder == "big":
+        table = array("I", table)
+        table.byteswap()
+    return table.tobytes()
+
+
+def from_little_endian(data: bytes) -> array[int]:
+    """The integers of `to_little_endian`."""
+    table = array("I", data)
+    if sys.byteorder == "big":
+        table.byteswap()
+    return table
 
 
 def json_text(value: Any) -> str:

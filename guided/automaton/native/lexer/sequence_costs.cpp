@@ -30,17 +30,38 @@ int32_t SequenceCosts::next(int32_t last, int32_t symbol) const {
   return symbol == indentation_.newline ? kNewline : kWord;
 }
 
-// Repeats passes until nothing changes. Costs only decrease, and each pass settles at least one more position.
+// Repeats passes until nothing changes. Costs only decrease, and each pass settles at least one more position. A pass
+// looks only at positions from which an edge or a call leads to one that has changed since.
 const SequenceCosts::Costs& SequenceCosts::of(const Prices& prices) {
   std::unique_ptr<Costs>& known = known_[prices];
   if (known) return *known;
   const Costs* inner = prices.size() > 1 ? &of({prices.begin() + 1, prices.end()}) : nullptr;
   auto made = std::make_unique<Costs>();
   made->cells.assign(rules_.positions.size() * kinds_ * kinds_, kNone);
+  struct Times {
+    int32_t looked_at = -1, changed = 0;
+  };
+  std::vector<Times> times(rules_.positions.size());
+  int32_t now = 0;
+  auto is_due = [&](const Position& p, const Times& own) {
+    bool due = own.looked_at < 0;
+    for (int32_t i = p.token_lo; i < p.token_hi && !due; ++i) due = times[rules_.tokens[i].to].changed > own.looked_at;
+    for (int32_t i = p.call_lo; i < p.call_hi && !due; ++i) {
+      const CallEdge& call = rules_.calls[i];
+      due = times[rules_.rules[call.rule].start].changed > own.looked_at ||
+            (!call.tail && times[call.after].changed > own.looked_at);
+    }
+    return due;
+  };
   for (bool changed = true; changed;) {
     changed = false;
-    for (size_t p = rules_.positions.size(); p-- > 0;)
-      changed |= improve(*made, static_cast<int32_t>(p), inner, prices);
+    for (size_t p = rules_.positions.size(); p-- > 0;) {
+      if (!is_due(rules_.positions[p], times[p])) continue;
+      times[p].looked_at = now;
+      if (!improve(*made, static_cast<int32_t>(p), inner, prices)) continue;
+      times[p].changed = ++now;
+      changed = true;
+    }
   }
   return *(known_[prices] = std::move(made));
 }

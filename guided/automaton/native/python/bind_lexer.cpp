@@ -7,8 +7,8 @@
 
 #include <algorithm>
 
-#include "lexer/lexed_states.hpp"
 #include "python/bindings.hpp"
+#include "python/make_lexer.hpp"
 
 using namespace nanobind::literals;
 
@@ -18,12 +18,7 @@ namespace nb = nanobind;
 
 namespace {
 
-using Contexts = std::vector<std::pair<std::vector<int32_t>, std::vector<int32_t>>>;
-using Keyword = std::tuple<int32_t, int32_t, bool, std::shared_ptr<CompiledRules>>;
-using Lines =
-    std::tuple<int32_t, int32_t, int32_t, std::vector<int32_t>, std::vector<int32_t>, int32_t, int32_t, int32_t>;
-
-Indentation make_indentation(const Lines& lines, int32_t terminals, int32_t symbols) {
+Indentation make_indentation(const IndentationValues& lines, int32_t terminals, int32_t symbols) {
   const auto& [newline, indent, dedent, opening, closing, tab, levels, width] = lines;
   Indentation out{.given = true,
                   .newline = newline,
@@ -44,11 +39,13 @@ Indentation make_indentation(const Lines& lines, int32_t terminals, int32_t symb
   return out;
 }
 
+}  // namespace
+
 std::shared_ptr<CompiledLexer> make_lexer(const std::shared_ptr<CompiledRules>& rules,
                                           const std::vector<std::shared_ptr<CompiledRules>>& terminals,
-                                          const std::vector<bool>& ignored, const std::vector<Keyword>& keywords,
-                                          const std::vector<int32_t>& control, const Contexts& contexts,
-                                          bool contextual, const std::optional<Lines>& lines,
+                                          const std::vector<bool>& ignored, const LexerKeywordList& keywords,
+                                          const std::vector<int32_t>& control, const LexerContextList& contexts,
+                                          bool contextual, const std::optional<IndentationValues>& lines,
                                           const std::shared_ptr<TokenVocabulary>& vocabulary, int64_t memory,
                                           int64_t call_work) {
   const size_t count = terminals.size();
@@ -85,6 +82,8 @@ std::shared_ptr<CompiledLexer> make_lexer(const std::shared_ptr<CompiledRules>& 
   if (!compiled->can_end()) throw EmptyLanguage("the rules accept no sequence of terminals that the lexer can find");
   return compiled;
 }
+
+namespace {
 
 constexpr auto kMakeLexed = R"(Make a grammar with a lexer from its compiled parts.
 

@@ -1,5 +1,5 @@
 // The Python bindings, one file for each group of classes: vocabularies and compiled grammars, matchers, compositions,
-// lexers, and two ways to pass in a grammar (builder.cpp, node_reader.cpp). module.cpp combines them and translates
+// lexers, and three ways to pass in a grammar (builder.cpp, node_reader.cpp, bind_stored.cpp). module.cpp combines them and translates
 // errors.
 //
 // Every class and method has its docstring here. `make stubs` writes guided/automaton/_core.pyi from them.
@@ -18,9 +18,9 @@ void bind_builder(nanobind::module_& m);
 void bind_compiled(nanobind::module_& m);
 void bind_matcher(nanobind::module_& m);
 void bind_composed(nanobind::module_& m);
-void bind_composed(nanobind::module_& m);
 void bind_lexer(nanobind::module_& m);
 void bind_node_reader(nanobind::module_& m);
+void bind_stored(nanobind::module_& m);
 
 // The limits of a call on the states of a grammar, from Python's values.
 inline CallLimits call_limits(int64_t memory, int64_t work) {

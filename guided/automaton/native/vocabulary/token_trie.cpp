@@ -7,6 +7,8 @@ namespace guided {
 
 namespace {
 
+constexpr size_t kAhead = 16;  // strings that are fetched before they are read
+
 // The state of a UTF-8 decoder: between two characters, one to three continuation bytes before the end of one, after a
 // lead byte that restricts the next byte (no overlong forms, surrogates or code points above 0x10FFFF), or in error.
 enum Utf8 : uint8_t { Border, One, Two, Three, AfterE0, AfterED, AfterF0, AfterF4, Broken };
@@ -70,12 +72,16 @@ void TokenTrie::build(std::vector<TrieEntry> entries) {
   struct Keyed {
     uint64_t key;
     TrieEntry entry;
+    // The strings are scattered in memory, so the key is read where it suffices.
+    uint8_t byte(int32_t at) const { return at < 8 ? static_cast<uint8_t>(key >> (56 - 8 * at)) : entry.bytes[at]; }
   };
   std::vector<Keyed> sorted;
   sorted.reserve(entries.size());
-  for (const TrieEntry& e : entries) {
+  for (size_t i = 0; i < entries.size(); ++i) {
+    if (i + kAhead < entries.size()) __builtin_prefetch(entries[i + kAhead].bytes);
+    const TrieEntry& e = entries[i];
     uint64_t key = 0;
-    for (int i = 0; i < 8; ++i) key = key << 8 | (i < e.size ? e.bytes[i] : 0);
+    for (int at = 0; at < 8; ++at) key = key << 8 | (at < e.size ? e.bytes[at] : 0);
     sorted.push_back({key, e});
   }
   std::sort(sorted.begin(), sorted.end(), [](const Keyed& x, const Keyed& y) {
@@ -100,7 +106,7 @@ void TokenTrie::build(std::vector<TrieEntry> entries) {
   for (const Keyed& k : sorted) {
     payloads_.push_back(k.entry.payload);
     int32_t length = 0;
-    for (int32_t i = 0; i < k.entry.size; ++i) length += (k.entry.bytes[i] & 0xC0) != 0x80;
+    for (int32_t i = 0; i < k.entry.size; ++i) length += (k.byte(i) & 0xC0) != 0x80;
     lengths_.push_back(static_cast<uint16_t>(std::min(length, 0xFFFF)));
   }
   wide_.clear();
@@ -115,9 +121,9 @@ void TokenTrie::build(std::vector<TrieEntry> entries) {
     nodes_[node].first_child = static_cast<int32_t>(nodes_.size());
     ByteSet have;
     while (i < task.hi) {
-      uint8_t byte = sorted[i].entry.bytes[task.depth];
+      uint8_t byte = sorted[i].byte(task.depth);
       int32_t j = i + 1;
-      while (j < task.hi && sorted[j].entry.bytes[task.depth] == byte) ++j;
+      while (j < task.hi && sorted[j].byte(task.depth) == byte) ++j;
       Node child;
       child.byte = byte;
       Utf8 end = read_utf8(ends[node], byte);

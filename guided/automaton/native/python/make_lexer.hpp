@@ -1,0 +1,32 @@
+// Makes a grammar with a lexer from its compiled parts. In: lists, as Python or a stored table gives them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "lexer/lexed_states.hpp"
+
+namespace guided {
+
+// (marks, terminals)
+using LexerContextList = std::vector<std::pair<std::vector<int32_t>, std::vector<int32_t>>>;
+// (terminal, keyword, embedded, pattern)
+using LexerKeywordList = std::vector<std::tuple<int32_t, int32_t, bool, std::shared_ptr<CompiledRules>>>;
+// (newline, indent, dedent, opening, closing, tab, most levels, most width)
+using IndentationValues =
+    std::tuple<int32_t, int32_t, int32_t, std::vector<int32_t>, std::vector<int32_t>, int32_t, int32_t, int32_t>;
+
+// Throws the errors of Python's checks. The caller holds the GIL, which is released in the meantime. See bind_lexer.cpp.
+std::shared_ptr<CompiledLexer> make_lexer(const std::shared_ptr<CompiledRules>& rules,
+                                          const std::vector<std::shared_ptr<CompiledRules>>& terminals,
+                                          const std::vector<bool>& ignored, const LexerKeywordList& keywords,
+                                          const std::vector<int32_t>& control, const LexerContextList& contexts,
+                                          bool contextual, const std::optional<IndentationValues>& lines,
+                                          const std::shared_ptr<TokenVocabulary>& vocabulary, int64_t memory,
+                                          int64_t call_work);
+
+}  // namespace guided

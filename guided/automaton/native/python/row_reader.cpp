@@ -1,0 +1,285 @@
+#include "python/row_reader.hpp"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <tuple>
+
+namespace guided {
+
+namespace {
+
+constexpr size_t kMostConditions = 100000;  // conditions that wait for their parts
+
+[[noreturn]] void refuse_row() { throw nb::value_error("the stored table has a row that Python reads"); }
+
+// The first `width` fields of each item, as Python passes them.
+RangeList ranges_of(std::span<const uint32_t> list) {
+  RangeList out;
+  out.reserve(list.size() / 2);
+  for (size_t at = 0; at < list.size(); at += 2) out.emplace_back(list[at], list[at + 1]);
+  return out;
+}
+
+int32_t small(uint32_t value) {
+  if (value > INT32_MAX) refuse_row();
+  return static_cast<int32_t>(value);
+}
+
+}  // namespace
+
+const ReadEncoding* RowEncodings::read(const StoredTable& table, uint32_t row) {
+  for (const auto& [known, encoding] : known_)
+    if (known == row) return encoding.get();
+  if (known_.size() >= kMaxEncodings) refuse_row();
+  FieldReader in(table.fields(row));
+  const bool may_be_utf8 = utf8_of(table.text(in.next())) == "utf-8";
+  FormList forms;
+  for (const uint32_t form : in.list()) {
+    FieldReader own(table.fields(form));
+    auto& [ranges, digits] = forms.emplace_back();
+    ranges = ranges_of(own.list(2));
+    for (uint32_t left = own.next(); left > 0; --left) {
+      auto& spans = digits.emplace_back();
+      const std::span<const uint32_t> values = own.list(4);
+      for (size_t at = 0; at < values.size(); at += 4)
+        spans.emplace_back(small(values[at]), small(values[at + 1]), values[at + 2], values[at + 3]);
+    }
+  }
+  auto encoding = std::make_unique<ReadEncoding>(forms);
+  if (may_be_utf8 && encoding->digest == utf8_.digest) encoding = nullptr;
+  known_.emplace_back(row, std::move(encoding));
+  return known_.back().second.get();
+}
+
+int32_t RowReader::read(uint32_t root) {
+  stack_.assign(1, root);
+  while (!stack_.empty()) {
+    const uint32_t row = stack_.back();
+    if (numbers_.of(row) < 0) {
+      const size_t height = stack_.size();
+      push_children(row);
+      if (stack_.size() > height) continue;
+      numbers_.set(row, add(row));
+    }
+    stack_.pop_back();
+  }
+  return numbers_.of(root);
+}
+
+// Pushes the children that have no number yet, the last one first.
+void RowReader::push_children(uint32_t row) {
+  FieldReader in(table_.fields(row));
+  auto push_all = [&](std::span<const uint32_t> rows, bool members) {
+    for (size_t at = rows.size(); at-- > 0;) push(members ? *table_.fields(rows[at]) : rows[at]);
+  };
+  switch (table_.kind(row)) {
+    case RowKind::Seq:
+    case RowKind::Alt:
+    case RowKind::And:
+      return push_all(in.list(), false);
+    case RowKind::Repeat:
+    case RowKind::Not:
+    case RowKind::Length:
+    case RowKind::Encoded:
+    case RowKind::MaxTokens:
+    case RowKind::Distinct:
+    case RowKind::Entry:
+      return push(in.next());
+    case RowKind::Dispatch: {
+      const uint32_t automaton = in.next();
+      in.list();
+      push_all(in.list(), false);
+      return push(automaton);
+    }
+    case RowKind::Permutation: {
+      const std::span<const uint32_t> members = in.list();
+      push(in.next());
+      return push_all(members, true);
+    }
+    default:
+      return;
+  }
+}
+
+// The number of a node whose children have numbers.
+int32_t RowReader::add(uint32_t row) {
+  FieldReader in(table_.fields(row));
+  const RowKind kind = table_.kind(row);
+  auto child = [&] { return numbers_.of(in.next()); };
+  switch (kind) {
+    case RowKind::Chars:
+      return builder_.chars(ranges_of(in.list(2)));
+    case RowKind::Text:
+      return builder_.text(table_.text(in.next()));
+    case RowKind::Seq:
+    case RowKind::Alt:
+    case RowKind::And:
+      return builder_.many(many_kind(kind), numbers(in.list()));
+    case RowKind::Repeat:
+    case RowKind::Length: {
+      const int32_t item = child();
+      const int64_t min = in.next(), max = in.limit();
+      return kind == RowKind::Repeat ? builder_.repeat(item, min, max) : builder_.length(item, min, max);
+    }
+    case RowKind::Not:
+      return builder_.negation(child());
+    case RowKind::Automaton:
+      return add_automaton(in);
+    case RowKind::Dispatch:
+      return add_dispatch(in);
+    case RowKind::Encoded:
+      return add_encoded(in);
+    case RowKind::Ref: {
+      const int32_t rule = table_.rule_of_text[in.next()];
+      if (rule < 0 || !tokens_) refuse_row();
+      return builder_.ref(rule);
+    }
+    case RowKind::Special:
+      return add_token(row);
+    case RowKind::MaxTokens: {
+      const int32_t item = child();
+      return builder_.max_tokens(item, in.next());
+    }
+    case RowKind::Permutation:
+      return add_permutation(in);
+    case RowKind::Distinct:
+      return add_distinct(in);
+    case RowKind::Entry:
+      return builder_.entry(child());
+    case RowKind::Substrings:
+    case RowKind::OtherTokens:
+      return add_other(row);
+    default:
+      refuse_row();
+  }
+}
+
+// The state at which an automaton starts and the first state exchange their numbers.
+int32_t RowReader::add_automaton(FieldReader in) {
+  struct State {
+    bool accepts;
+    std::span<const uint32_t> edges;
+  };
+  std::vector<State> states;
+  size_t edges = 0;
+  for (uint32_t left = in.next(); left > 0; --left) {
+    const bool accepts = in.next();
+    states.push_back({accepts, in.list(3)});
+    edges += states.back().edges.size() / 3;
+  }
+  const uint32_t start = in.next();
+  if (start >= states.size()) refuse_row();
+  std::swap(states[0], states[start]);
+  std::vector<bool> accept;
+  std::vector<std::tuple<int32_t, int64_t, int64_t, int32_t>> list;
+  list.reserve(edges);
+  for (size_t from = 0; from < states.size(); ++from) {
+    accept.push_back(states[from].accepts);
+    const std::span<const uint32_t> own = states[from].edges;
+    for (size_t at = 0; at < own.size(); at += 3) {
+      const uint32_t to = own[at + 2];
+      const uint32_t target = to == start ? 0 : to == 0 ? start : to;
+      list.emplace_back(static_cast<int32_t>(from), own[at], own[at + 1], small(target));
+    }
+  }
+  return builder_.automaton(accept, list);
+}
+
+int32_t RowReader::add_dispatch(FieldReader in) {
+  const uint32_t automaton = in.next();
+  FieldReader of(table_.fields(automaton));
+  for (uint32_t left = of.next(); left > 0; --left) {
+    of.next();
+    of.list(3);
+  }
+  const uint32_t start = of.next();
+  std::vector<int32_t> exits;
+  for (const uint32_t state : in.list()) exits.push_back(small(state == start ? 0 : state == 0 ? start : state));
+  return builder_.dispatch(numbers_.of(automaton), exits, numbers(in.list()));
+}
+
+int32_t RowReader::add_encoded(FieldReader in) {
+  const int32_t item = numbers_.of(in.next());
+  const ReadEncoding* encoding = encodings_.read(table_, in.next());
+  if (!encoding) return builder_.encoded(item, 0);
+  const auto known = std::ranges::find(encoding_numbers_, encoding, &std::pair<const ReadEncoding*, int32_t>::first);
+  if (known != encoding_numbers_.end()) return builder_.encoded(item, known->second);
+  encoding_numbers_.emplace_back(encoding, builder_.encoding(*encoding));
+  return builder_.encoded(item, encoding_numbers_.back().second);
+}
+
+int32_t RowReader::add_token(uint32_t row) {
+  if (!tokens_) refuse_row();
+  const uint32_t* fields = table_.fields(row);
+  const int32_t id = tokens_->find(table_, fields[0] != 0, fields[1]);
+  return id < 0 ? add_other(row) : builder_.special(id, id);
+}
+
+int32_t RowReader::add_permutation(FieldReader in) {
+  std::vector<int32_t> items;
+  std::vector<bool> required, repeatable;
+  for (const uint32_t member : in.list()) {
+    const uint32_t* fields = table_.fields(member);
+    items.push_back(numbers_.of(fields[0]));
+    required.push_back(fields[1] != 0);
+    repeatable.push_back(fields[2] != 0);
+  }
+  const int32_t separator = numbers_.of(in.next());
+  const int64_t min = in.next(), max = in.limit();
+  std::vector<int32_t> slots;
+  for (const uint32_t slot : in.list()) slots.push_back(small(slot));
+  const bool ordered = in.next();
+  const uint32_t condition_row = in.next();
+  if (slots.empty() && !ordered && condition_row == kNoNumber)
+    return builder_.permutation(items, required, repeatable, separator, min, max);
+  if (slots.empty())
+    for (size_t member = 0; member < items.size(); ++member) slots.push_back(static_cast<int32_t>(member));
+  return builder_.conditional(items, required, repeatable, separator, min, max, slots, ordered,
+                              condition(condition_row));
+}
+
+int32_t RowReader::add_distinct(FieldReader in) {
+  const int32_t item = numbers_.of(in.next());
+  std::vector<std::string> names;
+  for (const uint32_t name : in.list()) names.push_back(utf8_of(table_.text(name)));
+  return builder_.distinct(item, names);
+}
+
+int32_t RowReader::add_other(uint32_t row) {
+  if (!other_) refuse_row();
+  const auto number = nb::cast<int32_t>((*other_)(table_.begin(row)));
+  builder_.node(number);  // throws if it does not exist
+  return number;
+}
+
+// A condition and all its parts as a list, in the order of guided/automaton/conditions.py.
+std::vector<std::pair<int32_t, std::vector<int32_t>>> RowReader::condition(uint32_t root) const {
+  std::vector<std::pair<int32_t, std::vector<int32_t>>> out;
+  if (root == kNoNumber) return out;
+  std::map<uint32_t, int32_t> positions;
+  std::vector<uint32_t> stack{root};
+  while (!stack.empty()) {
+    const uint32_t at = stack.back();
+    const std::span<const uint32_t> items = FieldReader(table_.fields(at)).list();
+    const bool is_leaf = table_.kind(at) == RowKind::Written, is_known = positions.contains(at);
+    const size_t height = stack.size();
+    if (!is_leaf && !is_known)
+      for (const uint32_t part : items)
+        if (!positions.contains(part)) stack.push_back(part);
+    if (stack.size() > height) {
+      if (height > kMostConditions) refuse_row();
+      continue;
+    }
+    stack.pop_back();
+    if (is_known) continue;
+    std::vector<int32_t> numbers;
+    for (const uint32_t item : items) numbers.push_back(is_leaf ? small(item) : positions.at(item));
+    positions.emplace(at, static_cast<int32_t>(out.size()));
+    out.emplace_back(static_cast<int32_t>(table_.kind(at)) - static_cast<int32_t>(RowKind::Written),
+                     std::move(numbers));
+  }
+  return out;
+}
+
+}  // namespace guided
