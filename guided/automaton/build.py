@@ -19,6 +19,7 @@ from guided.automaton import _core
 from guided.automaton.conditions import flatten_condition
 from guided.automaton.entries import check_entries
 from guided.automaton.marked_texts import marked_texts
+from guided.automaton.native_encodings import native_encoding
 from guided.close_names import close_name
 from guided.errors import LimitExceeded, SpecError, UnsupportedError, VocabularyError, brief
 from guided.ir.encodings import UTF8, Encoding
@@ -49,7 +50,6 @@ from guided.ir.nodes import (
     Text,
 )
 from guided.ir.ranges import Ranges, charset, has_surrogate
-from guided.ir.serial import serial
 from guided.ir.tokens import is_any_text
 from guided.limits import Limits
 from guided.meter import compiling, fail_if_exhausted, seconds_left, spend
@@ -60,7 +60,6 @@ _MAX_COUNT = 2**30 - 1
 """The largest bound of a repetition or length window that the core stores."""
 _UNBOUNDED = -1
 """Stands for "no upper bound" in the core's interface."""
-_MAX_CACHED_ENCODINGS = 64
 _READER_TYPES = (Text, Seq, Alt, Ref, Repeat, Chars, Encoded, And, Not, Length, Distinct, Entry, Permutation, Member)
 """The classes that the core's reader knows, in the order that it expects."""
 _NODES = frozenset(get_args(Node))
@@ -347,27 +346,6 @@ class GrammarBuilder:
                 return number
         self.encodings.append((encoding, self.builder.encoding(native_encoding(encoding))))
         return self.encodings[-1][1]
-
-
-_native_encodings: dict[int, _core.Encoding] = {}
-"""The serial number of an encoding -> the core's object. Nearly all grammars use the same two encodings."""
-
-
-def native_encoding(encoding: Encoding) -> _core.Encoding:
-    """The core's object for `encoding`, cached."""
-    known = _native_encodings.get(serial(encoding))
-    if known is None:
-        forms = [
-            (
-                list(form.ranges),
-                [[(span.low, span.high, span.value, span.step) for span in digit] for digit in form.digits],
-            )
-            for form in encoding.forms
-        ]
-        if len(_native_encodings) >= _MAX_CACHED_ENCODINGS:
-            _native_encodings.clear()
-        known = _native_encodings[serial(encoding)] = _core.Encoding(forms)
-    return known
 
 
 _States: TypeAlias = Sequence[tuple[bool, Sequence[tuple[int, int, int]]]]

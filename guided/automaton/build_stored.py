@@ -18,7 +18,8 @@ from hashlib import blake2b
 from typing import Any, TypeAlias
 
 from guided.automaton import _core
-from guided.automaton.build import GrammarBuilder, native_encoding
+from guided.automaton.build import GrammarBuilder
+from guided.automaton.native_encodings import native_encoding
 from guided.errors import GuidedError
 from guided.frontends.stored import Tables
 from guided.ir.embedded import Embedded
