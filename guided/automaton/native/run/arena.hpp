@@ -206,7 +206,8 @@ class Arena {
   int32_t intern_ahead(Ahead met);
   int32_t merge(int32_t a, int32_t b, int depth);
   void merge_threads(std::vector<Thread>& threads, int depth);
-  void drop_higher_counts(std::vector<Thread>& threads) const;
+  void drop_higher_counts(std::vector<Thread>& threads);
+  bool needs_lowest_count(int32_t rule);
   void pop(const Thread& thread, std::vector<Thread>& out);
   Thread enter(RuleEntries::Entry entry);
   int32_t height(int32_t rule);
@@ -254,7 +255,8 @@ class Arena {
   std::vector<Thread> work_, closed_, kernel_;
   ThreadSet met_;
   RuleEntries entries_;
-  std::vector<int32_t> heights_;  // by rule; -1: unknown
+  std::vector<int32_t> heights_;       // by rule; -1: unknown
+  std::vector<int8_t> lowest_counts_;  // by rule, see needs_lowest_count(); -1: unknown
 };
 
 }  // namespace guided

@@ -66,24 +66,54 @@ void Arena::merge_threads(std::vector<Thread>& threads, int depth) {
 // lowest count can do all that the others can. Without this, `([a-z]{1,20} ?){1,200}` would have a thread for each way to
 // split a word. Counting-set automata keep the extremes of such counts, too (Turonova et al., OOPSLA 2020). Under kFree, a
 // register does not tell what the frame had counted before, but a frame that can end has counted one item at least.
-void Arena::drop_higher_counts(std::vector<Thread>& threads) const {
+void Arena::drop_higher_counts(std::vector<Thread>& threads) {
   size_t n = 0;
   for (size_t from = 0, to = 0; from < threads.size(); from = to) {
     const int32_t pos = threads[from].pos;
     while (to < threads.size() && threads[to].pos == pos) ++to;
-    const Rule* rule = to - from > 1 && pos != kExit ? &grammar_->rules[grammar_->positions[pos].rule] : nullptr;
-    if (!rule || rule->kind != RuleKind::Counter || rule->max < 0 || rule->max_tokens >= 0) {
+    if (to - from == 1 || pos == kExit || !needs_lowest_count(grammar_->positions[pos].rule)) {
       while (from < to) threads[n++] = threads[from++];
       continue;
     }
+    const Rule& rule = grammar_->rules[grammar_->positions[pos].rule];
     std::unordered_set<uint64_t> met;  // callers and memories; threads with lower counts come first
     for (; from < to; ++from) {
       const Thread t = threads[from];
-      const bool enough = t.ret == kFree ? rule->min <= 1 : t.reg >= rule->min;
+      const bool enough = t.ret == kFree ? rule.min <= 1 : t.reg >= rule.min;
       if (!enough || met.insert(pair_key(t.ret, t.mem)).second) threads[n++] = t;
     }
   }
   threads.resize(n);
+}
+
+// Whether a rule is a loop with a maximum, of whose counts the lowest suffices. Not if the loop contains itself: its
+// frames share callers only if they have the same counts. Nor if it contains control tokens, because the number of marks
+// without text (matching/regions) would change.
+bool Arena::needs_lowest_count(int32_t rule) {
+  const Grammar& g = *grammar_;
+  const Rule& loop = g.rules[rule];
+  if (loop.kind != RuleKind::Counter || loop.max < 0 || loop.max_tokens >= 0) return false;
+  if (static_cast<size_t>(rule) >= lowest_counts_.size()) lowest_counts_.resize(g.rules.size(), -1);
+  int8_t& known = lowest_counts_[static_cast<size_t>(rule)];
+  if (known >= 0) return known > 0;
+  known = 1;
+  std::vector<uint8_t> met(g.rules.size(), 0);
+  std::vector<int32_t> open{rule};
+  while (!open.empty() && known > 0) {
+    const Rule& at = g.rules[open.back()];
+    open.pop_back();
+    for (int32_t p = at.base; p < at.base + at.size; ++p) {
+      const Position& position = g.positions[p];
+      if (position.token_hi > position.token_lo) known = 0;
+      for (int32_t i = position.call_lo; i < position.call_hi; ++i) {
+        const int32_t callee = g.calls[i].rule;
+        if (callee == rule) known = 0;
+        if (!met[callee]) open.push_back(callee);
+        met[callee] = 1;
+      }
+    }
+  }
+  return known > 0;
 }
 
 void Arena::pop(const Thread& thread, std::vector<Thread>& out) {
