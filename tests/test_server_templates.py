@@ -96,6 +96,12 @@ def test_a_message_that_goes_on_and_a_prompt_that_begins_no_answer():
         for wrong in ({"messages": SAY}, {"messages": messages, "add_generation_prompt": True}):
             with pytest.raises(openai.BadRequestError, match="continue_final_message"):
                 await prompt(ask, **wrong, continue_final_message=True)
+        for wrong in ({"content": "It is a"}, {}):
+            with pytest.raises(openai.BadRequestError, match="message 1 has tool_calls") as caught:
+                calls = {"role": "assistant", "tool_calls": [CALL], **wrong}
+                extra = {"continue_final_message": True}
+                await ask.chat.completions.create(model="guided", messages=[*SAY, calls], extra_body=extra)
+            assert caught.value.param == "messages.1.tool_calls"
         goes_on = {"continue_final_message": True, "add_generation_prompt": False}
         options = {"model": "guided", "messages": messages, "max_tokens": 40}
         answer = await ask.chat.completions.create(**options, extra_body={**goes_on, "regex": "It is a b{3}|It is abb"})
