@@ -1,6 +1,7 @@
 """DSPy against `guided serve`: a signature whose output is an object, calls of tools, and an error.
 
 pip install dspy; then, beside a running server: python examples/clients_dspy.py
+It imports clients_types.py, which must be in the same folder.
 """
 
 from __future__ import annotations

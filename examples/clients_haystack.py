@@ -1,6 +1,7 @@
 """Haystack against `guided serve`: an object, a stream, calls of tools, and an error.
 
 pip install haystack-ai; then, beside a running server: python examples/clients_haystack.py
+It imports clients_types.py, which must be in the same folder.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """instructor against `guided serve`: an object, a stream of partial objects, calls of tools, and an error.
 
 pip install instructor; then, beside a running server: python examples/clients_instructor.py
+It imports clients_types.py, which must be in the same folder.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """smolagents against `guided serve`: an object, a stream, an agent that calls tools, one that writes code, an error.
 
 pip install 'smolagents[openai]'; then, beside a running server: python examples/clients_smolagents.py
+It imports clients_types.py, which must be in the same folder.
 """
 
 from __future__ import annotations

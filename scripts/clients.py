@@ -83,7 +83,11 @@ class Outcome:
 
 
 class InstallationError(Exception):
-    """An environment cannot be made."""
+    """An environment cannot be made. `output`: what the installation printed."""
+
+    def __init__(self, message: str, output: str = "") -> None:
+        super().__init__(message)
+        self.output = output
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -148,20 +152,25 @@ def environment(address: str, home: Path) -> dict[str, str]:
 def tried(recipe: Recipe, folder: Path, address: str) -> Outcome:
     """Install a client and run its recipe."""
     place = folder / recipe.name
+    log = place.with_suffix(".log")
+    log.unlink(missing_ok=True)  # it is from an earlier run
     try:
         program = install(recipe, place)
         versions = versions_of(recipe, place, program)
     except InstallationError as error:
+        log.write_text(f"{error.output}{error}\n", encoding="utf-8")
         return Outcome(recipe, missing=str(error))
     home = place / "home"
     home.mkdir(exist_ok=True)
     begin = perf_counter()
     try:
         ran = run([*program, recipe.path.name], place, RUN, environment(address, home))
-    except subprocess.TimeoutExpired:
-        return Outcome(recipe, versions, failure=f"stopped after {RUN} s")
+    except subprocess.TimeoutExpired as error:
+        failure = f"stopped after {RUN} s"
+        log.write_text(f"{output_until(error)}{failure}\n", encoding="utf-8")
+        return Outcome(recipe, versions, failure=failure)
     seconds = perf_counter() - begin
-    place.with_suffix(".log").write_text(ran.stdout + ran.stderr, encoding="utf-8")
+    log.write_text(ran.stdout + ran.stderr, encoding="utf-8")
     words = tuple(word for word in COLUMNS if re.search(rf"^{word}\b[^:\n]*:", ran.stdout, re.MULTILINE))
     failure = ""
     if ran.returncode:
@@ -203,13 +212,20 @@ def check(command: list[str], place: Path) -> str:
         ran = run(command, place, INSTALLATION)
     except FileNotFoundError:
         raise InstallationError(f"{command[0]} is not installed") from None
-    except subprocess.TimeoutExpired:
-        raise InstallationError(f"{command[0]} was stopped after {INSTALLATION} s") from None
+    except subprocess.TimeoutExpired as error:
+        message = f"{command[0]} was stopped after {INSTALLATION} s"
+        raise InstallationError(message, output_until(error)) from None
     if ran.returncode:
-        place.with_suffix(".log").write_text(ran.stdout + ran.stderr, encoding="utf-8")
         errors = [line for line in ran.stderr.splitlines() if "error" in line.lower()]
-        raise InstallationError(last_line("\n".join(errors[:1]) or ran.stderr) or f"exit code {ran.returncode}")
+        message = last_line("\n".join(errors[:1]) or ran.stderr) or f"exit code {ran.returncode}"
+        raise InstallationError(message, ran.stdout + ran.stderr)
     return ran.stdout
+
+
+def output_until(error: subprocess.TimeoutExpired) -> str:
+    """What a command printed before it was stopped."""
+    parts = [part or b"" for part in (error.stdout, error.stderr)]  # bytes on POSIX, whatever the encoding
+    return "".join(part.decode("utf-8", "replace") if isinstance(part, bytes) else part for part in parts)
 
 
 def run(

@@ -14,7 +14,7 @@ import pytest
 
 from guided.chat import ChatTemplate, Conversation
 from guided.chat.compiled import compile_template
-from guided.chat.conversation import to_plain_messages, with_arguments
+from guided.chat.conversation import MessageError, to_plain_messages, with_arguments
 from guided.chat.render_budget import _Meter
 from guided.errors import GuidedError
 from guided.vocabulary import Vocabulary
@@ -159,8 +159,13 @@ def test_a_message_that_goes_on(name: str, last: str):
     chat = Conversation([user("Hi"), assistant(last)], continue_final_message=True)
     assert str.__str__(template(name).text(chat)) == rendered(name, chat, tokenize=False)
     with pytest.raises(GuidedError, match="needs a last message with text content"):
-        template(name).render(Conversation([user("Hi"), assistant("", tool_calls=[called()]) | {"content": None}],
-                                           continue_final_message=True))  # fmt: skip
+        no_text = {"role": "assistant", "reasoning_content": "a"}
+        template(name).render(Conversation([user("Hi"), no_text], continue_final_message=True))
+    for content in (None, "", last):
+        calls = assistant("", tool_calls=[called()]) | {"content": content}
+        with pytest.raises(MessageError, match="message 1 has tool_calls, which end a message") as caught:
+            template(name).render(Conversation([user("Hi"), calls], continue_final_message=True))
+        assert (caught.value.number, caught.value.key) == (1, "tool_calls")
 
 
 def control(name: str, ids: list[int]) -> list[int]:

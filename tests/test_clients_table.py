@@ -50,6 +50,8 @@ def test_every_recipe_says_what_to_install():
     assert found["vercel"].tool == "npm" and "@ai-sdk/openai" in found["vercel"].names
     assert found["openai_agents"].client == "OpenAI's Agents SDK"
     for recipe in found.values():
+        if "from clients_types import" in (text := recipe.path.read_text("utf-8")):
+            assert "imports clients_types.py" in text.split('"""')[1]
         assert recipe.path.name in recipe.path.read_text("utf-8").split("\n\n")[1] or recipe.tool == "npm"
 
 
@@ -74,16 +76,33 @@ def test_a_recipe_that_fails_fails_the_run(folder, capsys):
 
 def test_a_client_that_cannot_be_installed_fails_nothing(folder, capsys):
     assert clients.main(["away", "good", "--folder", str(folder / "two")]) == 0
-    assert "not installed: no network" in capsys.readouterr().out
+    out, log = capsys.readouterr()
+    assert "not installed: no network" in out and f"what away said: {folder / 'two' / 'away'}.log" in log
+    assert (folder / "two" / "away.log").read_text("utf-8") == "no network\n"
 
 
 def test_a_recipe_that_hangs_is_stopped(folder, monkeypatch, capsys):
     def run(command, *_):
-        raise subprocess.TimeoutExpired(command, 300)
+        raise subprocess.TimeoutExpired(command, 300, b"object: 1\n", "warning: \u00e9\n")
+
+    (folder / "slow").mkdir()
+    (folder / "slow" / "good.log").write_text("an earlier run", encoding="utf-8")
 
     monkeypatch.setattr(clients, "run", run)
     assert clients.main(["good", "--folder", str(folder / "slow")]) == 1
     assert "failed: stopped after 300 s" in capsys.readouterr().out
+    text = (folder / "slow" / "good.log").read_text("utf-8")
+    assert text == "object: 1\nwarning: \u00e9\nstopped after 300 s\n"
+
+
+def test_an_installation_that_hangs_is_stopped(tmp_path, monkeypatch):
+    def run(command, *_):
+        raise subprocess.TimeoutExpired(command, 1200, b"collecting\n", None)
+
+    monkeypatch.setattr(clients, "run", run)
+    with pytest.raises(clients.InstallationError, match="npm was stopped after 1200 s") as caught:
+        clients.check(["npm"], tmp_path)
+    assert caught.value.output == "collecting\n"
 
 
 @pytest.mark.parametrize("arguments", [["--write", "good"], ["unknown"]])
@@ -110,9 +129,9 @@ def test_installations_that_fail_say_why(tmp_path):
     with pytest.raises(clients.InstallationError, match="no such package"):
         clients.check([sys.executable, "-c", "import sys; print('first'); sys.exit('no such package')"], place)
     said = "import sys; sys.exit('npm warn a\\nnpm error code ENETUNREACH\\nnpm error a log is at /tmp')"
-    with pytest.raises(clients.InstallationError, match=r"^npm error code ENETUNREACH$"):
+    with pytest.raises(clients.InstallationError, match=r"^npm error code ENETUNREACH$") as caught:
         clients.check([sys.executable, "-c", said], place)
-    assert "error a log" in (tmp_path / "client.log").read_text("utf-8")
+    assert "error a log" in caught.value.output
     assert clients.check([sys.executable, "-c", "print(1)"], place) == "1\n"
 
 

@@ -81,12 +81,39 @@ class Store:
     def dispatched(self, key: str) -> str:
         return key
 
+    @staticmethod
+    def classify(cls):
+        return cls
+
+    @staticmethod
+    def classify_text(cls: str) -> str:
+        return cls
+
+    again = functools.partialmethod(get)
+
     @property
     def size(self) -> int:
         return 1
 
     def __call__(self, key: str) -> str:
         return key
+
+
+def classify(cls):
+    """Name a class."""
+    return cls
+
+
+def nested() -> Any:
+    def classify_nested(self):
+        return self
+
+    return classify_nested
+
+
+class Classifier:
+    def __call__(self, cls):
+        return cls
 
 
 class Unknown:
@@ -114,6 +141,13 @@ def query(connection: Connection, key: str) -> str:
         (functools.cache(Store.shared), ["key"], ""),
         (functools.singledispatch(Store.shared), ["key"], ""),
         (Store().get, ["key"], "Get a value."),
+        (Store().again, ["key"], "Get a value."),
+        (Store.classify_text, ["cls"], ""),
+        (classify, ["cls"], "Name a class."),
+        (logged(classify), ["cls"], "Name a class."),
+        (functools.partial(classify), ["cls"], "Name a class."),
+        (nested(), ["self"], ""),
+        (Classifier(), ["cls"], ""),
         (Store().cached, ["key"], ""),
         (Store.shared, ["key"], ""),
         (Store.__dict__["shared"], ["key"], ""),
@@ -150,15 +184,40 @@ def test_coroutine_functions_need_an_event_loop(function: Any):
     assert result.tool_calls[0].value == "a"
 
 
+class Pieces:
+    def __call__(self, key: str) -> Iterator[str]:
+        yield key
+
+
+class LaterPieces:
+    async def __call__(self, key: str) -> AsyncIterator[str]:
+        yield key
+
+
+@pytest.mark.parametrize(
+    "function",
+    [Pieces(), LaterPieces(), functools.partial(Pieces()), functools.partial(LaterPieces()), logged(pieces)],
+)
+def test_hidden_generators_are_no_results(function: Any):
+    tool = guided.function_tool(function, name="tool")
+    with pytest.raises(guided.OptionError, match=r"tool returned a generator, .*: return a list") as caught:
+        Scripted(call("tool", {"key": "a"}), "ok").chat("?", tools=[tool])
+    assert caught.value.option == "tools"
+    with pytest.raises(guided.OptionError, match="tool returned a generator"):
+        asyncio.run(Scripted(call("tool", {"key": "a"}), "ok").achat("?", tools=[tool]))
+
+
 @pytest.mark.parametrize(
     ("function", "name", "message", "hint"),
     [
-        (Store.get, None, "get is a method without an object: self has no value", "pass the method of an object"),
-        (Store.get_later, None, "is a method without an object", "pass the method of an object"),
-        (Store.cached, None, "is a method without an object", "pass the method of an object"),
-        (Store().dispatched, None, "is a method without an object", "or wrap it in a function"),
-        (str.upper, None, "upper is a method without an object", "pass the method of an object"),
-        (functools.partial(Store.get), "tool", "is a method without an object", "pass the method of an object"),
+        (Store.get, None, "signature of get begins with self, like a method without an object", "the method of an obj"),
+        (Store.get_later, None, "like a method without an object", "pass the method of an object"),
+        (Store.cached, None, "like a method without an object", "pass the method of an object"),
+        (Store.again, "tool", "like a method without an object", "pass the method of an object"),
+        (Store().dispatched, None, "signature of dispatched begins with self", "wrap it in a function"),
+        (Store.classify, None, "signature of classify begins with cls", "or annotate cls if calls give it a value"),
+        (str.upper, None, "like a method without an object", "pass the method of an object"),
+        (functools.partial(Store.get), "tool", "like a method without an object", "pass the method of an object"),
         (Store.__dict__["of_class"], None, "is not a function that a model can call", "take it from the class"),
         (Store.__dict__["size"], None, "is not a function that a model can call", "take it from the class"),
         (Store, None, "is not a function that a model can call", "pass a function with type hints"),

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -119,6 +122,29 @@ def test_a_minimum_of_words_leaves_the_quotations_that_have_them(text: str, word
     assert texts_of(GrammarMatcher(grammar), 9) == {part for part in every if len(part.split()) >= least}
     for part in every:
         assert bool(quote.find(part)) == (quote.problem(part) == "") == accepts(grammar, part)
+
+
+def test_punctuation_that_a_quotation_separates_is_a_word():
+    grammar = COMPILER.compile(guided.Quote("It sat. On the mat", words=True, min_words=4))
+    assert accepts(grammar, ". On the mat") and accepts(grammar, "sat. On the mat")
+    assert not accepts(grammar, "On the mat") and not accepts(grammar, "at. On the mat")
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, lambda quote: pickle.loads(pickle.dumps(quote))])
+@pytest.mark.parametrize(
+    "documents", [(MINUTES,), (MINUTES, REPORT), ({"minutes": MINUTES},), ({"a": MINUTES, "b": REPORT},)]
+)
+@pytest.mark.parametrize("options", [{}, {"whitespace": "normalised", "words": True, "min_words": 2}])
+def test_copies(duplicate: Callable[[Any], Any], documents: Any, options: Any):
+    quote = guided.Quote(*documents, **options)
+    quote.find("the cat")
+    same = duplicate(quote)
+    assert same is not quote and repr(same) == repr(quote)
+    assert same.keywords() == quote.keywords() and same.documents == quote.documents
+    grammar = COMPILER.compile(same)
+    for text in ("saw the cat", "The cat", "cat", 'The "mat"', "aw the", "x"):
+        assert same.find(text) == quote.find(text) and same.problem(text) == quote.problem(text)
+        assert accepts(grammar, text) == (quote.problem(text) == "")
 
 
 def test_words_end_at_the_white_space_of_python():

@@ -49,7 +49,8 @@ def test_what_needs_a_key():
     async def body(server, http):
         for method, path in [("GET", "/v1/models"), ("POST", "/v1/completions"), ("POST", "/stream"),
                              ("POST", "/tokenize"), ("POST", "/detokenize"), ("POST", "/abort_request"),
-                             ("GET", "/v1/nowhere"), ("DELETE", "/v1/completions")]:  # fmt: skip
+                             ("GET", "/v1/nowhere"), ("DELETE", "/v1/completions"),
+                             ("GET", "/tokenizer_info")]:  # fmt: skip
             for headers in ({}, {"authorization": "Bearer other"}, {"authorization": "k2x"}):
                 answer = await http.request(method, path, json={}, headers=headers)
                 assert answer.status_code == 401, (method, path)
@@ -59,7 +60,8 @@ def test_what_needs_a_key():
             assert (await http.get(path)).status_code == 200
         assert (await http.options("/v1/models")).status_code == 405
         for key in ("k1", "k2"):
-            assert (await http.get("/v1/models", headers={"authorization": f"Bearer {key}"})).status_code == 200
+            for path in ("/v1/models", "/tokenizer_info"):
+                assert (await http.get(path, headers={"authorization": f"Bearer {key}"})).status_code == 200
         for header in ("bearer k1", "BEARER  k1", "Bearer schl\u00fcssel"):
             answer = await http.get("/v1/models", headers={b"authorization": header.encode()})
             assert answer.status_code == 200, header

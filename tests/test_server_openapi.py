@@ -101,9 +101,15 @@ def test_keys_are_told_where_they_are_needed():
     header = {"type": "apiKey", "in": "header", "name": "X-Api-Key"}
     schemes = {"key": {"type": "http", "scheme": "bearer"}, "x-api-key": header}
     assert document["components"]["securitySchemes"] == schemes
-    for path, operations in document["paths"].items():
-        for operation in operations.values():
-            assert ("security" in operation) == path.startswith("/v1"), path
+
+    async def whole():
+        async with served(api_keys=("a",)) as (_, http):
+            for path, operations in document["paths"].items():
+                for method, operation in operations.items():
+                    status = (await http.request(method, path, json={})).status_code
+                    assert ("security" in operation) == (status == 401), path
+
+    asyncio.run(whole())
 
 
 def test_it_is_made_once_and_when_it_is_asked_for(monkeypatch):

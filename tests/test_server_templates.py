@@ -96,6 +96,12 @@ def test_a_message_that_goes_on_and_a_prompt_that_begins_no_answer():
         for wrong in ({"messages": SAY}, {"messages": messages, "add_generation_prompt": True}):
             with pytest.raises(openai.BadRequestError, match="continue_final_message"):
                 await prompt(ask, **wrong, continue_final_message=True)
+        for wrong in ({"content": "It is a"}, {}):
+            with pytest.raises(openai.BadRequestError, match="message 1 has tool_calls") as caught:
+                calls = {"role": "assistant", "tool_calls": [CALL], **wrong}
+                extra = {"continue_final_message": True}
+                await ask.chat.completions.create(model="guided", messages=[*SAY, calls], extra_body=extra)
+            assert caught.value.param == "messages.1.tool_calls"
         goes_on = {"continue_final_message": True, "add_generation_prompt": False}
         options = {"model": "guided", "messages": messages, "max_tokens": 40}
         answer = await ask.chat.completions.create(**options, extra_body={**goes_on, "regex": "It is a b{3}|It is abb"})
@@ -132,6 +138,37 @@ def test_a_value_that_goes_on():
         assert caught.value.param == "stream_options.include_partial_json"
 
     run(body, qwen())
+
+
+@pytest.mark.parametrize("settings", [{}, {"reasoning_end": "</think>"}])
+def test_calls_that_are_required_follow_a_message_that_goes_on(settings):
+    async def body(ask):
+        messages = [*SAY, {"role": "assistant", "content": "Let me look."}]
+        options = {"model": "guided", "messages": messages, "tools": TOOLS, "max_tokens": 500}
+        goes_on = {"continue_final_message": True}
+        named = {"type": "function", "function": {"name": "Weather"}}
+        for choice in ("required", named):
+            assert (await prompt(ask, **goes_on, **options, tool_choice=choice)).endswith("Let me look.")
+            asked = {**options, "tool_choice": choice, "extra_body": goes_on, "seed": 1}
+            message = (await ask.chat.completions.parse(**asked)).choices[0].message
+            assert not message.content and message.tool_calls
+            calls = [call.function for call in message.tool_calls]
+            for call in message.tool_calls:
+                checked(call)
+            stream = await ask.chat.completions.create(**asked, stream=True)
+            pieces = [piece async for chunk in stream for piece in chunk.choices[0].delta.tool_calls or ()]
+            assert [piece.function.name for piece in pieces if piece.function.name] == [call.name for call in calls]
+            texts = "".join(piece.function.arguments or "" for piece in pieces)
+            assert texts == "".join(call.arguments for call in calls)
+        options["tools"] = [
+            {"name": tool["function"]["name"], "input_schema": tool["function"]["parameters"]} for tool in TOOLS
+        ]
+        for choice in ({"type": "any"}, {"type": "tool", "name": "Weather"}):
+            answer = await ask.post("/messages", cast_to=object, body={**options, "tool_choice": choice})
+            assert {block["type"] for block in answer["content"]} == {"tool_use"}
+            assert answer["stop_reason"] == "tool_use"
+
+    run(body, qwen(), **settings)
 
 
 def test_a_message_that_goes_on_is_past_the_reasoning():

@@ -30,6 +30,7 @@ from guided.chat.conversation import (
     DEFAULT_TOOL_STYLE,
     Conversation,
     Message,
+    MessageError,
     as_style,
     to_plain,
     to_plain_messages,
@@ -250,8 +251,15 @@ def _render_with_tool_prompt(
 
 
 def _mark_continuation(message: Mapping[str, Any], chat: Conversation) -> dict[str, Any]:
-    """The last message, with a mark at its end, where generation continues."""
+    """The last message, with a mark at its end, where generation continues.
+
+    Raises:
+        MessageError: it has calls. GuidedError: it has no text, or `chat.begin` begins a new message.
+    """
     content = message.get("content")
+    if message.get("tool_calls"):
+        what = "has tool_calls, which end a message, so continue_final_message cannot continue it: leave them out"
+        raise MessageError(len(chat.messages) - 1, "tool_calls", what)
     if chat.begin:
         raise GuidedError("continue_final_message cannot be combined with `begin`, which begins a new message")
     if isinstance(content, str):

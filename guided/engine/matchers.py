@@ -22,6 +22,7 @@ from guided.errors import OptionError, brief
 from guided.matching.canonical.matcher import CanonicalMatcher
 from guided.matching.canonical.spelling import spelling_of
 from guided.matching.compiled import CompiledGrammar
+from guided.matching.constraint import CompiledBy, Constraint
 from guided.matching.healing import HealingMatcher, count_unstable_tokens
 from guided.matching.matcher import GrammarMatcher
 from guided.matching.protocol import ForkingMatcher, Matcher
@@ -86,14 +87,17 @@ def matcher_maker(
     return make
 
 
-def continued_text(grammar: CompiledGrammar, prompt: Prompt, ids: Sequence[int]) -> str:
+def continued_text(grammar: CompiledGrammar | None, constraint: Constraint, prompt: Prompt, ids: Sequence[int]) -> str:
     """The text of a conversation's last message if the output continues it, as the prompt ends with it; else "".
 
-    Chat templates may strip white space from the end of a message.
+    Chat templates may strip white space from the end of a message. `grammar`: the compiled constraint, if any. The text
+    is "", too, if the constraint applies only to what follows the message (`CompiledBy.follows_message`).
 
     Raises:
         MessageError: no output that satisfies the grammar begins with this text.
     """
+    if grammar is None or (isinstance(constraint, CompiledBy) and constraint.follows_message):
+        return ""
     if not isinstance(prompt, Conversation) or not prompt.continue_final_message:
         return ""
     content = prompt.messages[-1].get("content") or ""

@@ -155,7 +155,7 @@ class SequenceMaker:
         instructed, bridge = self._instruct(prompt, grammar, given)
         known = ids if instructed is prompt else None
         ids, prefix = prompt_ids(self._prompts(), instructed, known, raw=given.raw, heal=given.heal_prompt)
-        prefill = given.checked_prefill("" if grammar is None else continued_text(grammar, prompt, ids))
+        prefill = given.checked_prefill(continued_text(grammar, constraint, prompt, ids))
         make = self._matcher_maker(grammar, prefix, prefill, given)
         is_exact, default_drafts = given.sampling == "exact", DRAFTS if self._drafts_by_model else 0
         kind = partial(ExactSequence, max_passes=given.max_passes) if is_exact else Sequence

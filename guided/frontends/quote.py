@@ -15,6 +15,7 @@ Cost: linear in the documents when the specification is compiled (`ir.Substrings
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 from guided.errors import brief
@@ -76,8 +77,9 @@ class Quote(NodePart, StringConstraint):
             documents: texts, or one mapping from names to texts.
             whitespace: "exact", or "normalised": each run of white space in a document is quoted as one space.
             words: whether a quotation may neither begin nor end inside a word or with white space.
-            min_words: how many words a quotation has at least. White space separates words, as in `str.split`. Without
-                `words=True`, a part of a word at the beginning or end counts as well.
+            min_words: how many words a quotation has at least: runs of characters that are not white space, as in
+                `str.split`. Only the quotation is split, not the document. So punctuation that the quotation separates
+                from its word counts as a word and, without `words=True`, a part of a word as well.
 
         Raises:
             SpecError: there is no document, none has so many words, or one is not a text, is empty or contains a
@@ -93,6 +95,12 @@ class Quote(NodePart, StringConstraint):
         values = {"documents": texts, **options, "_texts": node, "_offsets": {}}
         for name, value in values.items():
             object.__setattr__(self, name, value)  # parts of specifications are frozen
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """How `copy` and `pickle` make another object: they call the constructor."""
+        is_named = all(isinstance(name, str) for name in self.documents)
+        make = partial(type(self), whitespace=self.whitespace, words=self.words, min_words=self.min_words)
+        return make, (dict(self.documents),) if is_named else tuple(self.documents.values())
 
     def __repr__(self) -> str:
         return f"Quote({', '.join(brief(text) for text in self.documents.values())})"

@@ -41,11 +41,14 @@ class CompiledBy:
         free: whether it has free text, which may end anywhere. If the budget ends it, the finish reason is "length".
         has_calls: whether it consists of calls, or of free text with calls. Then stops end the free text only, and no
             further call begins that the budget could cut short.
+        follows_message: whether it applies only to what follows a continued message (`continue_final_message`), such as
+            required calls after text. Otherwise the message and what follows satisfy it together.
     """
 
     compile: Callable[[GrammarCompiler], CompiledGrammar]
     free: bool = False
     has_calls: bool = False
+    follows_message: bool = False
 
 
 Constraint: TypeAlias = CompiledGrammar | CompiledBy | Specification | None

@@ -213,6 +213,7 @@ def _run(engine: _Engine, turn: Turn, options: Options) -> Iterator[ChatEvent]:
                     value.close()  # otherwise Python warns that it was never awaited
                 message = f"{call.name} returned an awaitable: call achat or astream_chat"
                 raise OptionError(message, option="tools")
+            _check_result(call, value)
             yield from turn.answer(call, value)
 
 
@@ -229,6 +230,7 @@ async def _async_events(
         calls = list(turn.open_calls)
         values = await asyncio.gather(*(_call_async(turn.tools[call.name], call) for call in calls))
         for call, value in zip(calls, values, strict=True):
+            _check_result(call, value)
             for result in turn.answer(call, value):
                 yield result
 
@@ -296,6 +298,13 @@ async def _call_async(tool: FunctionTool, call: FunctionCall) -> Any:
         return await value if inspect.isawaitable(value) else value
     except Exception as error:
         return error
+
+
+def _check_result(call: FunctionCall, value: Any) -> None:
+    """Raise OptionError for a generator, which `function_tool` cannot foresee if an object or a wrapper hides it."""
+    if inspect.isgenerator(value) or inspect.isasyncgen(value):
+        message = f"{call.name} returned a generator, whose result is no text: return a list, or the last value"
+        raise OptionError(message, option="tools")
 
 
 def _is_async(function: Callable[..., Any]) -> bool:

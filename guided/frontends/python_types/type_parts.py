@@ -91,14 +91,22 @@ def parameters_of(function: Any) -> tuple[inspect.Signature, Members]:
     for position, (name, parameter) in enumerate(signature.parameters.items()):
         if name in known:
             continue
-        if position == 0 and name in ("self", "cls") and name not in hints:
-            hint = "pass the method of an object, or wrap it in a function"
-            raise UnsupportedError(f"{name_of(function)} is a method without an object: {name} has no value", hint=hint)
+        if position == 0 and name in ("self", "cls") and name not in hints and _is_of_class(described):
+            message = f"the signature of {name_of(function)} begins with {name}, like a method without an object"
+            hint = f"pass the method of an object, wrap it in a function, or annotate {name} if calls give it a value"
+            raise UnsupportedError(message, hint=hint)
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             hint = "use a function that names all of its parameters"
             raise UnsupportedError(f"{name_of(function)}: {parameter} has no name for each argument", hint=hint)
         out[name] = (hints.get(name, Any), parameter.default is parameter.empty)
     return signature, out
+
+
+def _is_of_class(function: Any) -> bool:
+    """Whether a function is defined in a class, according to its qualified name: `Class.method` in a class, `f` or
+    `outer.<locals>.f` elsewhere."""
+    parent = str(getattr(function, "__qualname__", "")).rpartition(".")[0]
+    return parent != "" and (not parent.endswith(".<locals>") or parent.startswith("partialmethod."))
 
 
 def is_hashable_type(tp: Any, above: tuple[Any, ...] = ()) -> bool:

@@ -3,9 +3,9 @@
     request -> id -> host, page (403) -> key (401) -> capacity (429, 503) -> the application -> X-Request-Id, log
 
 Every POST and every path under /v1 makes the engine work, so it needs a key (if the server has keys) and capacity.
-Other GET requests (/health, /ready, /ping, /version, /metrics, the page) and OPTIONS need neither: they show how busy
-the server is, not the content of requests or answers. /abort_request needs a key but no capacity. Keys are compared in
-constant time.
+/abort_request, /v1/models and /tokenizer_info need a key but no capacity. Other GET requests (/health, /ready, /ping,
+/version, /metrics, the page) and OPTIONS need neither: they show how busy the server is, not the model's files or the
+content of requests or answers. Keys are compared in constant time.
 
 A page of another site cannot make requests that need a key or capacity. If the page uses a host name that its owner may
 have pointed at this machine, it cannot make any request (origins.py).
@@ -26,6 +26,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from guided.server.anthropic.errors import is_messages_route
 from guided.server.http.errors import RequestError
+from guided.server.http.openapi import needs_key
 from guided.server.http.origins import check_host, check_origin
 from guided.server.http.request_context import RequestContext, request_id
 from guided.server.http.tracing import TRACE_HEADERS
@@ -33,7 +34,7 @@ from guided.server.server import Server
 
 __all__ = ["AccessMiddleware"]
 
-_UNQUEUED_PATHS: Final = ("/abort_request", "/v1/models")
+_UNQUEUED_PATHS: Final = ("/abort_request", "/v1/models", "/tokenizer_info")
 _log = logging.getLogger("guided.server")
 
 
@@ -79,16 +80,16 @@ class AccessMiddleware:
     async def _admit_and_run(
         self, context: RequestContext, headers: Headers, scope: Scope, receive: Receive, send: Send
     ) -> None:
-        is_counted = context.method != "OPTIONS" and (context.method == "POST" or context.path.startswith("/v1"))
+        is_protected = needs_key(context.method, context.path)
         admission, is_admitted = self._server.admission, False
         try:
             self._check_size(scope)
             check_host(headers, scope, self._server.settings)
-            if is_counted:
+            if is_protected:
                 check_origin(headers, self._server.settings)
-            if is_counted and self._keys:
+            if is_protected and self._keys:
                 context.key_number = self._key_number(headers)
-            if is_counted and context.path not in _UNQUEUED_PATHS:
+            if is_protected and context.path not in _UNQUEUED_PATHS:
                 admission.enter(context.key_number)
                 is_admitted = True
         except RequestError as error:

@@ -20,7 +20,7 @@ from pydantic.json_schema import models_json_schema
 
 from guided.server.anthropic.errors import ERROR_SCHEMA, is_messages_route
 
-__all__ = ["add_document", "takes"]
+__all__ = ["add_document", "needs_key", "takes"]
 
 _Route = TypeVar("_Route", bound=Callable[..., Any])
 _Json = dict[str, Any]
@@ -97,8 +97,13 @@ def takes(
     return describe_route
 
 
+def needs_key(method: str, path: str) -> bool:
+    """Whether a request needs a key, if the server has keys; see access_middleware.py."""
+    return method == "POST" or (method != "OPTIONS" and (path.startswith("/v1") or path == "/tokenizer_info"))
+
+
 def add_document(app: FastAPI, *, keys: bool) -> None:
-    """Build `/openapi.json` on first use. `keys`: whether paths under /v1 need a key."""
+    """Build `/openapi.json` on first use. `keys`: whether the server has keys."""
     app.openapi = cache(lambda: _document(app, keys=keys))  # type: ignore[method-assign]
 
 
@@ -124,10 +129,10 @@ def _document(app: FastAPI, *, keys: bool) -> _Json:
     for path, operations in document["paths"].items():
         error = {"$ref": _ref("AnthropicError" if is_messages_route(path) else "Error")}
         refused = {"description": "An error", "content": {"application/json": {"schema": error}}}
-        for operation in operations.values():
+        for method, operation in operations.items():
             operation["responses"].pop("422", None)  # FastAPI adds 422; this server answers malformed requests with 400
             operation["responses"] |= {"4XX": refused, "5XX": refused}
-            if keys and path.startswith("/v1"):
+            if keys and needs_key(method.upper(), path):
                 operation["security"] = [{name: []} for name in _KEYS]
             if path in descriptions:
                 _describe(operation, descriptions[path])

@@ -8,7 +8,8 @@ the reader of its calls.
 | required | calls | tool_calls |
 | a function | one call of it | stop: calling it was not the model's decision |
 
-In free text, a call without its marker is a call, too (`ToolStyle.with_bare_calls`).
+In free text, a call without its marker is a call, too (`ToolStyle.with_bare_calls`). If the answer continues a message
+of the assistant, required calls follow its text.
 
 Arguments always satisfy their schema, with or without `strict`. With `strict`, an object whose schema does not mention
 additional members may have only the members that the schema names. Calls are written in the model's style
@@ -107,9 +108,9 @@ class Functions:
                 raise _locate_error(error, locations) from None
 
         call_markers = () if form is None else style.begin_markers(chosen.functions)
-        return cls(
-            style, tools, CompiledBy(compile_calls, free=mixed, has_calls=True), call_markers, chosen.mode == "named"
-        )
+        is_forced = chosen.mode != "auto"
+        constraint = CompiledBy(compile_calls, free=mixed, has_calls=True, follows_message=is_forced)
+        return cls(style, tools, constraint, call_markers, chosen.mode == "named")
 
 
 def _require_object(number: int, tool: _Json) -> _Json:
