@@ -393,6 +393,21 @@ def test_too_many_ways_end_in_a_limit() -> None:
         matcher.captures()
 
 
+@pytest.mark.parametrize(
+    ("text", "output"),
+    [
+        ('start: "b" | "a" item{1,30}', "aab" * 30),
+        ('start: "b" | "a" item{1,40} item{1,40}', "aabb" * 20),
+        ('start: x{2,9}\nx: "a" | "a" item{1,9}', "a" * 60),
+    ],
+)
+def test_too_many_parses_end_in_a_limit(text: str, output: str) -> None:
+    """Each letter may end any number of items: there would be hundreds of thousands of parses side by side."""
+    matcher = after(COMPILER.compile_lark(text + "\nitem[capture]: start"), output)
+    with pytest.raises(guided.LimitExceeded, match="so that a text has one count"):
+        matcher.captures(partial=True)
+
+
 def test_without_captures_nothing_is_kept() -> None:
     plain, captured = COMPILER.compile_lark("start: /a+/"), COMPILER.compile_lark("start: a\na[capture]: /a+/")
     assert type(GrammarMatcher(plain)) is GrammarMatcher and type(GrammarMatcher(captured)) is not GrammarMatcher
