@@ -347,8 +347,11 @@ def test_functions():
     assert book(*bound.args, **bound.kwargs) == "02 1 RED None"
     partial = functools.partial(book, dt.date(2020, 1, 2), colour=Colour.RED)
     assert type_to_schema(partial)["required"] == []
-    bound = value_of(partial, {"seats": 3, "colour": 2})
-    assert partial(*bound.args, **bound.kwargs) == "02 3 TWO None"
+    assert type_to_schema(partial)["properties"].keys() == {"seats", "notes"}, "what the partial sets is not asked for"
+    bound = value_of(partial, {"seats": 3})
+    assert partial(*bound.args, **bound.kwargs) == "02 3 RED None"
+    with pytest.raises(SpecError, match="has no member 'colour'"):
+        value_of(partial, {"seats": 3, "colour": 2})
     schema = type_to_schema(book)
     assert schema["required"] == ["day", "colour"] and schema["additionalProperties"] is False
     for wrong in ({}, {"day": "2020-01-02", "colour": "red", "other": 1}, {"day": 1, "colour": "red"}):

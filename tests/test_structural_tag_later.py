@@ -245,15 +245,15 @@ def test_an_error_while_a_part_is_compiled_leaves_the_matcher_as_it_was(monkeypa
     grammar = GrammarCompiler(compiler().vocabulary).compile_structural_tag(style.structural_tag(tools))
     matcher = guided.GrammarMatcher(grammar)
     assert matcher.accept_string(begin_of(style, tools[0]["function"]["name"])[:-1])
-    real = build._GrammarBuilder.compile
+    real = build.GrammarBuilder.compile
 
     def fails(*arguments: Any, **options: Any) -> Any:
         raise MemoryError("none is left")
 
-    monkeypatch.setattr(build._GrammarBuilder, "compile", fails)
+    monkeypatch.setattr(build.GrammarBuilder, "compile", fails)
     with pytest.raises(MemoryError):
         matcher.accept_string(" {")
-    monkeypatch.setattr(build._GrammarBuilder, "compile", real)
+    monkeypatch.setattr(build.GrammarBuilder, "compile", real)
     assert matcher.steps == 1
     assert matcher.accept_string(" {")
 
