@@ -1,9 +1,10 @@
 """The recipes of docs/guides/clients.md, as they are written there, and examples/clients_*.py, against the small engine
 behind a socket.
 
-Frameworks have an environment of their own, `.venv/clients`, which `make test` sets up (the extra `clients`): what they
-warn of and which versions they want is theirs. Where it is not there, this environment is asked for them. `make
-test-clients` runs the examples of all clients (scripts/clients.py), each in an environment of its own.
+Frameworks want other versions of packages than the tests, and print warnings of their own. So `make test` installs them
+(the extra `clients`) into a separate environment, `.venv/clients`. If it does not exist, they are looked for in the
+environment of the tests. `make test-clients` runs the examples of all clients (scripts/clients.py), each in an
+environment of its own.
 """
 
 from __future__ import annotations

@@ -360,16 +360,14 @@ def test_results_that_have_no_text_and_awaitables():
         Scripted("x").chat("?", tools=[tool])
 
 
-def test_reasoning_is_told_without_its_end():
+def test_streamed_reasoning_has_no_end_marker():
     engine = small_engine(6000)
     options: dict[str, Any] = {"reasoning_end": "ab", "max_tokens": 60, "temperature": 1.0}
     for seed in range(5):
-        told = list(engine.stream_chat("Go.", constraint="x{3}", seed=seed, **options))
-        result = told[-1].result
-        assert (
-            "".join(delta.text for delta in told if isinstance(delta, guided.ReasoningDelta))
-            == result.results[0].reasoning
-        )
+        deltas = list(engine.stream_chat("Go.", constraint="x{3}", seed=seed, **options))
+        result = deltas[-1].result
+        reasoning = [delta.text for delta in deltas if isinstance(delta, guided.ReasoningDelta)]
+        assert "".join(reasoning) == result.results[0].reasoning
         assert result.text == "xxx" and not result.results[0].reasoning.endswith("ab")
 
 

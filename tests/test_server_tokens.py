@@ -72,7 +72,7 @@ def test_names_that_the_model_file_does_not_tell(engine, tokens):
 
 
 def test_special_tokens_in_a_text():
-    """A prompt of a completion has none, whatever it spells."""
+    """The prompt of a completion is read as plain text, even if it contains the name of a special token."""
 
     async def body(http):
         text = "é<|im_end|>b"

@@ -54,7 +54,7 @@ from guided.ir.tokens import is_any_text
 from guided.limits import Limits
 from guided.meter import compiling, fail_if_exhausted, seconds_left, spend
 
-__all__ = ["GrammarBuilder", "compile_native", "native_encoding"]
+__all__ = ["GrammarBuilder", "compile_native"]
 
 _MAX_COUNT = 2**30 - 1
 """The largest bound of a repetition or length window that the core stores."""

@@ -175,6 +175,7 @@ class _TableReader:
         self.ints = from_little_endian(tables.tables[number])
         self.texts, self.values = tables.texts, tables._values
         self.entries: list[Any] = []
+        self._rows = _row_readers()
 
     def later(self, number: int) -> Callable[[], Grammar]:
         """A function that reads another table."""
@@ -184,16 +185,11 @@ class _TableReader:
 
     def read(self) -> Grammar:
         """The grammar of the last row."""
-        ints, entries, seen, rows, at = self.ints, self.entries, set[bytes](), _row_readers(), 0
+        ints, entries, seen, at = self.ints, self.entries, set[bytes](), 0
         data, size = ints.tobytes(), len(ints)
         while at < size:
             begin = at
-            cls, fields = rows[ints[at]]
-            at += 1
-            entry = cls.__new__(cls)
-            for read, store in fields:
-                value, at = read(self, at)
-                store(entry, value)
+            entry, at = self._read_row(at)
             entries.append(entry)
             seen.add(data[4 * begin : 4 * at])
             if not len(entries) % _AT_ONCE:
@@ -211,13 +207,17 @@ class _TableReader:
 
     def read_row(self, at: int) -> Any:
         """The object of the row at a position. It refers to no other row."""
-        cls, fields = _row_readers()[self.ints[at]]
+        return self._read_row(at)[0]
+
+    def _read_row(self, at: int) -> tuple[Any, int]:
+        """The object of the row at a position, and the position after it."""
+        cls, fields = self._rows[self.ints[at]]
         entry = cls.__new__(cls)
         at += 1
         for read, store in fields:
             value, at = read(self, at)
             store(entry, value)
-        return entry
+        return entry, at
 
     def _check(self) -> None:
         spend(_AT_ONCE)

@@ -96,23 +96,15 @@ bool Arena::needs_lowest_count(int32_t rule) {
   if (static_cast<size_t>(rule) >= lowest_counts_.size()) lowest_counts_.resize(g.rules.size(), -1);
   int8_t& known = lowest_counts_[static_cast<size_t>(rule)];
   if (known >= 0) return known > 0;
-  known = 1;
-  std::vector<uint8_t> met(g.rules.size(), 0);
-  std::vector<int32_t> open{rule};
-  while (!open.empty() && known > 0) {
-    const Rule& at = g.rules[open.back()];
-    open.pop_back();
+  known = g.all_reachable(rule, [&](const Rule& at) {
     for (int32_t p = at.base; p < at.base + at.size; ++p) {
       const Position& position = g.positions[p];
-      if (position.token_hi > position.token_lo) known = 0;
-      for (int32_t i = position.call_lo; i < position.call_hi; ++i) {
-        const int32_t callee = g.calls[i].rule;
-        if (callee == rule) known = 0;
-        if (!met[callee]) open.push_back(callee);
-        met[callee] = 1;
-      }
+      if (position.token_hi > position.token_lo) return false;
+      for (int32_t i = position.call_lo; i < position.call_hi; ++i)
+        if (g.calls[i].rule == rule) return false;
     }
-  }
+    return true;
+  });
   return known > 0;
 }
 

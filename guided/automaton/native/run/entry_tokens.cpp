@@ -20,21 +20,8 @@ bool EntryTokensBuilder::ends_with_quote(const Thread& thread) { return arena_.i
 bool EntryTokensBuilder::is_quiet(const Thread& thread) {
   if (arena_.uniqueness().in_entry(thread.mem) || arena_.uniqueness().between(thread.mem) < 0) return false;
   const Grammar& g = arena_.grammar();
-  std::vector<uint8_t> met(g.rules.size(), 0);
-  std::vector<int32_t> open{g.positions[thread.pos].rule};
-  met[open[0]] = 1;
-  while (!open.empty()) {
-    const Rule& at = g.rules[open.back()];
-    open.pop_back();
-    if (at.keeps || at.kind == RuleKind::Set) return false;
-    for (int32_t p = at.base; p < at.base + at.size; ++p)
-      for (int32_t i = g.positions[p].call_lo; i < g.positions[p].call_hi; ++i)
-        if (const int32_t callee = g.calls[i].rule; !met[callee]) {
-          met[callee] = 1;
-          open.push_back(callee);
-        }
-  }
-  return true;
+  return g.all_reachable(g.positions[thread.pos].rule,
+                         [](const Rule& rule) { return !rule.keeps && rule.kind != RuleKind::Set; });
 }
 
 // Whether a thread can continue after a text, whatever was seen. The text must meet nothing but bytes.

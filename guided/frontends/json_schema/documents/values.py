@@ -19,6 +19,7 @@ from typing import Any, Protocol, TypeAlias
 
 from guided.errors import BEYOND_LIMITS, LimitExceeded, SpecError
 from guided.frontends.json_schema.documents.source_spans import NOT_FINITE, escape, json_error, syntax_hint
+from guided.ir.ranges import has_surrogate
 from guided.limits import Limits
 from guided.meter import spend
 
@@ -28,7 +29,6 @@ __all__ = [
     "canonical",
     "check_texts",
     "count_of",
-    "is_text",
     "json_type",
     "normalise",
     "read_json",
@@ -124,11 +124,6 @@ def count_of(value: Json) -> int | None:
         return None
     count = value.small_int(40)
     return BEYOND_LIMITS if count is None else count
-
-
-def is_text(text: str) -> bool:
-    """Whether the string has no surrogates and can be encoded."""
-    return text.isascii() or not any("\ud800" <= c <= "\udfff" for c in text)
 
 
 class _InvalidJson(Exception):
@@ -322,7 +317,7 @@ def check_texts(value: Json, location: _Location, *tokens: str | int) -> None:
     while stack:
         item = stack.pop()
         if isinstance(item, str):
-            if not is_text(item):
+            if has_surrogate(item):
                 raise SpecError("a lone surrogate cannot be written", pointer=location.at(*tokens),
                                 hint="write characters above U+FFFF as a pair of escapes")  # fmt: skip
         elif isinstance(item, list):
