@@ -27,6 +27,7 @@ from guided.matching.compiled import native_vocabulary
 from tests.core_support import FREE, SPECS, TREE, vocabulary
 
 NODES = (Text, Seq, Alt, Ref, Repeat, Chars, Encoded, And, Not, Length, Distinct, Entry, Permutation, Member)
+TYPES = _core.NodeTypes(NODES)
 compiler = GrammarCompiler(vocabulary())
 def compile(**rules): return compiler.compile_grammar(Grammar(rules))
 def matcher(name="tree"): return GrammarMatcher(SPECS[name](compiler))
@@ -82,12 +83,12 @@ CASES: dict[str, tuple[str, str]] = {
             name, ranges, encoding, known = Ref.name, Chars.ranges, Encoded.encoding, Distinct.known
             members, separator = Permutation.members, Permutation.separator
         builder = _core.Builder()
-        _core.NodeReader(builder, NODES, {}, 1000)
+        _core.NodeTypes(NODES)
         refused = 0
         for kind in range(14):
             for odd in (Odd, Hidden, Borrowed, int, 1):
                 try:
-                    _core.NodeReader(builder, (*NODES[:kind], odd, *NODES[kind + 1 :]), {}, 1000)
+                    _core.NodeTypes((*NODES[:kind], odd, *NODES[kind + 1 :]))
                 except ValueError:
                     refused += 1
         assert refused == 14 * 5, refused
@@ -123,7 +124,7 @@ CASES: dict[str, tuple[str, str]] = {
     "a callback that asks for ever new nodes": (
         """
         builder = _core.Builder()
-        reader = _core.NodeReader(builder, NODES, {}, 10**6)
+        reader = _core.NodeReader(builder, TYPES, {}, 10**6)
         def other(node): return reader.read(object(), other)
         with_stack(256 << 10, lambda: reader.read(object(), other))
         """,
@@ -135,10 +136,10 @@ CASES: dict[str, tuple[str, str]] = {
             builder = _core.Builder()
             builder.encoding(_core.Encoding([([(0, 127)], [[(0, 127, 0, 1)]])]))
             def run():
-                node = _core.NodeReader(builder, NODES, {"a": number}, 100).read(Ref("a"), lambda node: builder.ref(9))
+                node = _core.NodeReader(builder, TYPES, {"a": number}, 100).read(Ref("a"), lambda node: builder.ref(9))
                 builder.compile(native_vocabulary(vocabulary()), [node], ["a"], 0, 100, 1.0, 100)
             caught(run)
-        caught(lambda: _core.NodeReader(builder, NODES[:13], {}, 100))
+        caught(lambda: _core.NodeTypes(NODES[:13]))
         """,
         "IndexError IndexError IndexError IndexError IndexError ValueError",
     ),
@@ -393,7 +394,7 @@ def objects():
         pass
     one = matcher(rng.choice(("tree", "members", "calls", "free")))
     return [builder, one, one.fork(), one.grammar.native, native_vocabulary(vocabulary()),
-            _core.NodeReader(builder, NODES, {"start": 0}, 100), allocate_token_bitmask(2, size)]
+            _core.NodeReader(builder, TYPES, {"start": 0}, 100), allocate_token_bitmask(2, size)]
 class Odd:
     def __init__(self, pool): self.pool = pool
     def __index__(self): return call(self.pool, 0) or rng.choice((0, 1, -1, 2**31))

@@ -298,25 +298,36 @@ class KeptNodes:
     def nodes(self) -> int:
         """How many nodes they have, states of automata included."""
 
+class NodeTypes:
+    """The classes of nodes, with the offsets of their fields."""
+
+    def __init__(self, types: tuple[type, ...]) -> None:
+        """
+        The classes of nodes that a `NodeReader` reads.
+
+        Args:
+            types: the classes, in the order of `Usual`.
+
+        Raises:
+            ValueError: there are more or fewer classes, or a field is not a slot of its class.
+        """
+
 class NodeReader:
     """
     Reads the nodes of `guided.ir`, children before parents, each object once.
     """
 
     def __init__(
-        self, builder: Builder, types: tuple[type, ...], rules: dict[str, int], most: int, kept: KeptNodes | None = None
+        self, builder: Builder, types: NodeTypes, rules: dict[str, int], most: int, kept: KeptNodes | None = None
     ) -> None:
         """
         A reader that adds nodes to `builder`.
 
         Args:
-            types: the classes of nodes that are read here, in the order of `Usual`.
+            types: the classes of nodes that are read here.
             rules: name -> number.
             most: the limit of nodes.
             kept: subtrees of earlier readings; None: every node is read.
-
-        Raises:
-            ValueError: `types` has another length.
         """
 
     def read(self, root: object, other: Callable[[Any], int]) -> int:

@@ -60,7 +60,9 @@ _MAX_COUNT = 2**30 - 1
 """The largest bound of a repetition or length window that the core stores."""
 _UNBOUNDED = -1
 """Stands for "no upper bound" in the core's interface."""
-_READER_TYPES = (Text, Seq, Alt, Ref, Repeat, Chars, Encoded, And, Not, Length, Distinct, Entry, Permutation, Member)
+_NODE_TYPES = _core.NodeTypes(
+    (Text, Seq, Alt, Ref, Repeat, Chars, Encoded, And, Not, Length, Distinct, Entry, Permutation, Member)
+)
 """The classes that the core's reader knows, in the order that it expects."""
 _NODES = frozenset(get_args(Node))
 _SHARED_NODES = _core.KeptNodes()
@@ -136,7 +138,7 @@ class GrammarBuilder:
         self.builder = _core.Builder()
         self.rule = ""
         self.rule_number = {name: i for i, name in enumerate(grammar.rules)}
-        self.reader = _core.NodeReader(self.builder, _READER_TYPES, self.rule_number, limits.nodes, _SHARED_NODES)
+        self.reader = _core.NodeReader(self.builder, _NODE_TYPES, self.rule_number, limits.nodes, _SHARED_NODES)
         self.encodings: list[tuple[Encoding, int]] = []
         self._add_encoding(UTF8)
 

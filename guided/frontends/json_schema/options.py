@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from typing import Any, Literal, TypedDict, Unpack
 
 from guided.errors import SpecError, brief
@@ -109,6 +110,14 @@ class JsonSchemaOptions:
     draft: str | None = None
 
     @classmethod
+    def of(cls, **options: Unpack[JsonSchemaKeywords]) -> JsonSchemaOptions:
+        """The options with these values. Unlike the constructor, it checks the same values only once."""
+        try:
+            return _checked_options(**options)
+        except TypeError:  # a value that cannot be hashed, or an unknown name: the constructor words the error
+            return cls(**options)
+
+    @classmethod
     def for_generation(cls, **changes: Unpack[JsonSchemaKeywords]) -> JsonSchemaOptions:
         """Options for generation: the subset of the allowed spellings that small models write best.
 
@@ -201,6 +210,11 @@ def _separators(pair: object) -> tuple[str, str]:
         if mark not in text or (_LITERAL.fullmatch(text) and mark != text.strip(" \t\n\r")):
             raise SpecError(f"separator {brief(text)} is not {brief(mark)} with JSON whitespace around it")
     return (pair[0], pair[1])
+
+
+@lru_cache(maxsize=64, typed=True)  # typed: strict=1 is an error, although 1 == True
+def _checked_options(**options: Unpack[JsonSchemaKeywords]) -> JsonSchemaOptions:
+    return JsonSchemaOptions(**options)
 
 
 DEFAULTS = JsonSchemaOptions()

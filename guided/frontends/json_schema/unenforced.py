@@ -11,7 +11,7 @@ Cost: linear in the keywords. `Library` collects only schemas with names that ar
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 from guided.close_names import close_name
@@ -147,6 +147,7 @@ def _plain_names(draft: str) -> dict[str, str]:
     return {name.lower(): name for name in sorted({*KNOWN[draft], "nullable"})}
 
 
+@lru_cache(maxsize=1024)
 def _close_keyword(keyword: str, draft: str) -> str:
     """A hint with the keyword whose spelling is closest to this name."""
     plain = _plain_names(draft)

@@ -3,21 +3,19 @@
 // In: a node, the classes of nodes and of members, the names of the rules. Out: the number of the node. Unusual nodes
 // (a kind that is unknown here, fields of other types, bounds out of range) are passed to a callback, which returns the
 // number or raises the error. Objects are distinguished by identity, and kept alive once they are met. A node inside
-// itself is an error. How: the classes have slots, so a field of an object of exactly this class has a fixed offset,
-// which its descriptor contains. Subtrees that many grammars share as the same objects are copied from an earlier
-// reading (kept_nodes.hpp). Candidates are subtrees to whose top something other than the grammar holds a reference.
-// They count towards the limit as if they had been read. Cost: about 0.2 us per node.
+// itself is an error. Subtrees that many grammars share as the same objects are copied from an earlier reading
+// (kept_nodes.hpp). Candidates are subtrees to whose top something other than the grammar holds a reference. They count
+// towards the limit as if they had been read. Cost: about 0.2 us per node.
 #include <Python.h>
-#include <structmember.h>
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <utility>
 #include <vector>
 
 #include "python/builder.hpp"
 #include "python/kept_nodes.hpp"
+#include "python/node_types.hpp"
 
 using namespace nanobind::literals;
 
@@ -73,13 +71,9 @@ class ObjectNumbers {
 
 class NodeReader {
  public:
-  // `types`: the classes in the order of Usual. `rules`: name -> number. `kept`: the cache of subtrees; null: none.
-  NodeReader(Builder& builder, nb::tuple types, nb::dict rules, int64_t most, KeptNodes* kept)
-      : builder_(builder), types_(std::move(types)), rules_(std::move(rules)), most_(most), kept_(kept) {
-    if (nb::len(types_) != Classes) throw nb::value_error("types");
-    for (int kind = 0; kind < Classes; ++kind)
-      for (const Field f : kFields[static_cast<size_t>(kind)]) offsets_[kind][f] = offset(types_[kind], kNames[f]);
-  }
+  // `rules`: name -> number. `kept`: the cache of subtrees; null: none.
+  NodeReader(Builder& builder, const NodeTypes& types, nb::dict rules, int64_t most, KeptNodes* kept)
+      : builder_(builder), types_(types), rules_(std::move(rules)), most_(most), kept_(kept) {}
 
   // `other(node)` returns the number of an unusual node. It may call `read` again for a node below it.
   int32_t read(const nb::object& root, const nb::callable& other) {
@@ -100,54 +94,6 @@ class NodeReader {
   }
 
  private:
-  enum Usual {
-    TextType,
-    SeqType,
-    AltType,
-    RefType,
-    RepeatType,
-    CharsType,
-    EncodedType,
-    AndType,
-    NotType,
-    LengthType,
-    DistinctType,
-    EntryType,
-    PermutationType,
-    Unusual,
-    MemberType = Unusual,
-    Classes
-  };
-  enum Field {
-    Item,
-    Items,
-    TextField,
-    Name,
-    Min,
-    Max,
-    RangesField,
-    EncodingField,
-    KnownField,
-    Members,
-    Separator,
-    Fields
-  };
-  static constexpr std::array<const char*, Fields> kNames{"item",   "items",    "text",  "name",    "min",      "max",
-                                                          "ranges", "encoding", "known", "members", "separator"};
-  static inline const std::array<std::vector<Field>, Classes> kFields{{{TextField},
-                                                                       {Items},
-                                                                       {Items},
-                                                                       {Name},
-                                                                       {Item, Min, Max},
-                                                                       {RangesField},
-                                                                       {Item, EncodingField},
-                                                                       {Items},
-                                                                       {Item},
-                                                                       {Item, Min, Max},
-                                                                       {Item, KnownField},
-                                                                       {Item},
-                                                                       {Members, Separator},
-                                                                       {Item}}};
   static constexpr int32_t kOpen = -2;             // its children are being read
   static constexpr int32_t kCounted = -3;          // not read, but in a cached subtree that was copied
   static constexpr Py_ssize_t kOwnReferences = 3;  // to a node that was read: from its parent, and two from this reader
@@ -160,7 +106,7 @@ class NodeReader {
   // Reads the last node of the stack, or pushes the children that must be read before it.
   void step(std::vector<nb::object>& stack, const nb::callable& other) {
     const nb::object node = stack.back();
-    const int kind = kind_of(node.ptr());
+    const int kind = types_.kind_of(node.ptr());
     const int32_t before = known_.of(node.ptr());
     if (before == ObjectNumbers::kNone || before == kCounted) {
       if (const auto subtree = kept_ ? kept_->find(node.ptr()) : nullptr) {
@@ -181,8 +127,8 @@ class NodeReader {
     if (number < 0) {
       number = nb::cast<int32_t>(other(node));
       builder_.node(number);  // throws if it does not exist
-      if (kind == EncodedType) {
-        const nb::object encoding = field(node.ptr(), kind, EncodingField);
+      if (kind == NodeTypes::EncodedType) {
+        const nb::object encoding = types_.field(node.ptr(), kind, NodeTypes::EncodingField);
         if (encoding.is_valid()) encodings_.set(encoding.ptr(), builder_.node(number).ref);
       }
     }
@@ -233,7 +179,7 @@ class NodeReader {
       const IrNode& n = builder_.node(of);
       weight += 1 + (n.automaton ? static_cast<size_t>(n.automaton->size()) : 0);
       if (n.kind == Kind::Encoded || weight > KeptNodes::kLargest) return;
-      each_child(object, kind_of(object), [&](nb::object child) { work.push_back(child.ptr()); });
+      each_child(object, types_.kind_of(object), [&](nb::object child) { work.push_back(child.ptr()); });
     }
     if (weight < KeptNodes::kLeast) return;
     auto subtree = std::make_shared<KeptSubtree>();
@@ -249,29 +195,6 @@ class NodeReader {
       }
     }
     kept_->insert(top, std::move(subtree), weight);
-  }
-
-  int kind_of(PyObject* node) const {
-    const auto* type = reinterpret_cast<PyObject*>(Py_TYPE(node));
-    int kind = 0;
-    while (kind < Unusual && PyTuple_GET_ITEM(types_.ptr(), kind) != type) ++kind;
-    return kind;
-  }
-  // The offset of a field in the objects of a class with slots.
-  static Py_ssize_t offset(nb::handle type, const char* name) {
-    const nb::object slot = nb::getattr(type, name, nb::none());
-    if (Py_TYPE(slot.ptr()) != &PyMemberDescr_Type) throw nb::value_error("types");
-    auto* descriptor = reinterpret_cast<PyMemberDescrObject*>(slot.ptr());
-    auto* owner = descriptor->d_common.d_type;  // the slot of another class may be beyond the end of these objects
-    if (!PyType_Check(type.ptr()) || !PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(type.ptr()), owner))
-      throw nb::value_error("types");
-    const PyMemberDef* member = descriptor->d_member;
-    if (member->type != T_OBJECT_EX || member->offset <= 0) throw nb::value_error("types");
-    return member->offset;
-  }
-  // A field of an object whose class is exactly the class of this kind; null if it is not set.
-  nb::object field(PyObject* node, int kind, Field f) const {
-    return nb::borrow(*reinterpret_cast<PyObject**>(reinterpret_cast<char*>(node) + offsets_[kind][f]));
   }
 
   // Pushes the children that have no number yet, the last one first.
@@ -294,68 +217,72 @@ class NodeReader {
         PyObject* item = PyTuple_GET_ITEM(list.ptr(), i);
         if (!members)
           push(nb::borrow(item));
-        else if (reinterpret_cast<PyObject*>(Py_TYPE(item)) == PyTuple_GET_ITEM(types_.ptr(), MemberType))
-          push(field(item, MemberType, Item));
+        else if (types_.is(item, NodeTypes::MemberType))
+          push(types_.field(item, NodeTypes::MemberType, NodeTypes::Item));
       }
     };
     switch (kind) {
-      case SeqType:
-      case AltType:
-      case AndType:
-        return push_all(field(node, kind, Items), false);
-      case RepeatType:
-      case EncodedType:
-      case NotType:
-      case LengthType:
-      case DistinctType:
-      case EntryType:
-        return push(field(node, kind, Item));
-      case PermutationType:
-        push(field(node, kind, Separator));
-        return push_all(field(node, kind, Members), true);
+      case NodeTypes::SeqType:
+      case NodeTypes::AltType:
+      case NodeTypes::AndType:
+        return push_all(types_.field(node, kind, NodeTypes::Items), false);
+      case NodeTypes::RepeatType:
+      case NodeTypes::EncodedType:
+      case NodeTypes::NotType:
+      case NodeTypes::LengthType:
+      case NodeTypes::DistinctType:
+      case NodeTypes::EntryType:
+        return push(types_.field(node, kind, NodeTypes::Item));
+      case NodeTypes::PermutationType:
+        push(types_.field(node, kind, NodeTypes::Separator));
+        return push_all(types_.field(node, kind, NodeTypes::Members), true);
     }
   }
 
   // The number of a node whose children have numbers; -1 if the node is unusual.
   int32_t usual(PyObject* node, int kind) {
     switch (kind) {
-      case TextType: {
-        nb::object text = field(node, kind, TextField);
+      case NodeTypes::TextType: {
+        nb::object text = types_.field(node, kind, NodeTypes::TextField);
         if (!text.is_valid() || !PyUnicode_CheckExact(text.ptr())) return -1;
         for (Py_ssize_t i = PyUnicode_GET_LENGTH(text.ptr()); i-- > 0;)
           if (Py_UCS4 c = PyUnicode_READ_CHAR(text.ptr(), i); c >= 0xD800 && c <= 0xDFFF) return -1;
         return builder_.text(nb::borrow<nb::str>(text));
       }
-      case SeqType:
-      case AltType:
-      case AndType: {
-        nb::object items = field(node, kind, Items);
+      case NodeTypes::SeqType:
+      case NodeTypes::AltType:
+      case NodeTypes::AndType: {
+        nb::object items = types_.field(node, kind, NodeTypes::Items);
         if (!items.is_valid() || !PyTuple_Check(items.ptr())) return -1;
         std::vector<int32_t> numbers;
         for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items.ptr()); ++i) {
           numbers.push_back(number_of(PyTuple_GET_ITEM(items.ptr(), i)));
           if (numbers.back() < 0) return -1;  // the field has changed since the children were read
         }
-        return builder_.many(kind == SeqType ? Kind::Seq : kind == AltType ? Kind::Alt : Kind::And, numbers);
+        return builder_.many(kind == NodeTypes::SeqType   ? Kind::Seq
+                             : kind == NodeTypes::AltType ? Kind::Alt
+                                                          : Kind::And,
+                             numbers);
       }
-      case RefType: {
-        nb::object name = field(node, kind, Name);
+      case NodeTypes::RefType: {
+        nb::object name = types_.field(node, kind, NodeTypes::Name);
         if (!name.is_valid() || !PyUnicode_CheckExact(name.ptr())) return -1;
         const nb::object rule = nb::borrow(PyDict_GetItemWithError(rules_.ptr(), name.ptr()));
         int64_t number = 0;
         if (!rule.is_valid() && PyErr_Occurred()) throw nb::python_error();
         return rule.is_valid() && count(rule, number) ? builder_.ref(static_cast<int32_t>(number)) : -1;
       }
-      case RepeatType:
-      case LengthType: {
+      case NodeTypes::RepeatType:
+      case NodeTypes::LengthType: {
         int64_t min = 0, max = 0;
         const int32_t item = child(node, kind);
-        if (item < 0 || !count(field(node, kind, Min), min) || !count(field(node, kind, Max), max) || min < 0)
+        if (item < 0 || !count(types_.field(node, kind, NodeTypes::Min), min) ||
+            !count(types_.field(node, kind, NodeTypes::Max), max) || min < 0)
           return -1;
-        return kind == RepeatType ? builder_.repeat(item, min, max) : builder_.length(item, min, max);
+        return kind == NodeTypes::RepeatType ? builder_.repeat(item, min, max) : builder_.length(item, min, max);
       }
-      case CharsType: {
-        nb::object ranges = field(node, kind, RangesField);
+      case NodeTypes::CharsType: {
+        nb::object ranges = types_.field(node, kind, NodeTypes::RangesField);
         if (!ranges.is_valid() || !PyTuple_Check(ranges.ptr())) return -1;
         RangeList list;
         for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(ranges.ptr()); ++i) {
@@ -369,22 +296,22 @@ class NodeReader {
         }
         return builder_.chars(list);
       }
-      case EncodedType: {
-        nb::object encoding = field(node, kind, EncodingField);
+      case NodeTypes::EncodedType: {
+        nb::object encoding = types_.field(node, kind, NodeTypes::EncodingField);
         const int32_t number = encoding.is_valid() ? encodings_.of(encoding.ptr()) : ObjectNumbers::kNone;
         const int32_t item = child(node, kind);
         return number < 0 || item < 0 ? -1 : builder_.encoded(item, number);
       }
-      case NotType: {
+      case NodeTypes::NotType: {
         const int32_t item = child(node, kind);
         return item < 0 ? -1 : builder_.negation(item);
       }
-      case EntryType: {
+      case NodeTypes::EntryType: {
         const int32_t item = child(node, kind);
         return item < 0 ? -1 : builder_.entry(item);
       }
-      case DistinctType: {
-        nb::object known = field(node, kind, KnownField);
+      case NodeTypes::DistinctType: {
+        nb::object known = types_.field(node, kind, NodeTypes::KnownField);
         const int32_t item = child(node, kind);
         if (item < 0 || !known.is_valid() || !PyTuple_Check(known.ptr())) return -1;
         std::vector<std::string> list;
@@ -404,7 +331,7 @@ class NodeReader {
     return -1;
   }
   int32_t child(PyObject* node, int kind) const {
-    const nb::object item = field(node, kind, Item);
+    const nb::object item = types_.field(node, kind, NodeTypes::Item);
     return item.is_valid() ? number_of(item.ptr()) : -1;
   }
   // Reads a count. None becomes -1. Returns false if the value is unusual.
@@ -424,11 +351,10 @@ class NodeReader {
   }
 
   Builder& builder_;
-  nb::tuple types_;
+  const NodeTypes& types_;
   nb::dict rules_;
   int64_t most_;
   int calls_ = 0;
-  std::array<std::array<Py_ssize_t, Fields>, Classes> offsets_{};
   ObjectNumbers known_{256}, encodings_{8};
   KeptNodes* kept_;
   std::vector<std::shared_ptr<const KeptSubtree>> taken_;  // subtrees whose objects were not counted one by one
@@ -438,13 +364,18 @@ class NodeReader {
 constexpr auto kReader = R"(A reader that adds nodes to `builder`.
 
 Args:
-    types: the classes of nodes that are read here, in the order of `Usual`.
+    types: the classes of nodes that are read here.
     rules: name -> number.
     most: the limit of nodes.
-    kept: subtrees of earlier readings; None: every node is read.
+    kept: subtrees of earlier readings; None: every node is read.)";
+
+constexpr auto kTypes = R"(The classes of nodes that a `NodeReader` reads.
+
+Args:
+    types: the classes, in the order of `Usual`.
 
 Raises:
-    ValueError: `types` has another length.)";
+    ValueError: there are more or fewer classes, or a field is not a slot of its class.)";
 
 constexpr auto kRead = R"(The number of a node, after it and all nodes below it were read.
 
@@ -457,7 +388,7 @@ Raises:
     LimitExceeded: there are too many nodes.)";
 
 constexpr auto kReaderSignature =
-    "def __init__(self, builder: Builder, types: tuple[type, ...], rules: dict[str, int], most: int, "
+    "def __init__(self, builder: Builder, types: NodeTypes, rules: dict[str, int], most: int, "
     "kept: KeptNodes | None = None) -> None";
 constexpr auto kReadSignature =
     "def read(self, root: object, other: collections.abc.Callable[[typing.Any], int]) -> int";
@@ -470,9 +401,12 @@ void bind_node_reader(nb::module_& m) {
       .def("clear", &KeptNodes::clear, "Forget all subtrees.")
       .def("__len__", &KeptNodes::size, "How many subtrees are kept.")
       .def_prop_ro("nodes", &KeptNodes::weight, "How many nodes they have, states of automata included.");
+  nb::class_<NodeTypes>(m, "NodeTypes", "The classes of nodes, with the offsets of their fields.")
+      .def(nb::init<nb::tuple>(), "types"_a, nb::sig("def __init__(self, types: tuple[type, ...]) -> None"), kTypes);
   nb::class_<NodeReader>(m, "NodeReader", "Reads the nodes of `guided.ir`, children before parents, each object once.")
-      .def(nb::init<Builder&, nb::tuple, nb::dict, int64_t, KeptNodes*>(), "builder"_a, "types"_a, "rules"_a, "most"_a,
-           "kept"_a = nb::none(), nb::keep_alive<1, 2>(), nb::keep_alive<1, 6>(), nb::sig(kReaderSignature), kReader)
+      .def(nb::init<Builder&, const NodeTypes&, nb::dict, int64_t, KeptNodes*>(), "builder"_a, "types"_a, "rules"_a,
+           "most"_a, "kept"_a = nb::none(), nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>(), nb::keep_alive<1, 6>(),
+           nb::sig(kReaderSignature), kReader)
       .def("read", &NodeReader::read, "root"_a, "other"_a, nb::sig(kReadSignature), kRead);
 }
 
