@@ -7,6 +7,7 @@ as `@reproduce_failure(...)`, kept in `.hypothesis`, and tried first the next ti
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import re
@@ -51,6 +52,14 @@ def pytest_runtest_setup() -> None:
         numpy.random.seed(0)
     if torch := sys.modules.get("torch"):
         torch.manual_seed(0)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """After each module, exclude what lives from garbage collections: with millions of objects, each takes seconds."""
+    if nextitem is not None and nextitem.path != item.path:
+        gc.collect()
+        gc.freeze()
 
 
 _MISSING = re.compile(r"could not import '([\w.]+)|([\w.-]+) is not installed")

@@ -419,12 +419,12 @@ def texts(schema: str, most: int) -> int:
     """How many texts a schema has, by exhaustive search; gives up past `most` of their beginnings."""
     grammar = COMPILER.compile_json_schema(schema, whitespace="compact", numbers="plain", escapes="minimal")
     level, met, found = [GrammarMatcher(grammar)], 0, 0
-    while level and met <= most:
-        following = []
+    while level and met + len(level) <= most:
+        following = list[GrammarMatcher]()
         for matcher in level:
             met += 1
             found += matcher.is_accepting()
-            for byte in matcher._next_bytes():
+            for byte in matcher._next_bytes() if len(following) <= most else ():
                 after = matcher.fork()
                 if after.accept_token(byte):
                     following.append(after)
