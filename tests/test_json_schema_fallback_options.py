@@ -131,8 +131,8 @@ def test_the_other_values_of_the_option():
 @pytest.mark.parametrize("order", ["declared", "any"])
 def test_random_schemas_are_narrowed_and_never_emptied(order):
     """Walks end, in texts that the schema allows, and there are some wherever the schema has a value."""
-    made, narrowed = 0, 0
-    for seed in range(examples(600).max_examples):
+    made, narrowed, count = 0, 0, examples(200, 600).max_examples
+    for seed in range(count):
         rng = random.Random(f"narrow {order} {seed}")
         schema = draw_schema(rng)
         try:
@@ -150,8 +150,8 @@ def test_random_schemas_are_narrowed_and_never_emptied(order):
             assert matches(wide, text), (schema, text)
             with suppress(NoJudge):
                 assert judge is None or judge(text), (schema, text)
-    assert made > 300
-    assert narrowed > 50
+    assert made > count / 2
+    assert narrowed > count / 20
 
 
 def test_what_is_asked_of_closed_objects_is_bounded(monkeypatch):

@@ -112,7 +112,7 @@ def test_it_chooses_as_the_form_for_one_row_does(answer, rows):
 
 
 @pytest.mark.parametrize("answer", ["triton"], indirect=True)
-@examples(60, many=400)  # the interpreter takes a tenth of a second for each
+@examples(30, many=400)  # the interpreter takes a tenth of a second for each
 @given(ROWS)
 def test_triton_chooses_as_the_form_for_one_row_does(answer, rows):
     compare(answer, rows)

@@ -119,7 +119,7 @@ def rows(draw: st.DrawFn) -> tuple[torch.Tensor, list[Choice]]:
     return torch.stack([one[:width] for one in x]), made
 
 
-@examples(80, many=400)  # the interpreter takes a third of a second for each
+@examples(30, many=400)  # the interpreter takes a third of a second for each
 @given(
     rows(),
     st.sampled_from([None, *4 * [(4, 1, 1), (16, 4, 2), (16, 16, 5), (64, 1, 16), (64, 16, 16)]]),
@@ -153,7 +153,10 @@ def test_a_short_first_look_is_repeated(kernels) -> None:
     assert device_choices(kernels, logits[:2], choices, (4096, 512, 16))[1] == set()
 
 
-@pytest.mark.parametrize("sizes", [(4096, 512), (16, 512), (16, 4), (64, 16)])
+SIZES = [(4096, 512), (16, 4), *(pytest.param(sizes, marks=pytest.mark.slow) for sizes in ((16, 512), (64, 16)))]
+
+
+@pytest.mark.parametrize("sizes", SIZES)
 @pytest.mark.parametrize("greatest", [[], list(range(2990, 3000))], ids=["equal", "ten above"])
 def test_equal_tokens_are_taken_in_the_order_of_ids(kernels, sizes, greatest, monkeypatch) -> None:
     """Each of the k tokens, which are about equally likely, is drawn by a number of its own."""
