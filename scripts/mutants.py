@@ -4,12 +4,16 @@ In: the package and its tests. Out: for each part of the package how many mutant
 with file, line and change. Most survivors are harmless (a bound that nobody reaches, a message); the others show a
 missing test.
 
-    python scripts/mutants.py --count 400 --seed 1          # all groups, about a second per killed mutant
+    python scripts/mutants.py --count 400 --seed 1          # all groups
     python scripts/mutants.py --only guided/sampling/ --count 60
 
 How: candidates come from the syntax tree. A worker has a copy of the project in a temporary folder, with torch, numpy
-and pytest imported. For each mutant it writes the changed file, forks, and runs the group's tests in the child until
-the first failure. A run that takes five times as long as without a change counts as killed.
+and pytest imported. It runs the tests of each group once, and records with `coverage` (which must be installed) which
+test runs which line. For each mutant it writes the changed file, forks, and runs the tests of the changed line in the
+child, the fastest first, until one fails. A line that no test runs in its own process gets all tests of the group. A
+run that takes five times as long as without a change counts as killed.
+
+Cost: one run of the tests under coverage; then a second for most mutants, and `--seconds` of tests for a survivor.
 
 Not done: mutants of the C++ code, since each one is compiled for a minute.
 """
@@ -20,6 +24,7 @@ import argparse
 import ast
 import contextlib
 import io
+import json
 import os
 import random
 import shutil
@@ -31,9 +36,10 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 SLACK: Final = 20.0  # seconds added to the time limit of each run
@@ -217,54 +223,113 @@ def copy_of_project() -> Iterator[Path]:
         yield folder
 
 
-def run_tests(files: list[str], limit: float, *, write_bytecode: bool = False) -> tuple[bool, float]:
-    """Whether the tests pass, in a forked child, and the seconds it took."""
+class _Lines:
+    """A plugin of pytest. It records which tests run which lines, and how long each test takes."""
+
+    def __init__(self, folder: Path) -> None:
+        import coverage
+
+        self.measured = coverage.Coverage(data_file=None, config_file=False, source=[str(folder / "guided")])
+        self.seconds = dict[str, float]()
+
+    def pytest_sessionstart(self) -> None:
+        self.measured.start()
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        self.measured.switch_context(nodeid)
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        self.seconds[report.nodeid] = self.seconds.get(report.nodeid, 0.0) + report.duration
+
+    def write(self, path: Path, folder: Path) -> None:
+        """Write the tests with their seconds, and the numbers of the tests of each line."""
+        self.measured.stop()
+        data, number = self.measured.get_data(), {test: at for at, test in enumerate(self.seconds)}
+        lines = {
+            str(Path(file).relative_to(folder)): {
+                line: [number[test] for test in tests if test in number]
+                for line, tests in data.contexts_by_lineno(file).items()
+            }
+            for file in data.measured_files()
+        }
+        path.write_text(json.dumps({"tests": list(self.seconds.items()), "lines": lines}))
+
+
+class TestsOfLines:
+    """The tests of a group, and which of them run a line."""
+
+    def __init__(self, recorded: Path) -> None:
+        read = json.loads(recorded.read_text())
+        self.tests: list[tuple[str, float]] = [(test, seconds) for test, seconds in read["tests"]]
+        self.lines: dict[str, dict[str, list[int]]] = read["lines"]
+
+    def of(self, mutant: Mutant, most: float) -> tuple[list[str], float]:
+        """The tests of a mutant, the fastest first, and their seconds, about `most` at most."""
+        numbers = self.lines.get(mutant.file, {}).get(str(mutant.line)) or range(len(self.tests))
+        chosen, total = list[str](), 0.0
+        for test, seconds in sorted((self.tests[number] for number in numbers), key=lambda pair: pair[1]):
+            if chosen and total + seconds > most:
+                break
+            chosen.append(test)
+            total += seconds
+        return chosen, total
+
+
+def run_tests(tests: list[str], limit: float, recorded: Path | None = None) -> bool:
+    """Whether the tests pass, in a forked child. `recorded`: where the tests of each line are written."""
     begin, child = time.perf_counter(), os.fork()
     if not child:
         os.setsid()
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, 1)
         os.dup2(null, 2)
-        sys.dont_write_bytecode = not write_bytecode
+        sys.dont_write_bytecode = recorded is None
         import pytest
 
         code = 1
         try:
-            code = int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", *files]))
+            lines = None if recorded is None else _Lines(Path.cwd())
+            code = int(
+                pytest.main(["-x", "-q", "-p", "no:cacheprovider", *tests], plugins=[] if lines is None else [lines])
+            )
+            if lines is not None and recorded is not None:
+                lines.write(recorded, Path.cwd())
         finally:
             os._exit(code)
     while time.perf_counter() - begin < limit:
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
-            return status == 0, time.perf_counter() - begin
+            return status == 0
         time.sleep(0.02)
     os.killpg(child, signal.SIGKILL)
     os.waitpid(child, 0)
-    return False, time.perf_counter() - begin
+    return False
 
 
-def work(mutants: list[Mutant]) -> list[tuple[Mutant, bool]]:
-    """Run the tests of each mutant; whether it survived."""
+def work(mutants: list[Mutant], seconds: float) -> list[tuple[Mutant, bool]]:
+    """Run the tests of each mutant, for up to `seconds`; whether it survived."""
     out = list[tuple[Mutant, bool]]()
     with copy_of_project() as folder, contextlib.redirect_stdout(io.StringIO()):
         os.chdir(folder)
         sys.path.insert(0, str(folder))
         for name in ("numpy", "torch", "pytest"):
             __import__(name)
-        limits = dict[str, float]()
+        groups = dict[str, TestsOfLines | None]()
         for mutant in mutants:
-            group, files = mutant.group, tests_of(mutant.group)
-            if group not in limits:
-                passed, seconds = run_tests(files, 1e9, write_bytecode=True)
+            group, recorded = mutant.group, folder / "recorded.json"
+            if group not in groups:
+                passed = run_tests(tests_of(group), 1e9, recorded)
                 if not passed:
                     print(f"the tests of {group} fail without a change", file=sys.stderr)
-                limits[group] = 5 * seconds + SLACK if passed else 0.0
-            if not limits[group]:
+                groups[group] = TestsOfLines(recorded) if passed else None
+            known = groups[group]
+            if known is None:
                 continue
+            tests, usual = known.of(mutant, seconds)
             path = Path(mutant.file)
             data, times = path.read_bytes(), path.stat()
             path.write_bytes(data[: mutant.start] + mutant.text.encode() + data[mutant.end :])
-            survived, _ = run_tests(files, limits[group])
+            survived = run_tests(tests, 5 * usual + SLACK)
             path.write_bytes(data)
             os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))  # its bytecode is valid again
             out.append((mutant, survived))
@@ -274,20 +339,30 @@ def work(mutants: list[Mutant]) -> list[tuple[Mutant, bool]]:
     return out
 
 
+def divide(mutants: list[Mutant], workers: int) -> list[list[Mutant]]:
+    """Divide the mutants among the workers. Those of a group stay together, so its tests are recorded once."""
+    shares: list[list[Mutant]] = [[] for _ in range(workers)]
+    groups = [[one for one in mutants if one.group == group] for group in GROUPS]
+    for group in sorted(groups, key=len, reverse=True):
+        min(shares, key=len).extend(group)
+    return shares
+
+
 def main() -> None:
     """Draw mutants, run them, and print a table and the survivors."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=400, help="mutants to draw (400)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", default="guided/", metavar="PREFIX", help="files whose path begins so")
+    parser.add_argument("--seconds", type=float, default=60.0, help="tests of a mutant, in seconds (60)")
     parser.add_argument("--workers", type=int, default=2, help="processes (2)")
     arguments = parser.parse_args()
     found = candidates(arguments.only)
     drawn = random.Random(arguments.seed).sample(found, min(arguments.count, len(found)))
     drawn.sort(key=lambda mutant: (list(GROUPS).index(mutant.group), mutant.file, mutant.start))
-    shares = [drawn[at :: arguments.workers] for at in range(arguments.workers)]
+    shares = divide(drawn, arguments.workers)
     with get_context("spawn").Pool(arguments.workers) as pool:
-        results = [one for share in pool.map(work, shares) for one in share]
+        results = [one for share in pool.map(partial(work, seconds=arguments.seconds), shares) for one in share]
     tried, survived = Counter(one.group for one, _ in results), Counter(one.group for one, lives in results if lives)
     print(f"{len(found):,} candidates, {len(results)} tried, {sum(survived.values())} survived\n")
     print("| part | mutants | survived |\n|---|--:|--:|")
