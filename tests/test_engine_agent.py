@@ -257,6 +257,8 @@ def test_coroutines_run_at_once_and_functions_on_threads():
         ([forecast], {"max_rounds": -1}, "max_rounds is -1"),
         ([forecast], {"parallel": 1}, "parallel is 1"),
         ([forecast], {"tool_style": "qwen3"}, "there is no tool style"),
+        ([forecast], {"tool_style": ""}, "there is no tool style"),
+        ([forecast], {"tool_style": 3}, "tool_style is 3, but must be a name in guided.TOOL_STYLES"),
         ([forecast, guided.CALCULATOR], {}, "cannot be combined with functions"),
     ],
 )
@@ -265,6 +267,8 @@ def test_refusals(tools: Sequence[Any], options: dict[str, Any], message: str):
         Scripted("x").chat("?", tools=tools, **options)
     with pytest.raises(TypeError, match="did you mean 'max_rounds'"):
         Scripted("x").chat("?", max_round=3)
+    with pytest.raises(TypeError, match=r"tools is <function forecast at .*>, but must be a list"):
+        Scripted("x").chat("?", tools=forecast)
 
 
 @pytest.mark.parametrize("style", ["qwen_3", "llama", "qwen_3_coder", "glm_4_7", "minimax", "kimi"])

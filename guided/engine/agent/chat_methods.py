@@ -253,12 +253,10 @@ def _begin(
     ]
     if functions and (lost := [name for name in _OTHER_OPTIONS if name in given]):
         raise OptionError(f"{lost[0]} cannot be combined with tools", option=lost[0])
-    own_style = messages.tool_style if isinstance(messages, Conversation) else None
-    style = (
-        as_style(options.pop("tool_style", None) or own_style)
-        or engine.chat_template.style
-        or tool_style(DEFAULT_TOOL_STYLE)
-    )
+    style = as_style(options.pop("tool_style", None))
+    if style is None and isinstance(messages, Conversation):
+        style = as_style(messages.tool_style)
+    style = style or engine.chat_template.style or tool_style(DEFAULT_TOOL_STYLE)
     reasoning_end = options.get("reasoning_end")
     turn = Turn(
         engine.vocabulary,
