@@ -307,3 +307,38 @@ def test_published_templates_have_a_known_style_or_are_derived() -> None:
     assert {name for name, chat in chats.items() if chat.style and chat.tool_style is None} == {"hunyuan-3"}
     for style, name in OF_STYLE.items():
         assert chats[name].tool_style == ("qwen_3_5" if style == "qwen_3_coder" else style)  # the same calls
+
+
+# --- calls without their marker
+
+
+ARGUMENTS = "{{ c.function.arguments|tojson }}"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        f"<call>{NAME} {ARGUMENTS}</call>",
+        f"<call id={{{{ c.id }}}}>{NAME} {ARGUMENTS}</call>",
+        f"<call {{{{ loop.index }}}}>{NAME}: {ARGUMENTS}</call>",
+        f'<call>{NAME}: {{"arguments": {ARGUMENTS}}}</call>',
+        f'<call>{{"id": "{{{{ c.id }}}}", "name": "{NAME}", "arguments": {ARGUMENTS}}}</call>',
+    ],
+)
+def test_text_before_a_call_is_no_call(call: str) -> None:
+    """Only an object with the name of a tool is a call without its marker."""
+    style, tools = guided.derive_tool_style(template("", call, "")), probe_tools(CALLS)
+    lenient = style.with_bare_calls()
+    grammar = byte_compiler().compile_structural_tag(lenient.structural_tag(tools))
+    for text in ("The weather is fine.", "call00001>weather", 'weather: {"arguments": "none"}', '{"id": "a"}'):
+        assert accepts(grammar, list(text.encode()))
+        reader = lenient.reader(tools)
+        reader.read(text)
+        reader.finish()
+        assert (reader.text, reader.calls) == (text, [])
+
+
+def test_an_object_with_a_name_needs_no_marker() -> None:
+    style = guided.derive_tool_style(template("", f"<call>{JSON_CALL}</call>", ""))
+    text = '{"name": "weather", "args": {"city": "Oslo"}}</call>'
+    assert read(style.with_bare_calls(), text, CALLS, random.Random(0)) == [("weather", {"city": "Oslo"})]
