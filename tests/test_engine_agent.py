@@ -259,6 +259,7 @@ def test_coroutines_run_at_once_and_functions_on_threads():
         ([forecast], {"tool_style": "qwen3"}, "there is no tool style"),
         ([forecast], {"tool_style": ""}, "there is no tool style"),
         ([forecast], {"tool_style": 3}, "tool_style is 3, but must be a name in guided.TOOL_STYLES"),
+        ([forecast], {"tool_style": "harmony", "constraint": Place}, "consist of several messages"),
         ([forecast, guided.CALCULATOR], {}, "cannot be combined with functions"),
     ],
 )

@@ -300,8 +300,10 @@ def _text_format(style: ToolStyle, constraint: Constraint) -> tuple[ValueParser 
     """The parser and the format of an answer with a constraint that stands beside calls."""
     if constraint is None:
         return None, None
-    if style.calls_are_json:
+    if style.calls_are_json or style.is_always_mixed:
         reason = f"calls in the style {style.name} are JSON, so they cannot be distinguished from JSON text"
+        if style.is_always_mixed:
+            reason = f"answers in the style {style.name} consist of several messages, so no constraint applies to them"
         raise UnsupportedError(reason, hint="leave out the constraint or the tools")
     if isinstance(constraint, bool | Mapping):
         return JSON_VALUE, {"type": "json_schema", "json_schema": constraint}
