@@ -227,6 +227,7 @@ def test_usual_markup_is_derived(form: str, group: tuple[str, str], separator: s
 
 JSON_CALL = '{"name": "{{ c.function.name }}", "args": {{ c.function.arguments|tojson }}}'
 NAME = "{{ c.function.name }}"
+ARGUMENTS = "{{ c.function.arguments|tojson }}"
 LINES = "{% for k, v in c.function.arguments.items() %}{{ k }}: {{ v }};{% endfor %}"
 
 
@@ -244,6 +245,7 @@ LINES = "{% for k, v in c.function.arguments.items() %}{{ k }}: {{ v }};{% endfo
         (template("[", JSON_CALL, "", ", "), "end of a group"),
         (template("", JSON_CALL.replace('"name": ', ""), "", "\n"), "which other text also contains"),
         (template("", f"<call>{NAME}{{{{ c.function.arguments|tojson }}}}</call>", "", " and then "), "be separated"),
+        (template("", f"<call>{NAME}{{{{ loop.index }}}}{ARGUMENTS}</call>", ""), "nothing separates name and index"),
         (PUBLISHED["gpt-oss"], "answers begin with"),
         (PUBLISHED["granite-3.3"], "does not show the calls"),
     ],
@@ -309,10 +311,32 @@ def test_published_templates_have_a_known_style_or_are_derived() -> None:
         assert chats[name].tool_style == ("qwen_3_5" if style == "qwen_3_coder" else style)  # the same calls
 
 
+# --- names of which one begins with another
+
+
+ATTRIBUTES = (
+    "{% for k, v in c.function.arguments.items() %}<p={{ k }}>{{ v if v is string else v|tojson }}</p>{% endfor %}"
+)
+SIMILAR: Calls = [("a", {"x": 1}), ("add", {"x": "y"}), ("add2", {}), ("add-2", {"x": 1}), ("a.dd", {})] * 3
+
+
+BEGINS = [f"<call>{NAME}", f"<call {{{{ c.id }}}}>{NAME}", f"<call {{{{ loop.index }}}}>{NAME}"]
+NUMBERED = [f"<call>{NAME}#{{{{ c.id }}}}", f"<call>{NAME}:{{{{ loop.index }}}}"]
+
+
+@pytest.mark.parametrize(
+    "call", [f"{begin}{ARGUMENTS}" for begin in BEGINS + NUMBERED] + [f"{begin}{ATTRIBUTES}" for begin in BEGINS]
+)
+def test_names_and_numbers_are_read_whole(call: str) -> None:
+    source = template("", f"{call}</call>", "")
+    style = guided.derive_tool_style(source)
+    text = text_of(style, SIMILAR)
+    assert text in rendered(source, SIMILAR)
+    for seed in range(3):
+        assert read(style, text, SIMILAR, random.Random(seed)) == SIMILAR
+
+
 # --- calls without their marker
-
-
-ARGUMENTS = "{{ c.function.arguments|tojson }}"
 
 
 @pytest.mark.parametrize(
