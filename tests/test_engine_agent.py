@@ -7,7 +7,7 @@ import json
 import threading
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import pytest
 from hypothesis import given
@@ -331,6 +331,18 @@ def test_what_a_conversation_brings():
         Scripted("x").chat("?", tools=[forecast], registry={})
     with pytest.raises(guided.OptionError, match="max_rounds is 0"):
         Scripted("x").chat("?", tools=[forecast], tool_choice="required", max_rounds=0)
+
+
+def test_prompts_do_not_repeat_the_documents_of_quotations():
+    def cite(source: Annotated[str, guided.Quote({"report": "It rained in Oslo."})]) -> str:
+        """Cite the report."""
+        return source
+
+    engine = Scripted(call("cite", {"source": "rained in"}), "Yes.")
+    assert engine.chat("?", tools=[cite]).tool_calls[0].value == "rained in"
+    assert "report" in engine.prompts[0] and "It rained in Oslo" not in engine.prompts[0]
+    with pytest.raises(AssertionError):  # the constraint has the text
+        Scripted(call("cite", {"source": "snowed in"}), "Yes.").chat("?", tools=[cite])
 
 
 def test_allowed_tools_hold_for_the_whole_turn():
