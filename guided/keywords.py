@@ -145,7 +145,12 @@ def read_items(
         most: the largest number of items; None: 4,194,304. For an iterator, also the largest total length of the
             strings, lists and tuples in it.
         error: makes an error from a message, for too many items.
+
+    Raises:
+        TypeError: it has no items.
     """
+    if not isinstance(items, Iterable):
+        raise TypeError(f"{name} is {brief(items)}, but must be a list")
     most = _MOST_ITEMS if most is None else most
     if isinstance(items, Sized):
         if len(items) > most:

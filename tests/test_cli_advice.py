@@ -1,10 +1,12 @@
-"""Hints on the command line: they speak of its options, of files by their names, and of control tokens."""
+"""Hints on the command line: they speak of its options, of files by their names, of control tokens, and of modules."""
 
 from __future__ import annotations
 
 import json
 import re
 from pathlib import Path
+
+import pytest
 
 from guided.cli.kinds import OPTIONS_OF, as_flags
 from tests.test_cli import run, run_json
@@ -67,3 +69,28 @@ def test_the_shortest_output_names_control_tokens():
     assert "not allowed here; expected <[5]>" in out
     got = run_json("check", *named, code=1)
     assert (got["shortest"], got["control_tokens"]) == ("<[5]>a", ["<[5]>"])
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("typed", "", "typed is not of the form MODULE:NAME"),
+        ("..:A", "", "..:A is not of the form MODULE:NAME"),
+        ("typed_missing:A", "", "typed_missing:A: No module named"),
+        ("typed_empty:A", "", "typed_empty:A: module 'typed_empty' has no attribute 'A'"),
+        ("typed_raising:A", "\n1 / 0", "typed_raising cannot be imported: ZeroDivisionError: division by zero ("),
+        (
+            "typed_wrong:A",
+            "class",
+            "typed_wrong cannot be imported: SyntaxError: invalid syntax (typed_wrong.py, line 1)\n",
+        ),
+    ],
+)
+def test_types_that_cannot_be_imported(tmp_path, monkeypatch, name, text, message):
+    monkeypatch.chdir(tmp_path)
+    module = name.partition(":")[0]
+    if module.isidentifier() and module != "typed_missing":
+        (tmp_path / f"{module}.py").write_text(text)
+    code, out, err = run("check", "--type", name)
+    assert (code, out) == (2, "") and err.startswith("guided check: --type ") and message in err
+    assert ("line 2)" in err) == (module == "typed_raising")

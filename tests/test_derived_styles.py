@@ -227,6 +227,7 @@ def test_usual_markup_is_derived(form: str, group: tuple[str, str], separator: s
 
 JSON_CALL = '{"name": "{{ c.function.name }}", "args": {{ c.function.arguments|tojson }}}'
 NAME = "{{ c.function.name }}"
+ARGUMENTS = "{{ c.function.arguments|tojson }}"
 LINES = "{% for k, v in c.function.arguments.items() %}{{ k }}: {{ v }};{% endfor %}"
 
 
@@ -244,6 +245,7 @@ LINES = "{% for k, v in c.function.arguments.items() %}{{ k }}: {{ v }};{% endfo
         (template("[", JSON_CALL, "", ", "), "end of a group"),
         (template("", JSON_CALL.replace('"name": ', ""), "", "\n"), "which other text also contains"),
         (template("", f"<call>{NAME}{{{{ c.function.arguments|tojson }}}}</call>", "", " and then "), "be separated"),
+        (template("", f"<call>{NAME}{{{{ loop.index }}}}{ARGUMENTS}</call>", ""), "nothing separates name and index"),
         (PUBLISHED["gpt-oss"], "answers begin with"),
         (PUBLISHED["granite-3.3"], "does not show the calls"),
     ],
@@ -307,3 +309,60 @@ def test_published_templates_have_a_known_style_or_are_derived() -> None:
     assert {name for name, chat in chats.items() if chat.style and chat.tool_style is None} == {"hunyuan-3"}
     for style, name in OF_STYLE.items():
         assert chats[name].tool_style == ("qwen_3_5" if style == "qwen_3_coder" else style)  # the same calls
+
+
+# --- names of which one begins with another
+
+
+ATTRIBUTES = (
+    "{% for k, v in c.function.arguments.items() %}<p={{ k }}>{{ v if v is string else v|tojson }}</p>{% endfor %}"
+)
+SIMILAR: Calls = [("a", {"x": 1}), ("add", {"x": "y"}), ("add2", {}), ("add-2", {"x": 1}), ("a.dd", {})] * 3
+
+
+BEGINS = [f"<call>{NAME}", f"<call {{{{ c.id }}}}>{NAME}", f"<call {{{{ loop.index }}}}>{NAME}"]
+NUMBERED = [f"<call>{NAME}#{{{{ c.id }}}}", f"<call>{NAME}:{{{{ loop.index }}}}"]
+
+
+@pytest.mark.parametrize(
+    "call", [f"{begin}{ARGUMENTS}" for begin in BEGINS + NUMBERED] + [f"{begin}{ATTRIBUTES}" for begin in BEGINS]
+)
+def test_names_and_numbers_are_read_whole(call: str) -> None:
+    source = template("", f"{call}</call>", "")
+    style = guided.derive_tool_style(source)
+    text = text_of(style, SIMILAR)
+    assert text in rendered(source, SIMILAR)
+    for seed in range(3):
+        assert read(style, text, SIMILAR, random.Random(seed)) == SIMILAR
+
+
+# --- calls without their marker
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        f"<call>{NAME} {ARGUMENTS}</call>",
+        f"<call id={{{{ c.id }}}}>{NAME} {ARGUMENTS}</call>",
+        f"<call {{{{ loop.index }}}}>{NAME}: {ARGUMENTS}</call>",
+        f'<call>{NAME}: {{"arguments": {ARGUMENTS}}}</call>',
+        f'<call>{{"id": "{{{{ c.id }}}}", "name": "{NAME}", "arguments": {ARGUMENTS}}}</call>',
+    ],
+)
+def test_text_before_a_call_is_no_call(call: str) -> None:
+    """Only an object with the name of a tool is a call without its marker."""
+    style, tools = guided.derive_tool_style(template("", call, "")), probe_tools(CALLS)
+    lenient = style.with_bare_calls()
+    grammar = byte_compiler().compile_structural_tag(lenient.structural_tag(tools))
+    for text in ("The weather is fine.", "call00001>weather", 'weather: {"arguments": "none"}', '{"id": "a"}'):
+        assert accepts(grammar, list(text.encode()))
+        reader = lenient.reader(tools)
+        reader.read(text)
+        reader.finish()
+        assert (reader.text, reader.calls) == (text, [])
+
+
+def test_an_object_with_a_name_needs_no_marker() -> None:
+    style = guided.derive_tool_style(template("", f"<call>{JSON_CALL}</call>", ""))
+    text = '{"name": "weather", "args": {"city": "Oslo"}}</call>'
+    assert read(style.with_bare_calls(), text, CALLS, random.Random(0)) == [("weather", {"city": "Oslo"})]

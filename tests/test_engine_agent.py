@@ -7,7 +7,7 @@ import json
 import threading
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import pytest
 from hypothesis import given
@@ -257,6 +257,9 @@ def test_coroutines_run_at_once_and_functions_on_threads():
         ([forecast], {"max_rounds": -1}, "max_rounds is -1"),
         ([forecast], {"parallel": 1}, "parallel is 1"),
         ([forecast], {"tool_style": "qwen3"}, "there is no tool style"),
+        ([forecast], {"tool_style": ""}, "there is no tool style"),
+        ([forecast], {"tool_style": 3}, "tool_style is 3, but must be a name in guided.TOOL_STYLES"),
+        ([forecast], {"tool_style": "harmony", "constraint": Place}, "consist of several messages"),
         ([forecast, guided.CALCULATOR], {}, "cannot be combined with functions"),
     ],
 )
@@ -265,6 +268,8 @@ def test_refusals(tools: Sequence[Any], options: dict[str, Any], message: str):
         Scripted("x").chat("?", tools=tools, **options)
     with pytest.raises(TypeError, match="did you mean 'max_rounds'"):
         Scripted("x").chat("?", max_round=3)
+    with pytest.raises(TypeError, match=r"tools is <function forecast at .*>, but must be a list"):
+        Scripted("x").chat("?", tools=forecast)
 
 
 @pytest.mark.parametrize("style", ["qwen_3", "llama", "qwen_3_coder", "glm_4_7", "minimax", "kimi"])
@@ -326,6 +331,18 @@ def test_what_a_conversation_brings():
         Scripted("x").chat("?", tools=[forecast], registry={})
     with pytest.raises(guided.OptionError, match="max_rounds is 0"):
         Scripted("x").chat("?", tools=[forecast], tool_choice="required", max_rounds=0)
+
+
+def test_prompts_do_not_repeat_the_documents_of_quotations():
+    def cite(source: Annotated[str, guided.Quote({"report": "It rained in Oslo."})]) -> str:
+        """Cite the report."""
+        return source
+
+    engine = Scripted(call("cite", {"source": "rained in"}), "Yes.")
+    assert engine.chat("?", tools=[cite]).tool_calls[0].value == "rained in"
+    assert "report" in engine.prompts[0] and "It rained in Oslo" not in engine.prompts[0]
+    with pytest.raises(AssertionError):  # the constraint has the text
+        Scripted(call("cite", {"source": "snowed in"}), "Yes.").chat("?", tools=[cite])
 
 
 def test_allowed_tools_hold_for_the_whole_turn():

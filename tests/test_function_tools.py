@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import pytest
+from pydantic import Field
 
 pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("docstring_parser", reason="docstring_parser is not installed")
@@ -38,6 +39,10 @@ def pieces(key: str) -> Iterator[str]:
 
 async def later_pieces(key: str) -> AsyncIterator[str]:
     yield key
+
+
+def bounded(n: int = Field(3, ge=1)) -> int:
+    return n
 
 
 def logged(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -196,14 +201,23 @@ class LaterPieces:
 
 @pytest.mark.parametrize(
     "function",
-    [Pieces(), LaterPieces(), functools.partial(Pieces()), functools.partial(LaterPieces()), logged(pieces)],
+    [
+        Pieces(),
+        LaterPieces(),
+        functools.partial(Pieces()),
+        functools.partial(LaterPieces()),
+        logged(pieces),
+        lambda key: map(str, key),
+        lambda key: iter([key]),
+    ],
 )
-def test_hidden_generators_are_no_results(function: Any):
+def test_iterators_are_no_results(function: Any):
     tool = guided.function_tool(function, name="tool")
-    with pytest.raises(guided.OptionError, match=r"tool returned a generator, .*: return a list") as caught:
+    message = r"tool returned a (generator|async_generator|map|list_iterator), which is no text: return a list"
+    with pytest.raises(guided.OptionError, match=message) as caught:
         Scripted(call("tool", {"key": "a"}), "ok").chat("?", tools=[tool])
     assert caught.value.option == "tools"
-    with pytest.raises(guided.OptionError, match="tool returned a generator"):
+    with pytest.raises(guided.OptionError, match=message):
         asyncio.run(Scripted(call("tool", {"key": "a"}), "ok").achat("?", tools=[tool]))
 
 
@@ -227,6 +241,9 @@ def test_hidden_generators_are_no_results(function: Any):
         (None, None, "None is not a function that a model can call", "pass a function with type hints"),
         (Store(), None, "has no name that a tool can have", "guided.function_tool(function, name=...)"),
         (lambda key: key, None, "has no name that a tool can have", "guided.function_tool(function, name=...)"),
+        (tag, "a b", "the name 'a b' is not a valid function name", "1 to 64 ASCII letters"),
+        (tag, "", "the name '' is not a valid function name", "1 to 64 ASCII letters"),
+        (tag, 3, "the name 3 is not a valid function name", "1 to 64 ASCII letters"),
         (functools.partial(tag), None, "has no name that a tool can have", "guided.function_tool(function, name=...)"),
         (unnamed(tag), None, "has no name for each argument", "names all of its parameters"),
         (print, None, "has no name for each argument", "names all of its parameters"),
@@ -234,6 +251,7 @@ def test_hidden_generators_are_no_results(function: Any):
         (pieces, None, "pieces is a generator function", "return a list"),
         (later_pieces, None, "later_pieces is a generator function", "return a list"),
         (query, None, "Connection", ""),
+        (bounded, None, "the default of n is a Field of pydantic", "write n: Annotated[..., Field(...)] = ..."),
     ],
 )
 def test_callables_that_are_refused(function: Any, name: str | None, message: str, hint: str):

@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypedDict
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import AliasChoices, BaseModel, Field
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, PrivateAttr
 
 from guided.frontends.python_types.partial_values import partial_value
 from guided.matching.constraint import JSON_VALUE, ValueParser
@@ -137,3 +137,25 @@ def test_models_with_aliases_factories_and_hooks():
     assert partial_value(Odd, {}).model_fields_set == set()
     whole = {"x": 3, "third": "a", "second": "b"}
     assert partial_value(Odd, whole).model_dump() == Odd.model_validate(whole).model_dump()
+
+
+def test_models_with_private_attributes_and_extra_members():
+    class Open(BaseModel):
+        model_config = ConfigDict(extra="allow")
+        x: int = 0
+        _factor: int = 2
+        _seen: list[int] = PrivateAttr(default_factory=lambda: [7])
+        _unset: int
+
+        @property
+        def scaled(self) -> int:
+            return self.x * self._factor
+
+    partial = partial_value(Open, {"x": 3, "note": "a"})
+    assert partial == Open(x=3, note="a") and partial.model_fields_set == {"x", "note"}
+    assert (partial.scaled, partial._seen, partial.note) == (6, [7], "a") and not hasattr(partial, "_unset")
+
+    class Closed(BaseModel):
+        x: int = 0
+
+    assert partial_value(Closed, {"x": 3, "note": "a"}) == Closed(x=3)

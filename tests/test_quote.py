@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import copy
+import datetime
 import json
 import pickle
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import pydantic
 import pytest
@@ -217,14 +218,36 @@ def test_bounds_of_a_type_apply_as_well():
 
 def test_two_constraints_of_one_string():
     both = Annotated[str, guided.Quote("abcd"), guided.Quote("bcx")]
-    grammar = COMPILER.compile_type(both)
-    assert [accepts(grammar, f'"{text}"') for text in ("bc", "b", "a", "bcx")] == [True, True, False, False]
+
+    class Both(pydantic.BaseModel):
+        text: both
+
+    for tp, form in ((both, '"%s"'), (Both, '{"text":"%s"}')):
+        grammar = COMPILER.compile_type(tp)
+        assert [accepts(grammar, form % text) for text in ("bc", "b", "a", "bcx")] == [True, True, False, False]
 
 
-def test_only_strings_are_quoted():
-    for tp in (Annotated[int, guided.Quote("3")], Annotated[list[str], guided.Quote("3")]):
-        with pytest.raises(UnsupportedError):
-            COMPILER.compile_type(tp)
+NOT_STRINGS: list[Any] = [int, list[str], str | None, Literal["3"], bytes, datetime.date, Any]
+
+
+@pytest.mark.parametrize("tp", NOT_STRINGS, ids=str)
+def test_only_strings_are_quoted(tp: Any):
+    quoted = Annotated[tp, guided.Quote("3")]
+    with pytest.raises(UnsupportedError, match=r"is not supported: it applies to str only") as caught:
+        COMPILER.compile_type(quoted)
+    assert caught.value.hint == "as in Annotated[str, ...] | None or list[Annotated[str, ...]]"
+    with pytest.raises(UnsupportedError, match=r"is not supported: it applies to str only"):
+        pydantic.create_model("Model", text=(quoted, ...))
+
+
+def test_strings_with_validators_are_quoted():
+    class Model(pydantic.BaseModel):
+        text: Annotated[str, pydantic.BeforeValidator(str.strip), guided.Quote("abc")] | None
+        changed: Annotated[str, pydantic.AfterValidator(len), guided.Quote("abc")] = ""
+
+    assert Model(text=" bc ").text == "bc" and Model(text=None).text is None
+    with pytest.raises(pydantic.ValidationError, match="2 is not a string"):
+        Model(text="a", changed="bc")
 
 
 # ---- as a keyword

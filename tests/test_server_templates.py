@@ -16,8 +16,9 @@ pytest.importorskip("httpx", reason="httpx is not installed")
 import guided  # noqa: E402
 from guided.server.openai.conversations import style_of  # noqa: E402
 from guided.server.settings import Settings  # noqa: E402
+from tests.derived_support import PUBLISHED  # noqa: E402
 from tests.server_support import NAMES, small_engine  # noqa: E402
-from tests.test_server_tools import SAY, TOOLS, checked, run  # noqa: E402
+from tests.test_server_tools import SAY, TOOLS, Place, Weather, checked, run  # noqa: E402
 
 FOLDER = Path(__file__).parent / "chat_templates"
 QWEN = (FOLDER / "qwen-3.jinja").read_text("utf-8")
@@ -224,3 +225,26 @@ def test_calls_are_written_as_an_unknown_template_writes_them():
     assert style_of(engine, Settings(tool_style="llama")) == guided.tool_style("llama")
     run(derived, engine)
     run(chosen, qwen(UNKNOWN), tool_style="qwen_3")
+
+
+@pytest.mark.parametrize("name", ["gpt-oss", "kimi-k3"])
+def test_required_calls_in_answers_of_several_messages(name: str):
+    described = [
+        openai.pydantic_function_tool(Weather, description="The weather."),
+        openai.pydantic_function_tool(Place, name="find", description="A place."),
+    ]
+
+    async def body(ask):
+        options = {"model": "guided", "messages": SAY, "tools": described, "max_tokens": 400, "seed": 1}
+        for choice in ("required", {"type": "function", "function": {"name": "find"}}):
+            answer = await ask.chat.completions.parse(**options, tool_choice=choice)
+            calls = answer.choices[0].message.tool_calls
+            assert [checked(call) for call in calls]
+            assert choice == "required" or calls[0].function.name == "find"
+        with pytest.raises(openai.BadRequestError) as caught:
+            await ask.chat.completions.create(**options, response_format={"type": "json_object"})
+        assert caught.value.body["param"] == "response_format"
+        assert "consist of several messages, so no format applies beside tools" in caught.value.body["message"]
+
+    more = ("<|start|>", "<|end|>", "<|message|>", "<|channel|>", "<|constrain|>", "<|return|>", "<|call|>")
+    run(body, small_engine(6000, more=more, template=PUBLISHED[name]))

@@ -79,7 +79,7 @@ def infer_markup(renderer: CallRenderer, shape: Shape) -> CallMarkup:
     opening, closing = first[: len(first) - len(start)], pieces.last[len(end) :]
     if not opening.strip():  # whitespace after the last call belongs to the message
         end, separator = end.rstrip(), end[len(end.rstrip()) :] + separator
-    call: dict[str, Any] = {"begin": f"{start}{{name}}{inner}", "end": end}
+    call: dict[str, Any] = {"begin": _begin(start, inner), "end": end}
     number = first_index if first_index is not None else other_index
     call |= {"first": number} if number else {}
     call |= {"id": _id_pattern(renderer)} if "{id}" in call["begin"] + end else {}
@@ -96,7 +96,7 @@ def _single_call(renderer: CallRenderer, shape: Shape) -> CallMarkup:
     pieces = _pieces(renderer, shape, 1)
     assert pieces is not None
     start = pieces.first.lstrip()
-    call: dict[str, Any] = {"begin": f"{start}{{name}}{pieces.inner[0]}", "end": pieces.last.rstrip()}
+    call: dict[str, Any] = {"begin": _begin(start, pieces.inner[0]), "end": pieces.last.rstrip()}
     call |= {"id": _id_pattern(renderer)} if "{id}" in call["begin"] + call["end"] else {}
     return CallMarkup({"trigger": _trigger(start), "call": call}, pieces.first[: -len(start)], False)
 
@@ -120,6 +120,14 @@ def _pieces(renderer: CallRenderer, shape: Shape, count: int) -> _Pieces | None:
     if renderer.message_end:
         text = text.partition(renderer.message_end)[0]
     return _Pieces(between[0], inner, between[1:], text)
+
+
+def _begin(start: str, inner: str) -> str:
+    """The begin of a call. `start`, `inner`: the texts before and after the name."""
+    begin = f"{start}{{name}}{inner}"
+    if found := re.search(r"\{(name|index|id)\}\{(name|index|id)\}", begin):
+        raise UnsupportedError(f"nothing separates {found[1]} and {found[2]} of a call in {brief(begin)}", hint=HINT)
+    return begin
 
 
 def _section(call: Mapping[str, Any], opening: str, closing: str, separator: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from guided.chat.tagged_text import tagged
-from guided.errors import GuidedError, SpecError, brief
+from guided.errors import GuidedError, OptionError, SpecError, brief
 from guided.frontends.structural_tag.tool_prompts import read_arguments
 from guided.frontends.structural_tag.tool_styles import ToolStyle, tool_style
 
@@ -73,8 +73,17 @@ class Conversation:
 
 
 def as_style(style: str | ToolStyle | None) -> ToolStyle | None:
-    """A style, or the one with this name. Raises SpecError if there is none with this name."""
-    return tool_style(style) if isinstance(style, str) else style
+    """A style, or the one with this name.
+
+    Raises:
+        SpecError: there is none with this name. OptionError: it is neither a style nor a name.
+    """
+    if style is None or isinstance(style, ToolStyle):
+        return style
+    if not isinstance(style, str):
+        message = f"tool_style is {brief(style)}, but must be a name in guided.TOOL_STYLES or a style"
+        raise OptionError(message, option="tool_style")
+    return tool_style(style)
 
 
 def to_plain(value: Any, what: str, depth: int = 0) -> Any:

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from traceback import extract_tb
 from typing import Any, Final
 
 from guided.cli.console import InputError, Progress, read_text
@@ -295,7 +296,7 @@ def specification_of(arguments: argparse.Namespace, *, mixed: bool = False) -> S
 def _import(name: str) -> Any:
     """The object MODULE:NAME; modules in the current folder are found, too."""
     module, _, path = name.partition(":")
-    if not module or not path:
+    if not module or not path or module.startswith("."):
         raise InputError(f"--type {name} is not of the form MODULE:NAME, such as orders:Order")
     if "" not in sys.path:
         sys.path.insert(0, "")
@@ -305,6 +306,11 @@ def _import(name: str) -> Any:
             value = getattr(value, part)
     except (ImportError, AttributeError) as error:
         raise InputError(f"--type {name}: {error}") from None
+    except Exception as error:  # the module's own code
+        at = extract_tb(error.__traceback__)[-1]
+        where = "" if at.filename.startswith("<") else f" ({at.filename}, line {at.lineno})"  # no frame of importlib
+        reason = f"{module} cannot be imported: {type(error).__name__}: {error}{where}"
+        raise InputError(f"--type {name}: {reason}") from None
     return value
 
 

@@ -285,7 +285,7 @@ class StreamEvent(Generic[ValueT_co]):
         For a JSON Schema it is the JSON value, with the unfinished string, if any. For a type it has the type where
         possible: a pydantic model with its complete fields, a list with its complete items; see
         `guided.frontends.python_types.partial_values`. If the grammar has captures, it is `captures`. Otherwise it is
-        the text so far. In the last event it equals the result's value.
+        the text so far. In the last event it equals the result's value, unless there are captures.
 
         Each access takes time linear in the text so far.
         """

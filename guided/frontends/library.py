@@ -78,7 +78,7 @@ def grammar(name: str) -> Expr:
         SpecError: the name is unknown.
     """
     files = _files()
-    if name not in files:
+    if not isinstance(name, str) or name not in files:
         close = close_name(str(name), files)
         hint = f"did you mean {close!r}?" if close else f"the grammars are {', '.join(files)}"
         raise SpecError(f"no grammar {brief(name)} comes with guided", hint=hint)

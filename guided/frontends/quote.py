@@ -30,6 +30,7 @@ from guided.frontends.common.quoted_texts import (
     with_min_words,
 )
 from guided.frontends.python_types.string_types import StringConstraint
+from guided.frontends.python_types.type_parts import name_of
 from guided.ir.nodes import Substrings
 from guided.ir.substrings import is_substring, occurrences
 
@@ -152,12 +153,19 @@ class Quote(NodePart, StringConstraint):
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
         from pydantic_core import core_schema
 
-        return core_schema.no_info_after_validator_function(self._validate, handler(source))
+        strings = inner = handler(source)
+        while (inner := handler.resolve_ref_schema(inner))["type"] in ("function-after", "function-before"):
+            inner = inner["schema"]  # under a validator, such as the one of another Quote
+        if inner["type"] != "str":
+            raise self.refusal(name_of(source))
+        return core_schema.no_info_after_validator_function(self._validate, strings)
 
     def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> dict[str, Any]:
-        return {**handler(schema), **self.keywords()}
+        return self.add_to(handler(schema))
 
-    def _validate(self, text: str) -> str:
+    def _validate(self, text: Any) -> str:
+        if not isinstance(text, str):
+            raise ValueError(f"{brief(text)} is not a string")
         if problem := self.problem(text):
             raise ValueError(f"{brief(text)} {problem}")
         return text

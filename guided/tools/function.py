@@ -80,6 +80,9 @@ def function_tool(function: Callable[..., Any], *, name: str | None = None) -> F
         if isinstance(function, classmethod | property | functools.cached_property):
             hint = "take it from the class or an object, not from the class's __dict__"
         raise SpecError(f"{brief(function)} is not a function that a model can call", hint=hint)
+    if name is not None and not (isinstance(name, str) and _NAME.fullmatch(name)):
+        hint = "use 1 to 64 ASCII letters, digits, _, - and ."
+        raise SpecError(f"the name {brief(name)} is not a valid function name", hint=hint)
     name = name or str(getattr(function, "__name__", ""))
     if not _NAME.fullmatch(name):
         hint = "wrap it in a function with a name (def), or pass guided.function_tool(function, name=...)"

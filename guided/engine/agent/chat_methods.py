@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from contextlib import aclosing, closing
 from typing import Any, Final, Protocol, TypeAlias, Unpack, cast, overload
 
@@ -253,12 +253,10 @@ def _begin(
     ]
     if functions and (lost := [name for name in _OTHER_OPTIONS if name in given]):
         raise OptionError(f"{lost[0]} cannot be combined with tools", option=lost[0])
-    own_style = messages.tool_style if isinstance(messages, Conversation) else None
-    style = (
-        as_style(options.pop("tool_style", None) or own_style)
-        or engine.chat_template.style
-        or tool_style(DEFAULT_TOOL_STYLE)
-    )
+    style = as_style(options.pop("tool_style", None))
+    if style is None and isinstance(messages, Conversation):
+        style = as_style(messages.tool_style)
+    style = style or engine.chat_template.style or tool_style(DEFAULT_TOOL_STYLE)
     reasoning_end = options.get("reasoning_end")
     turn = Turn(
         engine.vocabulary,
@@ -301,9 +299,9 @@ async def _call_async(tool: FunctionTool, call: FunctionCall) -> Any:
 
 
 def _check_result(call: FunctionCall, value: Any) -> None:
-    """Raise OptionError for a generator, which `function_tool` cannot foresee if an object or a wrapper hides it."""
-    if inspect.isgenerator(value) or inspect.isasyncgen(value):
-        message = f"{call.name} returned a generator, whose result is no text: return a list, or the last value"
+    """Raise OptionError for a generator or another iterator: the text of such an object does not contain its items."""
+    if isinstance(value, Iterator | AsyncIterator):
+        message = f"{call.name} returned a {type(value).__name__}, which is no text: return a list, or the last value"
         raise OptionError(message, option="tools")
 
 

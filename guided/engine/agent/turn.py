@@ -37,6 +37,7 @@ from guided.engine.result import Result, StreamEvent
 from guided.engine.token_text import AnswerDecoder
 from guided.errors import GuidedError, OptionError, SpecError, UnsupportedError, brief
 from guided.frontends.combinators import Expr
+from guided.frontends.common.quoted_texts import without_texts
 from guided.frontends.json_schema.options import JsonSchemaKeywords, JsonSchemaOptions
 from guided.frontends.python_types.type_schema import type_to_schema
 from guided.frontends.python_types.value_readers import text_reader
@@ -129,9 +130,8 @@ class Turn:
             self._schemas = []
             messages = _with_results(self._conversation.messages, self._calls, once=not self._repeats)
         self._reader = self._new_reader()
-        conversation = replace(
-            self._conversation, messages=messages, tools=self._schemas, tool_style=self._prompt_style
-        )
+        tools = [without_texts(schema) for schema in self._schemas]
+        conversation = replace(self._conversation, messages=messages, tools=tools, tool_style=self._prompt_style)
         if not self._schemas and (self._constraint is not None or not self.tools):
             return conversation, self._constraint, self._options
         choice = self._choice if self._schemas else "none"
@@ -300,8 +300,10 @@ def _text_format(style: ToolStyle, constraint: Constraint) -> tuple[ValueParser 
     """The parser and the format of an answer with a constraint that stands beside calls."""
     if constraint is None:
         return None, None
-    if style.calls_are_json:
+    if style.calls_are_json or style.is_always_mixed:
         reason = f"calls in the style {style.name} are JSON, so they cannot be distinguished from JSON text"
+        if style.is_always_mixed:
+            reason = f"answers in the style {style.name} consist of several messages, so no constraint applies to them"
         raise UnsupportedError(reason, hint="leave out the constraint or the tools")
     if isinstance(constraint, bool | Mapping):
         return JSON_VALUE, {"type": "json_schema", "json_schema": constraint}

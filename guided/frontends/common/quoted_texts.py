@@ -29,6 +29,7 @@ __all__ = [
     "normalise",
     "quotation_node",
     "with_min_words",
+    "without_texts",
 ]
 
 Whitespace: TypeAlias = Literal["exact", "normalised"]
@@ -122,3 +123,16 @@ class OriginalOffsets:
 
     def __getitem__(self, offset: int) -> int:
         return offset + self._removed[bisect_left(self._at, offset)]
+
+
+def without_texts(schema: Any) -> Any:
+    """A copy of a JSON Schema for a prompt: `x-guided-quote` names its documents and does not contain their texts."""
+    if isinstance(schema, list):
+        return [without_texts(item) for item in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    out = {key: without_texts(value) for key, value in schema.items()}
+    quote = out.get("x-guided-quote")
+    if isinstance(quote, dict) and isinstance(quote.get("documents"), dict):
+        quote["documents"] = list(quote["documents"])
+    return out

@@ -15,6 +15,7 @@ Cost: linear in the value. Nothing is kept between calls.
 
 from __future__ import annotations
 
+import copy
 import json
 import typing
 from collections.abc import Callable
@@ -45,7 +46,8 @@ def _typed(tp: Any, value: Any) -> Any:
         for name, key, field in fields:
             if key in value and (typed := _typed(field, value[key])) is not _MISSING:
                 found[name] = typed
-        return _instance(tp, found)
+        names = {key for _, key, _ in fields}
+        return _instance(tp, found, {key: item for key, item in value.items() if key not in names})
     origin, args = typing.get_origin(tp) or tp, typing.get_args(tp)
     if origin in LISTS and isinstance(value, list) and args:
         return [one for item in value if (one := _typed(args[0], item)) is not _MISSING]
@@ -61,22 +63,41 @@ def _typed(tp: Any, value: Any) -> Any:
         return _typed(tp.__origin__, value) if is_container else _MISSING
 
 
-def _instance(tp: Any, found: dict[str, Any]) -> Any:
-    """An instance of a pydantic model with some of its fields, without its own validators and `model_post_init`."""
+def _instance(tp: Any, found: dict[str, Any], others: dict[str, Any]) -> Any:
+    """An instance of a pydantic model with some of its fields, without its own validators and `model_post_init`.
+
+    `others`: members that are not fields, which the model keeps if its configuration allows extra ones.
+    """
     values = dict(found)
     for name, info in tp.model_fields.items():
         if name not in values and not info.is_required():
             with suppress(Exception):  # a factory that needs another field
                 values[name] = info.get_default(call_default_factory=True, validated_data=dict(values))
+    extra = others if tp.model_config.get("extra") == "allow" else None
+    private = _private_values(tp) if tp.__private_attributes__ else None
     instance = tp.__new__(tp)
     for name, value in (
         ("__dict__", values),
-        ("__pydantic_fields_set__", set(found)),
-        ("__pydantic_extra__", None),
-        ("__pydantic_private__", None),
+        ("__pydantic_fields_set__", {*found, *(extra or ())}),
+        ("__pydantic_extra__", extra),
+        ("__pydantic_private__", private),
     ):
         object.__setattr__(instance, name, value)
     return instance
+
+
+def _private_values(tp: Any) -> dict[str, Any]:
+    """The defaults of the private attributes of a pydantic model."""
+    from pydantic_core import PydanticUndefined
+
+    found = dict[str, Any]()
+    for name, attribute in tp.__private_attributes__.items():
+        with suppress(Exception):  # a factory that needs the fields, a default that cannot be copied
+            if attribute.default_factory is not None:
+                found[name] = attribute.default_factory()
+            elif attribute.default is not PydanticUndefined:
+                found[name] = copy.deepcopy(attribute.default)
+    return found
 
 
 def _reader(tp: Any) -> Callable[[Any], Any]:

@@ -24,6 +24,8 @@ import uuid
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
+from guided.errors import UnsupportedError, brief
+
 __all__ = ["CLOCK_TYPES", "TEXTS", "StringConstraint", "Text"]
 
 _DAY, _MINUTE = "[0-9]{4}-[0-9]{2}-[0-9]{2}", "[0-9]{2}:[0-9]{2}"
@@ -51,6 +53,18 @@ class StringConstraint:
     def problem(self, text: str) -> str:
         """What is wrong with a string; "" if it satisfies the constraint."""
         raise NotImplementedError
+
+    def add_to(self, schema: dict[str, Any]) -> dict[str, Any]:
+        """A schema with these keywords, in addition to any existing ones."""
+        keywords = self.keywords()
+        if keywords.keys() & schema.keys():
+            return {**schema, "allOf": [*schema.get("allOf", ()), keywords]}
+        return {**schema, **keywords}
+
+    def refusal(self, name: str) -> UnsupportedError:
+        """The error for a type that is not `str`. `name`: the type's name."""
+        reason = f"Annotated[{name}, {brief(self)}] is not supported: it applies to str only"
+        return UnsupportedError(reason, hint="as in Annotated[str, ...] | None or list[Annotated[str, ...]]")
 
 
 class Text(NamedTuple):

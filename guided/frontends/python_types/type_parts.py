@@ -72,7 +72,16 @@ def members_of(tp: Any) -> Members | None:
         if isinstance(hint, dataclasses.InitVar):
             raise UnsupportedError(f"{name_of(tp)}: {name} is an InitVar", hint="make it a field")
     fields = [field for field in dataclasses.fields(tp) if field.init]
+    for field in fields:
+        _check_default(tp, field.name, field.default)
     return {f.name: (hints[f.name], f.default is missing and f.default_factory is missing) for f in fields}
+
+
+def _check_default(owner: Any, name: str, default: Any) -> None:
+    """Refuse pydantic's `Field` as the default of a parameter or a field: Python would use the object itself."""
+    if type(default).__name__ == "FieldInfo" and type(default).__module__.startswith("pydantic."):
+        message = f"{name_of(owner)}: the default of {name} is a Field of pydantic, whose bounds have no effect here"
+        raise UnsupportedError(message, hint=f"write {name}: Annotated[..., Field(...)] = ...")
 
 
 def parameters_of(function: Any) -> tuple[inspect.Signature, Members]:
@@ -98,6 +107,7 @@ def parameters_of(function: Any) -> tuple[inspect.Signature, Members]:
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             hint = "use a function that names all of its parameters"
             raise UnsupportedError(f"{name_of(function)}: {parameter} has no name for each argument", hint=hint)
+        _check_default(function, name, parameter.default)
         out[name] = (hints.get(name, Any), parameter.default is parameter.empty)
     return signature, out
 

@@ -166,8 +166,10 @@ class _Types:
                 continue
             if isinstance(item, str):
                 schema["description"] = item
-            elif isinstance(item, StringConstraint) and suffix == "Length" and tp not in TEXTS:
-                _add_keywords(schema, item)
+            elif isinstance(item, StringConstraint):
+                if suffix != "Length" or tp in TEXTS:
+                    raise item.refusal(name_of(tp))
+                schema = item.add_to(schema)
             elif type(item).__module__ != "annotated_types":
                 raise UnsupportedError(f"Annotated[{name_of(tp)}, {brief(item)}] is not supported",
                                        hint="use annotated_types bounds, or a pydantic model")  # fmt: skip
@@ -242,14 +244,6 @@ def _is_hashable(tp: Any) -> bool:
 def _is_number(schema: typing.Mapping[str, Any]) -> bool:
     kinds = [part.get("type") for part in schema.get("anyOf", [schema])]
     return all(kind in ("integer", "number", "null") for kind in kinds)
-
-
-def _add_keywords(schema: dict[str, Any], constraint: StringConstraint) -> None:
-    """Add the keywords of a constraint, in addition to any existing ones."""
-    keywords = constraint.keywords()
-    if keywords.keys() & schema.keys():
-        keywords = {"allOf": [*schema.get("allOf", ()), keywords]}
-    schema |= keywords
 
 
 def _tighten(schema: dict[str, Any], keyword: str, bound: Any) -> None:

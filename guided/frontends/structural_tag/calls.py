@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from guided.frontends.structural_tag.argument_forms import ArgumentForm, argument_form
 from guided.frontends.structural_tag.call_arguments import JsonArguments, XmlArguments
@@ -28,6 +28,8 @@ from guided.frontends.structural_tag.markup import Markup, Pattern
 from guided.frontends.structural_tag.tools import Function
 
 __all__ = ["Call", "CallPart", "CallReader", "TextPart"]
+
+_NO_NAME_FOLLOWS: Final = "(?=[^a-zA-Z0-9_.-])"
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +241,8 @@ class CallReader:
 def _begin(begin: Pattern, function: Function) -> _Begin:
     """How the calls of a function begin."""
     rest = begin.rest(function.name)
+    if rest and begin.ends_in_placeholder:  # a longer name, number or identifier may begin like this one
+        rest += _NO_NAME_FOLLOWS
     return _Begin(function, begin.name_at, re.compile(rest) if rest else None)
 
 

@@ -63,6 +63,11 @@ class Pattern:
         """The offset of the name in the head; -1 if it comes later."""
         return self._split_at_pattern()[0].find("{name}")
 
+    @property
+    def ends_in_placeholder(self) -> bool:
+        """Whether the text ends in a name, a number or an identifier."""
+        return self.text.endswith(("{name}", "{index}", "{id}"))
+
     def _split_at_pattern(self) -> tuple[str, str, str]:
         match = re.search(r"\{index\}|\{id\}", self.text)
         if match is None:

@@ -147,12 +147,13 @@ class ToolStyle:
             {"name": "weather", "arguments": {"city": "Oslo"}}            also inside ```json, and with line ends
 
         The call then ends as all calls of the style. Only a text with the name of a tool in this form begins a call.
-        Styles whose calls have another form are returned as they are.
+        Styles whose calls have another form, such as a name before the JSON object, are returned as they are.
         """
         call = self.data["call"]
         marked = call["begin"]
-        bare = marked[marked.find("{") :] if isinstance(marked, str) else ""
-        if "section" in self.data or call["arguments"] != "json" or bare in ("", marked):
+        bare = "".join(marked.partition('{"')[1:]) if isinstance(marked, str) else ""
+        is_named = "{name}" in bare and "{id}" not in bare and "{index}" not in bare
+        if "section" in self.data or call["arguments"] != "json" or bare == marked or not is_named:
             return self
         names = [bare, bare.replace(": ", ":").replace(", ", ",")]
         names += [bare.replace("{", f"{{\n{space}", 1).replace(", ", f",\n{space}") for space in ("  ", "    ")]

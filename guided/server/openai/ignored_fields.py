@@ -33,8 +33,8 @@ class Only:
     def _check(self, value: Any) -> Any:
         if value is None or any(type(value) is type(known) and value == known for known in self.values):
             return value
-        known = " or ".join(brief(known) for known in self.values)
-        raise ValueError(f"{brief(value)} is not supported: {self.why}; leave it out, or write {known}")
+        known = " or ".join(["; leave it out", *(f"write {brief(known)}" for known in self.values)])
+        raise ValueError(f"{brief(value)} is not supported: {self.why}{known}")
 
 
 _NO_TEMPLATE = "only the operator of the server chooses the chat template"

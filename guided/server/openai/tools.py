@@ -87,8 +87,8 @@ class Functions:
             return None
         tools = [_require_object(number, tool) for number, tool in enumerate(tools)]
         _check_names(tools, style, vocabulary)
-        mixed = chosen.mode == "auto" and text.constraint is None
         form = _text_format(style, text) if chosen.mode == "auto" else None
+        mixed = form is None and (chosen.mode == "auto" or style.is_always_mixed)
         if mixed:
             style = style.with_bare_calls()
         tag = style.structural_tag(tools, tool_choice=tool_choice, parallel_tool_calls=parallel, mixed=mixed, text=form)
@@ -149,6 +149,9 @@ def _text_format(style: ToolStyle, text: Structured) -> dict[str, Any] | None:
         raise RequestError(f"{text.param} can be combined with tools only {condition}", param=text.param)
     if style.calls_are_json:
         message = f"calls in the style {style.name} are JSON, so they cannot be distinguished from JSON text"
+        raise RequestError(message, param=text.param)
+    if style.is_always_mixed:
+        message = f"answers in the style {style.name} consist of several messages, so no format applies beside tools"
         raise RequestError(message, param=text.param)
     schema: Any = text.constraint
     if text.options.get("additional_properties"):  # applies to the text only, not to the arguments of calls
