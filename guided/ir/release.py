@@ -27,9 +27,9 @@ def free_entries(entries: Mapping[str, object]) -> None:
 
 
 def dismantle(part: object) -> None:
-    """Remove the attributes of an object in a reference cycle, and the entries of its dictionaries."""
+    """Remove the attributes of an object in a reference cycle, and the entries of its large dictionaries."""
     attributes = vars(part)
     for each in attributes.values():
-        if isinstance(each, dict):
+        if type(each) is dict and len(each) > _FEW:
             free_entries(each)
     attributes.clear()
