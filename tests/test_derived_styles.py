@@ -243,7 +243,7 @@ LINES = "{% for k, v in c.function.arguments.items() %}{{ k }}: {{ v }};{% endfo
         (template("", f"<call>{NAME}{LINES}</call>", ""), "neither JSON, an element nor a literal"),
         (template("[", JSON_CALL, "", ", "), "end of a group"),
         (template("", JSON_CALL.replace('"name": ', ""), "", "\n"), "which other text also contains"),
-        (template("", f"<call>{NAME}{{{{ c.function.arguments|tojson }}}}</call>", "", " and then "), "be separated"),
+        (template("", f"<call>{NAME}{{{{ c.function.arguments|tojson }}}}</call>", "", " and then "), "be distinguished"),
         (PUBLISHED["gpt-oss"], "answers begin with"),
         (PUBLISHED["granite-3.3"], "does not show the calls"),
     ],

@@ -317,8 +317,8 @@ def test_what_a_conversation_brings():
         (Conversation(history, continue_final_message=True, add_generation_prompt=False), "begins a new message"),
         (Conversation(history, tools=[{"type": "function"}]), "second argument"),
         (["q"], "'q' is not a message"),
-        (b"x", "messages are a text or a list"),
-        ([], "messages are a text or a list"),
+        (b"x", "messages must be a text or a list"),
+        ([], "messages must be a text or a list"),
     ):
         with pytest.raises(guided.GuidedError, match=message):
             Scripted("x").chat(wrong, tools=[forecast])

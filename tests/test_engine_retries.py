@@ -61,9 +61,9 @@ class Watched:
 
         def write(retries, run, number):
             self.versions.append(run)
-            self.passes -= retries._left
+            self.passes -= retries._passes_left
             forward = yield from original_write(retries, run, number)
-            self.passes += retries._left
+            self.passes += retries._passes_left
             return forward
 
         monkeypatch.setattr(Retries, "_best", best)

@@ -16,7 +16,7 @@ pytest.importorskip("fastapi", reason="fastapi is not installed")
 pytest.importorskip("httpx", reason="httpx is not installed")
 
 import guided.server.routes.openai as route
-from guided.engine.stopping import Stops, Watch
+from guided.engine.stopping import Stops, StopSearch
 from guided.sampling.params import SamplingParams
 from guided.server.http.body_limits import _check_messages, _json
 from guided.server.http.lanes import SMALL, Lanes
@@ -182,7 +182,7 @@ def test_shorter_bodies_do_not_wait_for_longer_ones(monkeypatch, place):
 def test_long_stops_cost_a_step_for_each_character():
     """Not one for each character of the stop, however much of it the text has."""
     stops = Stops(texts=["a" * 3000 + str(number) for number in range(20)])
-    watch, calls = Watch(stops), 0
+    watch, calls = StopSearch(stops), 0
 
     def note(frame, event, argument):
         nonlocal calls

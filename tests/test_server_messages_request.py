@@ -223,7 +223,7 @@ SERVER = {"type": "web_search_20250305", "name": "web_search"}
         ({"output_config": {"format": {"type": "text"}}}, "output_config.format.type", "'json_schema'"),
         ({"output_format": {"type": "json_schema"}}, "output_format", 'write "output_config": {"format": ...}'),
         ({"response_format": {"type": "text"}}, "response_format", 'write "output_config": {"format": ...}'),
-        ({"stop": ["a"]}, "stop", "it is called stop_sequences here"),
+        ({"stop": ["a"]}, "stop", "this API calls it stop_sequences"),
         ({"mcp_servers": []}, "mcp_servers", "this server calls no tools"),
         ({"thread": {"type": "create"}}, "thread", "send all messages, without thread"),
         ({"container": "c"}, "container", "this server runs no code"),

@@ -295,7 +295,7 @@ def test_damaged_bytes():
     for end in range(len(data)):
         with pytest.raises(SpecError, match=r"not a stored grammar|malformed"):
             CompiledGrammar.from_bytes(data[:end], VOCABULARY)
-    with pytest.raises(SpecError, match="something follows"):
+    with pytest.raises(SpecError, match="other data follows"):
         CompiledGrammar.from_bytes(data + b"x", VOCABULARY)
     with pytest.raises(SpecError, match="is bytes, not a str"):
         CompiledGrammar.from_bytes("text", VOCABULARY)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""The core's objects for encodings. In: an `Encoding` of the IR. Out: the same for the core.
+"""The core's objects for encodings. In: an `Encoding` of the IR. Out: the equivalent object of the core.
 
 Cached by serial number, because nearly all grammars use the same two encodings.
 """
@@ -19,8 +19,8 @@ _native_encodings: dict[int, _core.Encoding] = {}
 
 def native_encoding(encoding: Encoding) -> _core.Encoding:
     """The core's object for `encoding`, cached."""
-    known = _native_encodings.get(serial(encoding))
-    if known is None:
+    native = _native_encodings.get(serial(encoding))
+    if native is None:
         forms = [
             (
                 list(form.ranges),
@@ -30,5 +30,5 @@ def native_encoding(encoding: Encoding) -> _core.Encoding:
         ]
         if len(_native_encodings) >= _MOST_CACHED:
             _native_encodings.clear()
-        known = _native_encodings[serial(encoding)] = _core.Encoding(forms)
-    return known
+        native = _native_encodings[serial(encoding)] = _core.Encoding(forms)
+    return native

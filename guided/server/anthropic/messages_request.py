@@ -5,7 +5,7 @@
     output_config.format  ->  response_format        thinking         ->  chat_template_kwargs, think_first
 
 Most fields are read in one place for all routes (requests.py). Errors use the field names of the original request.
-Beyond Anthropic's fields, a request may have one of the fields that constrain the text (structured.py). Without
+In addition to Anthropic's fields, a request may have one of the fields that constrain the text (structured.py). Without
 `thinking`, the model does not reason. "adaptive" leaves the decision to the model's chat template.
 
 If the last message is the assistant's, the answer continues it. As in Anthropic's API, this excludes `thinking` and a
@@ -151,8 +151,8 @@ class CountTokensRequest(ConvertedRequest):
 
     hints = {  # noqa: RUF012
         "output_format": 'write "output_config": {"format": ...}',
-        "max_completion_tokens": "it is called max_tokens here",
-        "stop": "it is called stop_sequences here",
+        "max_completion_tokens": "this API calls it max_tokens",
+        "stop": "this API calls it stop_sequences",
         "functions": 'write "tools": [{"name": ..., "input_schema": ...}]',
         "n": "an answer is one message: send several requests",
         "mcp_servers": "this server calls no tools",
@@ -180,22 +180,22 @@ class CountTokensRequest(ConvertedRequest):
     @model_validator(mode="after")
     def _check_results(self) -> Self:
         """Check that each call has its result in the next message, before the other blocks of that message."""
-        called, unanswered = set[str](), dict[str, str]()  # unanswered: id -> location
+        call_ids, unanswered = set[str](), dict[str, str]()  # unanswered: id -> location
         for number, message in enumerate(self.messages):
-            for place, (at, result) in enumerate(message.blocks(ToolResultBlock)):
+            for count, (at, result) in enumerate(message.blocks(ToolResultBlock)):
                 where = f"messages.{number}.content.{at}"
                 if unanswered.pop(result.tool_use_id, None) is None:
                     text = f"{where}.tool_use_id: the previous message has no other call {brief(result.tool_use_id)}"
                     raise RequestError(text, param=f"{where}.tool_use_id")
-                if place != at:
+                if count != at:
                     raise RequestError(f"{where}: write tool results before the other blocks", param=where)
             _refuse_unanswered(unanswered)
             for at, call in message.blocks(ToolUseBlock):
                 where = f"messages.{number}.content.{at}"
-                if call.id in called:
+                if call.id in call_ids:
                     message_text = f"{where}.id: an earlier call has the same id {brief(call.id)}"
                     raise RequestError(message_text, param=f"{where}.id")
-                called.add(call.id)
+                call_ids.add(call.id)
                 unanswered[call.id] = where
         _refuse_unanswered(unanswered)
         return self
