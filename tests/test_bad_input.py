@@ -389,7 +389,7 @@ def test_specifications(act, error, message, pointer, hint, shown):
 
 
 @pytest.mark.parametrize(("act", "error"), [row[:2] for row in SPECIFICATIONS], ids=NAMES)
-def test_every_place_is_within_its_text_and_every_message_says_something(act, error):
+def test_locations_are_within_the_text_and_messages_are_not_empty(act, error):
     found = refused(act, error)
     assert isinstance(found, GuidedError) and found.args[0].strip() and found.hint.strip() == found.hint
     assert 0 <= found.span[0] <= found.span[1] <= len(found.text)

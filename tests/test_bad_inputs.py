@@ -164,7 +164,7 @@ def test_a_call_without_memory_is_refused_and_its_process_crashes_alone():
     assert ended == "signal 15" and rows[-1] == {"begin": "step"}
 
 
-def test_an_error_of_the_search_itself_is_told():
+def test_an_error_of_the_search_itself_is_reported():
     def measure(construct: Construct, n: int, meter: Meter) -> None:
         raise KeyError("a defect")
 

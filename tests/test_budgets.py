@@ -115,7 +115,7 @@ SAY: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("order", ["declared", "any"])
 @pytest.mark.parametrize("name", SAY)
-def test_the_rules_say_what_is_left(name: str, order: Literal["declared", "any"]) -> None:
+def test_bounds_from_the_rules(name: str, order: Literal["declared", "any"]) -> None:
     grammar = SMALL.compile_json_schema(SAY[name], property_order=order)
     for seed in range(2):
         text = sample(byte_compiler().compile_json_schema(SAY[name], property_order=order), random.Random(seed), 16)
@@ -124,7 +124,7 @@ def test_the_rules_say_what_is_left(name: str, order: Literal["declared", "any"]
 
 @QUIET
 @given(st.data())
-def test_the_rules_say_no_less_than_what_is_left(data: st.DataObject) -> None:
+def test_bounds_from_the_rules_are_upper_bounds(data: st.DataObject) -> None:
     alphabet = data.draw(st.sampled_from(ALPHABETS))
     drawn = data.draw(vocabularies(alphabet, complete=True))
     words = Vocabulary(drawn.tokens, eos_token_ids=drawn.eos_token_ids, special_tokens=drawn.special_tokens)
@@ -181,7 +181,7 @@ def test_a_bound_is_known_wherever_values_must_differ(name: str) -> None:
             assert matcher.accept_token(token)
 
 
-def test_what_was_written_counts_after_an_object_has_begun() -> None:
+def test_earlier_text_counts_after_an_object_begins() -> None:
     """Before a value that opens names of its own, the names around it are not forgotten."""
     grammar = SMALL.compile_json_schema({"type": "object", "patternProperties": {"a": {}}, "minProperties": 2})
     for text in ('{"":', '{"":{"":', '{"":[{', '{"":0,"0":'):
@@ -189,7 +189,7 @@ def test_what_was_written_counts_after_an_object_has_begun() -> None:
 
 
 @pytest.mark.parametrize("order", ["declared", "any"])
-def test_what_every_token_leads_to_is_enough(order: Literal["declared", "any"]) -> None:
+def test_the_bound_after_every_token_suffices(order: Literal["declared", "any"]) -> None:
     """Where values must differ, what any token leads to may be known to be short, and the shortest text is not."""
     names = {"type": "object", "propertyNames": {"maxLength": 1}}
     schema = {
@@ -242,7 +242,7 @@ def test_a_token_that_stays_where_another_one_leaves() -> None:
     ],
     ids=["like another", "beside many"],
 )
-def test_what_follows_in_an_object_is_looked_at_as_far_as_it_may_repeat_one(text: str) -> None:
+def test_the_rest_of_an_object_is_examined_as_far_as_it_may_repeat_a_name(text: str) -> None:
     """Of a thousand tokens in the last string those that go on like another object, or end this one, are followed."""
     string = {"type": "string"}
     names = {"properties": {"a": string, "b": string}, "patternProperties": {"^x": string}}
@@ -262,7 +262,7 @@ def test_what_follows_in_an_object_is_looked_at_as_far_as_it_may_repeat_one(text
     assert masks == {left: tuple(token for token in allowed if needed[token] < left) for left in masks}
 
 
-def test_of_names_as_short_the_same_one_is_taken_on_the_whole_way() -> None:
+def test_ties_between_equally_short_names_are_stable() -> None:
     """`ab` is one token, `ac` and `cb` are two: after the quote it is still the name that was meant before it."""
     tokens = [*(bytes([byte]) for byte in range(256)), b"ab", b'":', b'":[', b'a"']
     names = {"propertyNames": {"pattern": "^[a-d]{1,3}$"}, "properties": {"a": {"type": "integer"}}}

@@ -102,6 +102,6 @@ def test_mutated_programs_are_judged_alike(grammar: guided.CompiledGrammar, pars
     print(dict(found))
 
 
-def test_what_pycparser_is_given():
+def test_the_text_for_pycparser():
     text = '#include <stdio.h>\nPoint p; /* Note */ char *s = "/* kept */"; // Note\nint a[ *b];'
     assert preprocessed(text).endswith('typedef int Point;\n \nPoint p;   char *s = "/* kept */";  \nint a[+*b];')

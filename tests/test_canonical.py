@@ -265,7 +265,7 @@ def _walks(vocabulary: Vocabulary, count: int, seed: int) -> None:
     assert ended > count // 2
 
 
-def test_what_is_written_is_the_encoding_of_its_text(vocabulary):
+def test_outputs_are_the_encodings_of_their_texts(vocabulary):
     _walks(vocabulary, 150, 5)
 
 

@@ -82,7 +82,7 @@ def test_samples(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(SAMPLES.keys() - {"max_chars", "tools"}))
-def test_llguidance_says_the_same(name: str) -> None:
+def test_verdicts_equal_those_of_llguidance(name: str) -> None:
     llguidance = pytest.importorskip("llguidance", reason="llguidance is not installed")
     text, output, captures = SAMPLES[name]
 
@@ -103,7 +103,7 @@ def test_llguidance_says_the_same(name: str) -> None:
     assert found == {key: [each.encode() for each in texts] for key, texts in captures.items()}
 
 
-def test_what_is_ignored_belongs_to_no_capture() -> None:
+def test_ignored_text_belongs_to_no_capture() -> None:
     text = 'start: (a ",")*\na[capture]: b+\nb[capture]: /[a-z]+/\n%ignore /[ \\n]+/'
     for semantics in ("lexer", "scannerless"):
         matcher = after(COMPILER.compile_lark(text, semantics=semantics), " ab  c , \n d,  ")  # type: ignore[arg-type]

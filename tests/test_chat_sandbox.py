@@ -98,7 +98,7 @@ def shown(text: str, **more: Any) -> str:
         BIG + "{% if x is eq(x) %}{% endif %}{% endfor %}",
     ],
 )
-def test_what_would_hang_or_fill_the_memory_is_refused(text: str):
+def test_templates_that_would_hang_or_fill_the_memory_are_refused(text: str):
     with pytest.raises((LimitExceeded, UnsupportedError)):
         shown(text)
 
@@ -123,7 +123,7 @@ def test_what_would_hang_or_fill_the_memory_is_refused(text: str):
         ("{{ 1 + 'a' }}", "cannot render this conversation: TypeError"),
     ],
 )
-def test_refusals_say_why(text: str, message: str):
+def test_refusals_have_reasons(text: str, message: str):
     with pytest.raises(GuidedError, match=message):
         shown(text)
 
@@ -253,6 +253,6 @@ def test_who_wrote_a_character_is_known_after_any_operation(seed: int):
         texts = texts[:6] + texts[-30:]
 
 
-def test_what_an_operation_loses_is_nobodys():
+def test_operations_that_lose_the_origin_of_a_text():
     for text in (tagged("AB").lower(), tagged("ab").upper(), tagged("AB").center(9), f"{tagged('AB'):>5}"):
         assert spans_of(text) == ()

@@ -155,7 +155,7 @@ def test_variables_of_the_template(name: str, on: bool):
 
 @pytest.mark.parametrize("name", ["llama-3.2", "qwen-2.5", "qwen-3", "phi-3.5", "gemma-3", "glm-4.6", "mistral-nemo"])
 @pytest.mark.parametrize("last", ["The answer", "The answer ", " The\n", "12 <|im_end|> 34"])
-def test_a_message_that_goes_on(name: str, last: str):
+def test_a_continued_message(name: str, last: str):
     chat = Conversation([user("Hi"), assistant(last)], continue_final_message=True)
     assert str.__str__(template(name).text(chat)) == rendered(name, chat, tokenize=False)
     with pytest.raises(GuidedError, match="needs a last message with text content"):
@@ -188,7 +188,7 @@ def drawn(source: random.Random, name: str) -> str:
 
 @pytest.mark.parametrize("strips", [False, True])
 @pytest.mark.parametrize("name", TEMPLATES)
-def test_what_others_write_is_never_a_control_token(name: str, strips: bool):
+def test_texts_of_messages_never_become_control_tokens(name: str, strips: bool):
     """Decoded, the ids are the text of transformers; its control tokens are those of a harmless conversation."""
     source, ours = random.Random(name), template(name, strips=strips)
     vocabulary = ours.vocabulary
@@ -349,7 +349,7 @@ def test_templates_by_name():
 @pytest.mark.parametrize(
     "name", ["gemma-2", "gemma-3", "phi-3.5", "mistral-nemo", "deepseek-r1-distill", "qwen-2.5", "smollm-3"]
 )
-def test_tools_are_told_where_the_template_does_not_tell_them_so(name: str):
+def test_tools_are_described_unless_the_template_describes_them(name: str):
     """In a form of calls that is not the template's: by the system, or by the user where there is no system."""
     ours, style = template(name), "glm_4_7"
     chat = Conversation([user("Hi"), assistant("", tool_calls=[called(city="Oslo")]),
@@ -361,7 +361,7 @@ def test_tools_are_told_where_the_template_does_not_tell_them_so(name: str):
     assert control(name, ours.render(chat))
 
 
-def test_several_calls_that_the_template_refuses_are_told_in_its_style():
+def test_several_calls_that_the_template_refuses_are_written_in_its_style():
     ours = template("llama-3.1")
     talk = [user("Hi"), assistant("", tool_calls=[called(city="Oslo"), called(city="Rome")])]
     talk += [{"role": "tool", "content": text, "tool_call_id": "abcdefghi"} for text in ("-3", "20")]

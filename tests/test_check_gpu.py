@@ -49,7 +49,7 @@ def test_a_dry_run_of_all_parts(tmp_path: Path) -> None:
     assert "FAILED" not in done.stdout and "extras" in done.stdout.splitlines()[-1]
 
 
-def test_without_a_gpu_it_says_so(tmp_path: Path) -> None:
+def test_a_missing_gpu_is_reported(tmp_path: Path) -> None:
     done = run("--out", str(tmp_path / "none"))
     assert done.returncode == 2 and done.stderr.strip() == check_gpu.NO_GPU
     assert not (tmp_path / "none").exists()
@@ -68,7 +68,7 @@ def test_a_part_that_takes_too_long_is_stopped(tmp_path: Path, monkeypatch: pyte
     assert "stopped after 0.3 s" in check_gpu.table(summary)
 
 
-def test_what_fails_is_reported_and_the_rest_runs(tmp_path: Path) -> None:
+def test_failures_are_reported_and_the_other_checks_run(tmp_path: Path) -> None:
     with Report("models", tmp_path) as report:
         with report.checking("one") as said:
             said("never seen")

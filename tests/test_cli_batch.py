@@ -155,7 +155,7 @@ def test_the_calculator(tmp_path):
         (["x", "--drafts", "65"], "65 is more than 64"),
     ],
 )
-def test_bad_options_are_2_and_say_why(flags, message):
+def test_bad_options_have_exit_code_2_and_a_reason(flags, message):
     code, out, err = run("generate", *flags)
     assert (code, out) == (2, "")
     assert message in err
@@ -203,7 +203,7 @@ def test_a_batch_is_its_single_requests_in_order(engine, tmp_path_factory, lines
         assert [(r["text"], r["tokens"], r["value"]) for r in results] == [(w.text, w.tokens, w.value) for w in want]
 
 
-def test_what_a_line_does_not_say_the_command_line_says(engine, tmp_path):
+def test_lines_inherit_options_of_the_command_line(engine, tmp_path):
     messages = [{"role": "system", "content": "be brief"}, {"role": "user", "content": "who?"}]
     lines = [
         {"prompt": "who?"},
@@ -349,7 +349,7 @@ def test_answers_come_in_order_whatever_came_first(order, count):
 
 @settings(max_examples=40)
 @given(st.permutations(range(6)), st.lists(st.integers(0, 6), max_size=3), st.integers(0, 40), st.booleans())
-def test_whatever_breaks_nothing_that_is_done_is_lost(tmp_path_factory, order, breaks, cut, closing):
+def test_finished_lines_survive_any_failure(tmp_path_factory, order, breaks, cut, closing):
     """Runs that end anywhere, some without a word and in the middle of a line; the last one goes through."""
     path = tmp_path_factory.mktemp("answers") / "answers.jsonl"
     keys = [(f"é{n}" if n % 2 else n, "digest") for n in range(6)]

@@ -115,7 +115,7 @@ def test_exceptions_are_runtime_errors() -> None:
     assert names and all(issubclass(getattr(xgr, name), RuntimeError) for name in names)
 
 
-def test_what_is_left_out_is_what_xgrammar_has() -> None:
+def test_omitted_names_are_those_of_xgrammar() -> None:
     for name in LEFT_OUT:
         module, _, attribute = name.rpartition(".")
         if module == "testing":

@@ -166,7 +166,7 @@ def test_states_are_dropped_and_carried_over() -> None:
     assert not one.accept_string("x") and one.accept_string("c" + ")" * 300 + "x") and one.is_accepting()
 
 
-def test_control_tokens_beside_a_lexer() -> None:
+def test_control_tokens_with_a_lexer() -> None:
     vocabulary = guided.Vocabulary(
         [b"1", b"+", b"2", b"1+", None, None, None], eos_token_ids=[4], special_tokens={5: "<call>", 6: "<end>"}
     )
@@ -179,7 +179,7 @@ def test_control_tokens_beside_a_lexer() -> None:
     assert matcher.min_tokens_to_finish() == 4
 
 
-def test_what_is_refused() -> None:
+def test_refusals() -> None:
     part = guided.lark('start: "a"+')
     with pytest.raises(UnsupportedError, match="is recursive and contains") as caught:
         COMPILER.compile(guided.rules(guided.rule("x"), x=guided.choice("a", part + guided.rule("x"))))

@@ -132,7 +132,7 @@ def odd(members: Sequence[int]) -> Condition:
     return out
 
 
-def test_what_no_search_finds_out_is_known() -> None:
+def test_facts_that_no_search_finds() -> None:
     """With z, the number of others is odd and even: only all 2^25 sets of them show that z is never possible."""
     names = "abcdefghijklmnopqrstuvwxyz"
     others = range(len(names) - 1)
@@ -186,7 +186,7 @@ def test_many_alternatives_are_answered_after_each_member(order: Literal["any", 
     assert not matcher.accept_string(', "a39": null')
 
 
-def test_the_error_of_a_fixed_bound_says_what_to_do() -> None:
+def test_the_error_of_a_fixed_bound_has_advice() -> None:
     """Members that are spelled alike: which of them were written is not known, and the sets of them are too many."""
     members = tuple(Member(Text("x")) for _ in range(22))
     matcher = GrammarMatcher(byte_compiler().compile_grammar(Grammar({"start": Permutation(members, Text(","), 1)})))

@@ -36,7 +36,7 @@ def reference_walk(name: str, seed: int) -> list[tuple[int, tuple[int, ...], int
 
 
 @pytest.mark.parametrize("name", EVERY_SPEC)
-def test_what_a_limit_interrupts_changes_no_later_answer(name: str) -> None:
+def test_an_interrupted_call_changes_no_later_result(name: str) -> None:
     """Each limit is reached at another place; every answer that comes is that of a grammar without limits."""
     walk, answers, failures = reference_walk(name, 7), 0, 0
     for work in WORK:
@@ -68,7 +68,7 @@ def test_what_a_limit_interrupts_changes_no_later_answer(name: str) -> None:
     assert answers > 0 and failures > 0
 
 
-def test_a_matcher_goes_on_where_another_one_has_failed() -> None:
+def test_a_matcher_continues_after_another_one_has_failed() -> None:
     """Steps, forks and rollbacks of a matcher that was there before."""
     for name in EVERY_SPEC:
         walk = reference_walk(name, 3)

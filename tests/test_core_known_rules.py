@@ -118,7 +118,7 @@ def record(compiler: GrammarCompiler, grammar: Grammar, seed: int) -> list[objec
 
 
 @pytest.mark.parametrize("part", range(4))
-def test_known_rules_are_rules_made_afresh(part: int) -> None:
+def test_cached_rules_equal_new_ones(part: int) -> None:
     warm = fresh()
     for seed in range(part * GRAMMARS, (part + 1) * GRAMMARS):
         grammar = drawn(seed)
@@ -135,7 +135,7 @@ def test_known_rules_on_many_threads() -> None:
         assert list(pool.map(lambda seed: record(warm, drawn(seed), seed), seeds)) == expected
 
 
-def test_what_is_known_is_bounded() -> None:
+def test_the_cache_is_bounded() -> None:
     """More rules than are kept; the first ones come again, forgotten or not."""
     compiler = fresh()
     first = [compiler.compile_grammar(_words(number)).native.positions for number in range(20)]

@@ -149,7 +149,7 @@ def test_one_matcher_on_two_threads_is_refused() -> None:
 
 
 @pytest.mark.parametrize("name", EVERY_SPEC)
-def test_what_was_prepared_is_filled_as_without(name: str) -> None:
+def test_prepared_masks_equal_other_masks(name: str) -> None:
     """Under all budgets, the ones that are too small among them; the walks of all matchers are different."""
 
     def walks() -> list[GrammarMatcher]:

@@ -116,7 +116,7 @@ def test_it_runs_without_rights():
     assert {written["GUIDED_CACHE"], written["HOME"]} == paths == {"/cache", "/tmp"}
 
 
-def test_the_autoscaler_counts_something_that_is_told(client):
+def test_the_autoscaler_uses_a_metric_that_exists(client):
     annotations = POD["metadata"]["annotations"]
     (metric,) = OBJECTS["HorizontalPodAutoscaler"]["spec"]["metrics"]
     name = metric["pods"]["metric"]["name"].replace("vllm_", "vllm:", 1)
@@ -127,7 +127,7 @@ def test_the_autoscaler_counts_something_that_is_told(client):
     assert annotations["prometheus.io/port"] == str(CONTAINER["ports"][0]["containerPort"])
 
 
-def test_what_the_image_is_built_from_is_there():
+def test_the_files_for_the_image_exist():
     ignored = (DEPLOY / "Dockerfile.dockerignore").read_text("utf-8").split()
     kept = [line.removeprefix("!") for line in ignored if line.startswith("!")]
     project = (DEPLOY.parent / "pyproject.toml").read_text("utf-8")

@@ -142,7 +142,7 @@ def test_generated_calls_are_read_back(name: str) -> None:
                 assert isinstance(json.loads(call.arguments)["city"], str)
 
 
-def test_what_is_inferred() -> None:
+def test_inferred_styles() -> None:
     nemo = derived("mistral_v3").data
     assert nemo["section"] == {"begin": "[TOOL_CALLS][", "separator": ", ", "end": "]"}
     assert nemo["call"]["end"] == ', "id": "{id}"}' and nemo["call"]["id"] == "[a-zA-Z0-9]{9}"
@@ -243,12 +243,12 @@ LINES = "{% for k, v in c.function.arguments.items() %}{{ k }}: {{ v }};{% endfo
         (template("", f"<call>{NAME}{LINES}</call>", ""), "neither JSON, an element nor a literal"),
         (template("[", JSON_CALL, "", ", "), "end of a group"),
         (template("", JSON_CALL.replace('"name": ', ""), "", "\n"), "which other text also contains"),
-        (template("", f"<call>{NAME}{{{{ c.function.arguments|tojson }}}}</call>", "", " and then "), "be distinguished"),
+        (template("", f"<call>{NAME}{{{{ c.function.arguments|tojson }}}}</call>", "", " and then "), "distinguished"),
         (PUBLISHED["gpt-oss"], "answers begin with"),
         (PUBLISHED["granite-3.3"], "does not show the calls"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_derived_is_told(source: str, message: str) -> None:
+def test_errors_say_why_no_style_can_be_derived(source: str, message: str) -> None:
     with pytest.raises(GuidedError, match=message) as caught:
         guided.derive_tool_style(source, tokens=TOKENS)
     assert caught.value.hint

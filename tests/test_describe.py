@@ -159,7 +159,7 @@ def test_other_specifications() -> None:
     assert describe(COMPILER.compile_structural_tag(tag)) is None
 
 
-def test_what_the_prompt_says_already() -> None:
+def test_descriptions_that_the_prompt_already_contains() -> None:
     schema = describe(compile_constraint(COMPILER, ORDER))  # type: ignore[arg-type]
     assert schema is not None and schema.is_in(f"Write:\n{schema.text}\nNow.")
     for written in (json.dumps(ORDER), json.dumps(ORDER, indent=2), json.dumps(ORDER, separators=(",", ":"))):
@@ -224,7 +224,7 @@ def test_the_engine_has_a_default() -> None:
     assert engine.generate("Who?", max_tokens=2).prompt_tokens == without.prompt_tokens
 
 
-def test_what_cannot_be_described_is_an_error() -> None:
+def test_undescribable_specifications_are_errors() -> None:
     engine = Engine(Llama.random(CONFIG, seed=1), VOCABULARY, chat=ChatTemplate(VOCABULARY))
     for prompt, constraint, options in (("Who?", None, {}), ([1, 2], "a", {}), ("Who?", "a", {"raw": True})):
         with pytest.raises(guided.OptionError, match="describe=True adds") as caught:

@@ -209,7 +209,7 @@ REST = Alt((Entry(Text("1")), Seq((Entry(DIGITS), Text(","), Ref("rest")))))
         Seq((Entry(Text("1")), Alt((Entry(Text("1")), Seq((Entry(DIGITS), Text(","), Ref("rest"))))))),
     ],
 )
-def test_what_cannot_end_is_refused_at_once(twice: Node) -> None:
+def test_outputs_that_cannot_end_are_refused_at_once(twice: Node) -> None:
     """Also where nothing but the values tells that there is no end."""
     with pytest.raises(UnsupportedError, match="no way to an end is found"):
         byte_compiler().compile_grammar(Grammar({"start": Distinct(twice), "rest": REST}))

@@ -60,7 +60,7 @@ def test_make_and_pip_commands_of_the_documents_exist():
     assert {"demo", "test"} <= named <= targets
 
 
-def test_the_collector_tells_right_from_wrong(tmp_path):
+def test_the_collector_detects_wrong_blocks(tmp_path):
     """Blocks that print something else, that fail, or that the session does not reach are reported."""
     page = ROOT / "docs" / "none.md"
     right = Block(name(page), 1, "python", "x = 2\nprint(x)", output="2\n")

@@ -301,7 +301,7 @@ def test_results_are_text(value: Any):
     assert text == expected.encode("utf-8", "replace").decode()
 
 
-def test_what_a_conversation_brings():
+def test_settings_of_the_conversation():
     history = [
         {"role": "user", "content": "Weather?"},
         {"role": "assistant", "content": "", "tool_calls": [

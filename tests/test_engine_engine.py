@@ -90,7 +90,7 @@ def test_how_a_schema_is_written_goes_by_name():
     assert len(ENGINE.generate("x", str, max_string=3, max_tokens=60, temperature=3.0, seed=1).value) <= 3
 
 
-def test_what_is_not_enforced_is_an_error_where_asked():
+def test_unenforced_keywords_are_errors_on_request():
     typo = {"type": "object", "requierd": ["a"]}
     with pytest.warns(GuidedWarning, match="at /requierd"):
         ENGINE.generate("x", typo, max_tokens=20)
@@ -112,7 +112,7 @@ def test_what_is_not_enforced_is_an_error_where_asked():
         (guided.sequence("a", guided.regex("b")), "guided.json_schema"),
     ],
 )
-def test_options_that_would_say_nothing_are_refused(constraint, why):
+def test_options_without_effect_are_refused(constraint, why):
     with pytest.raises(GuidedError, match=f"the option strict has no effect here: .*{why}"):
         ENGINE.generate("x", constraint, strict=True)
 
@@ -125,7 +125,7 @@ def test_options_that_would_say_nothing_are_refused(constraint, why):
         ({"type": "json_object"}, r"guided\.from_response_format"),
     ],
 )
-def test_what_means_something_elsewhere_is_refused_with_what_to_write(constraint, hint):
+def test_names_of_other_libraries_are_refused_with_a_hint(constraint, hint):
     with pytest.raises(GuidedError, match=hint):
         ENGINE.generate("x", constraint, max_tokens=5)
 

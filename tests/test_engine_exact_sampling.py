@@ -163,7 +163,7 @@ def test_too_few_passes_are_an_error() -> None:
         ({"sampling": "exact", "score_forced": True}, "cannot be combined with score_forced"),
     ],
 )
-def test_what_cannot_be_combined(options: dict[str, Any], reason: str) -> None:
+def test_options_that_cannot_be_combined(options: dict[str, Any], reason: str) -> None:
     with pytest.raises(guided.OptionError, match=reason):
         ENGINE.generate(PROMPT, "a|b", **{"temperature": 1.0, **options})
     with pytest.raises(guided.OptionError, match="free text"):

@@ -107,7 +107,7 @@ def test_padding_stores_nothing(kernel: str, monkeypatch: pytest.MonkeyPatch) ->
     assert fourth.length == 4
 
 
-def test_what_has_no_graph(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_passes_without_a_graph(monkeypatch: pytest.MonkeyPatch) -> None:
     use_flash(monkeypatch)
     monkeypatch.setattr(graphs, "_SIZES", (1, 2))
     monkeypatch.setattr(graphs, "_CHUNKED_SIZES", (8,))
@@ -148,7 +148,7 @@ def test_the_longest_chunks_have_a_graph_of_their_own(kernel: str, monkeypatch: 
     assert list(ours.runner._graphs._graphs) == [(8, 8), (8, 3), (2, 1)]
 
 
-def test_what_cannot_be_captured_runs_without(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_passes_that_cannot_be_captured_run_without_a_graph(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each size is tried once."""
     use_flash(monkeypatch)
     tried = list[int]()

@@ -85,7 +85,7 @@ def test_simple_questions_have_sensible_answers(engine):
     )
 
 
-def test_what_it_extracts_is_valid_and_right(engine):
+def test_extracted_values_are_valid_and_right(engine):
     result = engine.generate(EXTRACT, PERSON)
     jsonschema.validate(json.loads(result.text), PERSON)
     assert result.value == {"name": "Maria Silva", "age": 34, "hobbies": ["hiking", "jazz", "cooking"]}
@@ -104,7 +104,7 @@ def test_a_batch_of_four_has_the_tokens_of_four_singles(engine):
             assert (one.tokens, one.logprobs) == (other.tokens, other.logprobs)
 
 
-def test_it_calls_a_tool_and_answers_with_what_the_tool_says(engine):
+def test_it_calls_a_tool_and_answers_with_the_result(engine):
     assert engine.chat_template is not None and engine.chat_template.tool_style is not None
     style = guided.tool_style(engine.chat_template.tool_style)
     tag = style.structural_tag([WEATHER], tool_choice="required", parallel_tool_calls=False)
@@ -123,7 +123,7 @@ def test_it_calls_a_tool_and_answers_with_what_the_tool_says(engine):
     assert answer.text == "It is 18 degrees."
 
 
-def test_a_conversation_that_goes_on_is_read_from_the_cache(engine):
+def test_a_continued_conversation_is_read_from_the_cache(engine):
     """The tokens and log probabilities of the second turn are those of an engine that has read nothing before."""
     messages = [{"role": "user", "content": EXTRACT}]
     first = engine.generate(messages, PERSON)

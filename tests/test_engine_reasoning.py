@@ -83,7 +83,7 @@ def test_the_answer_follows_the_thinking(end, most, seed, drafts):
     assert (plain.tokens, plain.reasoning) == (result.tokens, result.reasoning)
 
 
-def test_what_ends_it():
+def test_end_markers():
     assert find_reasoning_end(VOCABULARY, "</think>") == [CONTROL]
     assert find_reasoning_end(VOCABULARY, "ab") == [LETTERS.index(b"ab")]
     assert find_reasoning_end(VOCABULARY, "</think>ab</think>,") == [CONTROL, LETTERS.index(b"ab"), CONTROL, 6]
@@ -101,7 +101,7 @@ def test_free_text_after_reasoning_ends_by_itself_or_is_cut(seed: int):
     assert result.text == VOCABULARY.decode(result.tokens[result.tokens.index(CONTROL) + 1 :]).decode()
 
 
-def test_a_constraint_that_says_how_it_is_compiled():
+def test_a_constraint_that_compiles_itself():
     def ask(free: bool, pattern: str, most: int) -> str:
         constraint = CompiledBy(lambda compiler: compiler.compile_regex(pattern), free=free)
         result = ENGINE.generate([0], constraint, max_tokens=most, temperature=1.5, seed=3)

@@ -140,7 +140,7 @@ def test_passes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         assert watched.passes == -most
 
 
-def test_the_rest_is_written_as_the_request_says() -> None:
+def test_the_text_after_a_value_has_the_parameters_of_the_request() -> None:
     """After a retry, which samples, a greedy request takes the most likely allowed tokens again, and keeps its seed."""
     result = ENGINE.generate(PROMPT, SCHEMA, **OPTIONS, retries=4)
     plain = ENGINE.generate(PROMPT, SCHEMA, **OPTIONS)
@@ -212,6 +212,6 @@ def test_other_texts_are_one_value() -> None:
         ({"retries": 1, "sampling": "exact", "temperature": 1.0}, "retries cannot be combined with sampling"),
     ],
 )
-def test_what_cannot_be_combined(options: dict[str, Any], reason: str) -> None:
+def test_options_that_cannot_be_combined(options: dict[str, Any], reason: str) -> None:
     with pytest.raises(guided.OptionError, match=reason):
         ENGINE.generate(PROMPT, "a|b", **options)

@@ -78,7 +78,7 @@ def test_forced_text_and_ends_cost_a_pass() -> None:
     assert known == (2, 0, 1 + forced, 0)[: len(known)] and unknown == (0, 1, 0, 1)[: len(known)]
 
 
-def test_drafts_and_forced_scores_do_not_run_ahead_and_others_beside_them_do() -> None:
+def test_only_sequences_with_drafts_or_forced_scores_do_not_run_ahead() -> None:
     batch = scheduler(True)
     grammar = COMPILER.compile_regex("[abcde]{3,9}")
     scored = Sequence(

@@ -224,7 +224,7 @@ def test_of_another_priority_nothing_is_read_before_the_first() -> None:
     assert passes == [[40], [40], [20, 20], [30]]
 
 
-def test_what_decodes_waits_no_longer_than_long_text_may_take(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_decoding_waits_at_most_as_long_as_long_text_may_take(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     monkeypatch.setattr("guided.engine.scheduler.perf_counter", lambda: now[0])
     batch = Scheduler(ModelRunner(MODEL, DenseCache(cache_shape(MODEL), 4096)), long_seconds=0.75)
@@ -245,7 +245,7 @@ def test_what_decodes_waits_no_longer_than_long_text_may_take(monkeypatch: pytes
     assert passes[2:7] == [[1, 64], [1, 48], [1, 48], [1, 48], [1, 32]], "0.75 seconds are 48 tokens"
 
 
-def test_a_slow_matcher_takes_its_steps_on_a_thread_of_its_own() -> None:
+def test_a_slow_matcher_runs_on_another_thread() -> None:
     threads: dict[str, list[int]] = {"slow": [], "quick": []}
 
     class Noted(GrammarMatcher):
@@ -278,7 +278,7 @@ def test_a_slow_matcher_takes_its_steps_on_a_thread_of_its_own() -> None:
     assert get_ident() not in threads["slow"][2:], "the first tells that it is slow"
 
 
-def test_a_slow_task_can_be_cancelled_while_its_step_is_taken() -> None:
+def test_a_slow_task_can_be_cancelled_during_its_step() -> None:
     begun, go_on = Event(), Event()
 
     class Held(GrammarMatcher):
@@ -304,7 +304,7 @@ def test_a_slow_task_can_be_cancelled_while_its_step_is_taken() -> None:
     assert batch.runner.cache.available == batch.runner.cache.capacity
 
 
-def test_what_does_not_fit_even_alone_fails_alone() -> None:
+def test_a_sequence_that_does_not_fit_into_an_empty_cache_fails_alone() -> None:
     batch = Scheduler(ModelRunner(MODEL, PagedCache(cache_shape(MODEL), 4, 4)))
     large = Task(Sequence(VOCABULARY, [1] * 30, None, SamplingParams(), max_tokens=4))
     small = Task(Sequence(VOCABULARY, [1] * 3, None, SamplingParams(), max_tokens=4))
@@ -318,7 +318,7 @@ def test_what_does_not_fit_even_alone_fails_alone() -> None:
     assert outcomes[small].result is not None
 
 
-def test_what_fails_in_a_sequence_is_its_own() -> None:
+def test_an_error_in_a_sequence_does_not_affect_others() -> None:
     class Broken(GrammarMatcher):
         def accept_token(self, token: int) -> bool:
             return False

@@ -128,7 +128,7 @@ def log_softmax(tokens: list[int]) -> torch.Tensor:
 
 @settings(deadline=None, max_examples=150)
 @given(WORDS, PARAMS, st.booleans(), st.integers(0, 6))
-def test_what_comes_out_is_a_word_and_complete_within_the_budget(words, params, forces, slack):
+def test_outputs_are_words_and_complete_within_the_budget(words, params, forces, slack):
     budget = Words(words).min_tokens_to_finish() - 1 + slack  # of the text, without its end
     events = decode(Words(words, forces=forces), params, budget)
     result = events[-1].result
@@ -205,7 +205,7 @@ def test_scored_weights_are_those_of_importance_sampling(words, params):
     assert result.removed_log_mass == pytest.approx(expected, abs=1e-3)
 
 
-def test_forced_tokens_enter_in_one_forward_pass_and_the_end_needs_none(monkeypatch):
+def test_forced_tokens_need_one_forward_pass_and_the_end_needs_none(monkeypatch):
     seen = []
     step = ModelRunner.step
     monkeypatch.setattr(ModelRunner, "step", lambda self, c: seen.extend(list(x.tokens) for x in c) or step(self, c))
@@ -273,7 +273,7 @@ def test_without_a_constraint_it_ends_at_an_end_token_or_with_the_budget():
     assert reasons == {"stop", "length"}
 
 
-def test_characters_are_held_back_until_they_are_complete():
+def test_incomplete_characters_are_withheld():
     matcher = Words([b"a\xc3\xa9", b"b\xc3\xa9"], forces=False)
     original = matcher.tokens
     matcher.tokens = lambda done: [i for i in original(done) if LETTERS[i] != b"\xc3\xa9"]  # byte by byte
@@ -313,7 +313,7 @@ def test_bans_hold_or_it_fails_with_the_reason(words, params, bad_words, some):
     assert not set(map(tuple, bad_words)) & set(pairs)
 
 
-def test_an_output_is_as_long_as_asked_where_the_constraint_lets_it():
+def test_min_tokens_holds_if_the_constraint_allows_it():
     words = [b"", b"a", b"ab", b"abcd", b"b"]
     for seed in range(20):
         result = decode(Words(words), SamplingParams(2.0, seed=seed, min_tokens=2))[-1].result

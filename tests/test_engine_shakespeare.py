@@ -32,7 +32,7 @@ def test_its_tokens_are_the_65_characters(engine):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_name_and_what_it_says(engine, seed):
+def test_a_name_and_a_speech(engine, seed):
     result = engine.generate("\n", "[A-Z]+: [a-z]+\n", temperature=1.0, seed=seed, max_tokens=40)
     assert re.fullmatch("[A-Z]+: [a-z]+\n", result.text)
     assert result.finish_reason == "stop"

@@ -86,7 +86,7 @@ def plain(seed: int, **options):
 
 @examples(40, many=120)
 @given(st.integers(0, 500), STOPS, st.lists(st.sampled_from(PATTERNS), max_size=1), st.booleans(), st.integers(0, 8))
-def test_outputs_are_cut_where_the_definition_says(seed, texts, patterns, included, least):
+def test_outputs_stop_where_the_definition_stops(seed, texts, patterns, included, least):
     options = {"ignore_eos": True, "min_tokens": least}
     whole = plain(seed, **options)
     assert (len(whole.tokens), whole.finish_reason) == (60, "length")

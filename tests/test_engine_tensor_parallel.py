@@ -211,7 +211,7 @@ def test_a_rank_that_is_lost_is_reported_and_ends_all(directory) -> None:
     engine.close()
 
 
-def test_what_cannot_be_cut_is_refused_and_leaves_no_process(directory, monkeypatch) -> None:
+def test_models_that_cannot_be_split_are_refused_without_leaving_a_process(directory, monkeypatch) -> None:
     started = []
     popen = subprocess.Popen
     monkeypatch.setattr(subprocess, "Popen", lambda *a, **k: started.append(popen(*a, **k)) or started[-1])
@@ -246,7 +246,7 @@ def test_a_caller_s_mistake_harms_nothing(engine) -> None:
     assert engine.logits([1] * 256).shape == (1, CONFIG.vocab_size)
 
 
-def test_what_workers_import_and_say(directory, tmp_path, monkeypatch) -> None:
+def test_imports_and_output_of_workers(directory, tmp_path, monkeypatch) -> None:
     """Nothing from where the program happens to run; what is printed at the start of an interpreter is passed over."""
     (tmp_path / "json.py").write_text("raise SystemExit('imported from here')")
     (tmp_path / "start").mkdir()

@@ -212,7 +212,7 @@ def test_reasoning_is_limited() -> None:
         ),
     ],
 )
-def test_what_cannot_be_done_is_an_error(prompt: Any, constraint: Any, options: dict[str, Any], reason: str) -> None:
+def test_unsupported_requests_are_errors(prompt: Any, constraint: Any, options: dict[str, Any], reason: str) -> None:
     with pytest.raises(guided.OptionError, match=re.escape(reason)) as caught:
         ENGINE.generate(prompt, constraint, **options)
     assert caught.value.option == "think_first"

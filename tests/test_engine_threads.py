@@ -45,7 +45,7 @@ def test_cores_are_those_that_the_process_may_run_on(tmp_path: Path):
 
 
 @pytest.mark.parametrize(("variable", "expected"), [(None, 1), ("8", 3)])
-def test_no_more_threads_than_cores_unless_the_environment_says_so(monkeypatch, variable, expected):
+def test_no_more_threads_than_cores_unless_the_environment_sets_more(monkeypatch, variable, expected):
     monkeypatch.setattr(threads, "available_cores", lambda: 1)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     if variable is not None:
@@ -90,7 +90,7 @@ import guided.engine
     ("given", "policy"),
     [({}, None), ({"OMP_WAIT_POLICY": "ACTIVE"}, "ACTIVE"), ({"GOMP_SPINCOUNT": "5"}, None)],
 )
-def test_other_processes_are_told_only_the_policy_that_the_caller_asked_for(monkeypatch, given, policy):
+def test_other_processes_inherit_only_the_policy_of_the_caller(monkeypatch, given, policy):
     for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT"):
         monkeypatch.delenv(name, raising=False)
     for name, value in given.items():

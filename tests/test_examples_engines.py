@@ -31,7 +31,7 @@ def load(name):
 
 
 @pytest.mark.parametrize("name", ENGINES)
-def test_it_says_how_it_is_run_and_uses_guided_as_it_is(name):
+def test_the_example_has_a_usage_line_and_uses_public_names(name):
     text = (EXAMPLES / f"{name}.py").read_text(encoding="utf-8")
     compile(text, name, "exec")
     assert re.search(rf"^.*python examples/{name}\.py ", text, re.MULTILINE)
@@ -46,7 +46,7 @@ def test_it_says_how_it_is_run_and_uses_guided_as_it_is(name):
     ("name", "needs"),
     [("transformers_generate", "transformers"), ("sglang_client", "openai"), ("vllm_offline", "guided")],
 )
-def test_without_arguments_it_says_how_it_is_run(name, needs, monkeypatch):
+def test_without_arguments_it_prints_its_usage(name, needs, monkeypatch):
     pytest.importorskip(needs, reason=f"{needs} is not installed")
     monkeypatch.setattr(sys, "argv", [name])
     monkeypatch.setenv("VLLM_PLUGINS", "")  # one of them sets it: it is as before afterwards

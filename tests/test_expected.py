@@ -38,7 +38,7 @@ def by_bytes(pattern: str) -> GrammarMatcher:
 
 @given(PATTERNS, st.text(ALPHABET, max_size=6))
 @settings(max_examples=100)
-def test_what_is_expected_is_what_the_mask_allows(pattern, text):
+def test_expected_characters_equal_the_mask(pattern, text):
     by_byte, by_character = by_bytes(pattern), GrammarMatcher(CHARACTERS.compile_regex(pattern))
     bitmask = allocate_token_bitmask(1, CHARACTERS.vocabulary.size)
     for character in text:

@@ -148,7 +148,7 @@ def test_a_token_is_refused_by_the_longest_match() -> None:
     assert explanation.positions == (Position("start (line 1)", 2, 2, "NAME", ""),)
 
 
-def test_what_has_no_positions() -> None:
+def test_grammars_without_positions() -> None:
     """Control tokens are read, too; a text that is too long has the rules that are open."""
     matcher = guided.GrammarMatcher(COMPILER.compile(guided.special("<call>") + "ab"))
     assert matcher.accept_token(257) and matcher.accept_string("a")

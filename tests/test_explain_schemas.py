@@ -138,7 +138,7 @@ def test_cases(schema: Any, prefix: str, asked: str | None, places: list[str], r
     assert (list(explanation.places), list(explanation.refused_by)) == (places, refused)
 
 
-def test_what_is_refused_where_numbers_have_all_spellings() -> None:
+def test_refusals_if_numbers_have_all_spellings() -> None:
     """`16` may be the beginning of `1.6`, and of `160e-1`, whatever the maximum is."""
     matcher = guided.GrammarMatcher(COMPILER.compile_json_schema({"type": "number", "maximum": 15}))
     assert matcher.accept_string("16")

@@ -81,9 +81,7 @@ def test_half_a_model_in_the_cache_is_not_enough(cache: Path, missing: str):
 
 
 @pytest.mark.parametrize(("files", "asked"), [(COMPLETE, [True]), (COMPLETE[:2] + COMPLETE[3:], [True, False, False])])
-def test_the_network_is_asked_where_a_file_may_be_missing(
-    cache: Path, monkeypatch, files: list[str], asked: list[bool]
-):
+def test_the_network_is_used_if_a_file_may_be_missing(cache: Path, monkeypatch, files: list[str], asked: list[bool]):
     """A model may come without tokenizer_config.json, or it was not fetched yet, and its chat template with it."""
     snapshot, seen = put(cache, "org/model", *files), list[bool]()
 

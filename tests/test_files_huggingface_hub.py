@@ -100,7 +100,7 @@ def test_a_revision(hub: Hub, revision: str):
         find_model(f"org/model@{revision}", "main")
 
 
-def test_a_revision_of_what_has_none(tmp_path: Path):
+def test_a_revision_for_a_source_without_revisions(tmp_path: Path):
     with pytest.raises(ModelFileError, match="is not a model on the Hugging Face hub: it has no revision 'v1'"):
         find_model(str(tmp_path), "v1")
 

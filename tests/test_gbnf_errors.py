@@ -140,7 +140,7 @@ def test_the_root_must_be_defined() -> None:
 
 
 @pytest.mark.parametrize("text", [b"root ::= 'a'", None, 3])
-def test_what_is_no_text(text: object) -> None:
+def test_sources_that_are_not_text(text: object) -> None:
     with pytest.raises(SpecError, match="a grammar is a string"):
         COMPILER.compile_gbnf(text)  # type: ignore[arg-type]
 

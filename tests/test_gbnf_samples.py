@@ -247,7 +247,7 @@ def test_grammars_that_llama_cpp_ships(name: str) -> None:
     assert judged(GRAMMARS[name], refused) == [False] * len(refused)
 
 
-def test_the_notation_is_told_by_the_rules():
+def test_the_rules_determine_the_notation():
     for grammar in [grammar for grammar, _, _ in SAMPLES] + list(GRAMMARS.values()):
         assert is_gbnf(grammar) == ("::=" in grammar), grammar
     for rule in ("start:", "  start :", "?start.2:", "_LONG.-1:", "pair{a, b}:", "!start:", "x: a\n"):

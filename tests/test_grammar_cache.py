@@ -39,7 +39,7 @@ def test_grammars_that_become_heavy_after_they_are_kept_are_dropped(kind):
     assert compiler.cache._weight == sum(entry.weight for entry in compiler.cache._entries.values())
 
 
-def test_what_is_kept_is_found_by_content():
+def test_cached_grammars_are_found_by_content():
     compiler = guided.GrammarCompiler(VOCABULARY)
     assert compiler.compile_lark(lark(1)) is compiler.compile_lark(lark(1))
     assert compiler.compile_json_schema(schema(1)) is compiler.compile_json_schema(dict(schema(1)))

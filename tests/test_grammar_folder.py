@@ -100,7 +100,7 @@ def test_findings_are_warned_of_again(tmp_path):
             GrammarCompiler(VOCABULARY, cache_dir=tmp_path).compile_json_schema({"format": "unknown"})
 
 
-def test_what_the_key_does_not_determine_is_not_stored(tmp_path, reads):
+def test_grammars_that_the_key_does_not_determine_are_not_stored(tmp_path, reads):
     """Composed specifications, objects whose `repr` is no content, and files that may change."""
     pytest.importorskip("lark")
     from lark.indenter import PythonIndenter
@@ -168,7 +168,7 @@ def test_a_folder_that_cannot_be_written(tmp_path):
             GrammarCompiler(VOCABULARY, cache_dir=path)  # type: ignore[arg-type]
 
 
-def test_what_has_no_text_is_compiled_and_not_stored(tmp_path):
+def test_specifications_without_text_are_compiled_but_not_stored(tmp_path):
     compiler = GrammarCompiler(VOCABULARY, cache_dir=tmp_path)
     assert compiler.compile_json_schema({"type": "string"}, max_digits=10**5000).kind == "json_schema"
     assert files(tmp_path) == []

@@ -58,7 +58,7 @@ def test_holes_and_padding_are_not_allowed(pattern):
         assert matcher.accept_token(token)
 
 
-def test_what_judges_an_output_only_counts():
+def test_methods_that_judge_outputs_count_invalid_ids_as_refused():
     """`validate_tokens` and `masks_of` say how far an output is right, whatever its ids are."""
     words = Vocabulary([b"a", b"b"], eos_token_ids=[2])
     grammar = GrammarCompiler(words).compile_regex("a*")

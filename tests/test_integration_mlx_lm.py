@@ -74,7 +74,7 @@ def test_only_logits_of_what_is_allowed_stay(mx):
     assert out[0, ord("a")] == ord("a")
 
 
-def test_what_is_wrong_is_said(mx):
+def test_error_messages(mx):
     processor = GuidedLogitsProcessor("ab", VOCABULARY)
     with pytest.raises(guided.GuidedError, match="belongs to another model"):
         processor(mx.array([1]), mx.array([[0.0] * 9]))
@@ -106,7 +106,7 @@ def test_the_vocabulary_is_read_from_its_tokenizer():
         lambda: GuidedLogitsProcessor("ab", VOCABULARY)(np.array([1]), np.zeros((1, WIDTH), np.float32)),
     ],
 )
-def test_without_mlx_it_is_said_what_to_install(needs_it, monkeypatch):
+def test_without_mlx_the_error_names_the_package(needs_it, monkeypatch):
     for name in ("mlx", "mlx.core"):
         monkeypatch.setitem(sys.modules, name, None)
     for name in ("guided.compat.xgrammar.contrib.mlxlm", "guided.compat.llguidance.mlx"):

@@ -189,7 +189,7 @@ def test_a_replica_whose_engine_has_failed_is_replaced(served):
     assert served.client.models.list().data[0].id == "guided"
 
 
-def test_too_many_requests_are_told_to_come_again(served):
+def test_too_many_requests_get_retry_after(served):
     tight = build(
         small_engine, name="tight", max_ongoing_requests=1, max_queued_requests=1, graceful_shutdown_wait_loop_s=0.1
     )

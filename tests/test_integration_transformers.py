@@ -60,7 +60,7 @@ def test_a_batch_with_left_padding_is_complete_within_its_budget(tokenizer, mode
             jsonschema.validate(json.loads(text), SCHEMA)
 
 
-def test_a_constraint_for_each_row_or_none(tokenizer, model):
+def test_a_constraint_for_some_rows(tokenizer, model):
     each = (r"[ab]{3,5}", None, ["yes", "no"])
     processor = GuidedLogitsProcessor(each, tokenizer, max_new_tokens=12)
     torch.manual_seed(1)
@@ -231,7 +231,7 @@ def test_a_pipeline(tokenizer, model):
     assert said[0]["generated_text"] in ("left", "right")
 
 
-def test_what_is_wrong_is_said(tokenizer, model):
+def test_error_messages(tokenizer, model):
     with pytest.raises(guided.SpecError):
         GuidedLogitsProcessor("(", tokenizer)
     with pytest.raises(guided.GuidedError, match="the option whitespace has no effect here: there is no constraint"):
@@ -351,12 +351,12 @@ def test_canonical_answers_are_what_the_tokenizer_writes(tokenizer, model):
         ({"heal_prompt": True}, "'heal_prompt' is not an option of a constraint"),
     ],
 )
-def test_options_are_checked_when_the_processor_is_made(tokenizer, options, said):
+def test_options_are_checked_by_the_constructor(tokenizer, options, said):
     with pytest.raises(guided.GuidedError, match=said):
         GuidedLogitsProcessor("[ab]", **{"tokenizer": tokenizer, **options})
 
 
-def test_a_token_that_another_processor_chose_is_told_of(tokenizer, model):
+def test_a_token_that_another_processor_chose_is_reported(tokenizer, model):
     class Stubborn(transformers.LogitsProcessor):
         def __call__(self, input_ids, scores):
             scores[:] = -torch.inf

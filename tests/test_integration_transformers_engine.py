@@ -82,7 +82,7 @@ def test_values_streams_and_samples(tokenizer):
     assert engine.scheduler.runner.cache.available == engine.scheduler.runner.cache.capacity
 
 
-def test_a_conversation_is_written_as_the_template_says(tokenizer):
+def test_conversations_are_rendered_with_the_template(tokenizer):
     tokenizer = small_tokenizer()
     tokenizer.add_special_tokens({"additional_special_tokens": ["<|im_start|>", "<|im_end|>"]})
     tokenizer.chat_template = (
@@ -95,13 +95,13 @@ def test_a_conversation_is_written_as_the_template_says(tokenizer):
     assert engine.encode_prompt(messages) == ids
 
 
-def test_what_has_no_logits_is_refused(tokenizer):
+def test_models_without_logits_are_refused(tokenizer):
     model = transformers.LlamaModel(small_model(tokenizer).config)
     with pytest.raises(guided.GuidedError, match="load it as a causal model"):
         guided.from_transformers(model, tokenizer)
 
 
-def test_what_reads_its_prompt_otherwise_is_refused(tokenizer):
+def test_models_that_read_prompts_differently_are_refused(tokenizer):
     sizes = {"vocab_size": len(tokenizer), "d_model": 16, "d_kv": 8, "d_ff": 16, "num_layers": 1, "num_heads": 2}
     with pytest.raises(guided.GuidedError, match="reads its prompt with an encoder"):
         guided.from_transformers(transformers.T5ForConditionalGeneration(transformers.T5Config(**sizes)), tokenizer)
@@ -126,6 +126,6 @@ def test_texts_begin_as_the_tokenizer_has_them(template):
         assert whole[len(found) :] in ([], [ids["<eos>"]])  # what is to be continued has no end
 
 
-def test_what_is_no_tokenizer_is_refused(tokenizer):
+def test_objects_that_are_not_tokenizers_are_refused(tokenizer):
     with pytest.raises(guided.VocabularyError, match="NoneType"):
         guided.from_transformers(small_model(tokenizer), None)

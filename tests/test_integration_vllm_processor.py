@@ -271,7 +271,7 @@ def test_two_ways_at_once_are_refused_and_control_tokens_need_the_operators_word
     made.validate_params(SamplingParams(9, extra_args={"guided": {"grammar": "start: <|x|>"}}))
 
 
-def test_without_vllm_it_says_what_to_install(monkeypatch):
+def test_without_vllm_the_error_names_the_package(monkeypatch):
     import sys
 
     import guided.integrations.vllm as package
@@ -286,7 +286,7 @@ def test_without_vllm_it_says_what_to_install(monkeypatch):
         package.Other  # noqa: B018
 
 
-def test_tokens_that_are_taken_back_are_followed():
+def test_rollbacks_are_followed():
     compilers = Compilers(VOCABULARY, SIZE)
     masked = MaskedRequest(Specification("regex", "ab?c", max_tokens=9), [END], compilers, Settings())
     bitmask = guided.allocate_token_bitmask(1, SIZE)

@@ -250,7 +250,7 @@ def holds(condition, written):
 
 
 @pytest.mark.parametrize("seed", range(200))
-def test_what_is_known_of_a_condition(seed):
+def test_facts_about_a_condition(seed):
     """Known in part, against all ways to complete it; and which members a text can hold."""
     rng = random.Random(seed)
     condition = conditions(rng, 3)
@@ -297,7 +297,7 @@ def test_patterns_that_overlap_in_too_many_ways():
 
 
 @pytest.mark.parametrize(("one", "two"), list(itertools.combinations(PATTERNS, 2)))
-def test_overlap_is_what_words_say(one, two):
+def test_overlap_equals_that_of_enumerated_words(one, two):
     """For two patterns, together and one without the other."""
     nodes = [parse_regex(pattern, dialect="ecma", search=True) for pattern in (one, two)]
     overlap = Overlap()
@@ -308,7 +308,7 @@ def test_overlap_is_what_words_say(one, two):
     assert overlap.those_in(WORDS, nodes[0]) == [word for word in WORDS if re.search(one, word)]
 
 
-def test_a_search_that_is_too_long_says_nothing():
+def test_a_search_that_is_too_long_has_no_result():
     """What is not decided within the steps may hold a word."""
     long, apart = (parse_regex(f"^{letter}(x|y){{4000}}{letter}$", dialect="ecma", search=True) for letter in "ab")
     other = parse_regex("^a(x|y){4000}b$", dialect="ecma", search=True)
@@ -338,7 +338,7 @@ def test_equal_schemas():
 
 
 @pytest.mark.parametrize("constant", [{"b": 1}, {"b": 1, "c": None}, {}])
-def test_a_count_beside_a_constant(constant):
+def test_a_count_with_a_constant(constant):
     """Alternatives with a count are multiplied out, and what is left of one may be a constant."""
     few = {"type": "object", "properties": {"c": {"type": "null"}}, "additionalProperties": False, "minProperties": 2}
     judged = {"oneOf": [few, {"not": {"const": constant}}]}

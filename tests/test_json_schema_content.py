@@ -203,7 +203,7 @@ def test_strings_that_differ():
         ({**JSON, "enum": ["[" * 100_000]}, "/contentMediaType", "a string in enum or const nests too deeply"),
     ],
 )
-def test_what_is_refused(schema, pointer, reason):
+def test_refusals(schema, pointer, reason):
     with pytest.raises(UnsupportedError) as caught:
         grammar(schema)
     assert caught.value.pointer == pointer and caught.value.reason.startswith(reason)

@@ -97,7 +97,7 @@ def arrays(draw):
 
 @QUIET
 @given(arrays())
-def test_the_arrays_are_right_and_none_is_begun_in_vain(schema):
+def test_the_arrays_are_right_without_dead_ends(schema):
     check(schema)
 
 
@@ -147,7 +147,7 @@ def test_found_by_random_tests(schema, order):
     assert [matches(grammar, text) for text in texts] == [judge(text) for text in texts]
 
 
-def test_what_is_impossible_for_arrays_is_not_for_others():
+def test_values_other_than_arrays_remain_possible():
     schema = {"prefixItems": [{"not": {}}], "uniqueItems": True, "minItems": 1}
     assert matches(compiled(schema), "{}") and not matches(compiled(schema), "[1]")
 

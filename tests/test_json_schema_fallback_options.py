@@ -113,7 +113,7 @@ def test_no_member_is_written_that_is_not_named(case):
 
 
 @pytest.mark.parametrize("case", OPEN)
-def test_what_is_open_or_would_have_no_value_stays_open(case):
+def test_objects_that_are_open_or_would_be_empty_stay_open(case):
     schema, written = OPEN[case]
     for grammar in both(schema):
         assert all(matches(grammar, text) for text in written)
@@ -154,7 +154,7 @@ def test_random_schemas_are_narrowed_and_never_emptied(order):
     assert narrowed > 50
 
 
-def test_what_is_asked_of_closed_objects_is_bounded(monkeypatch):
+def test_the_work_for_closed_objects_is_bounded(monkeypatch):
     """A schema too large to be looked at stays open: no answer is a guess."""
     monkeypatch.setattr(narrow, "_MOST", 0)
     grammar = both({**names(a=names(b=BOOLEAN), c=BOOLEAN), "minProperties": 2})[1]

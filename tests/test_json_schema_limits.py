@@ -211,7 +211,7 @@ def test_rules_of_one_place_are_named_without_trying_all_numbers(monkeypatch: py
 
 
 @pytest.mark.parametrize("bounds", [{}, {"work": 2_000_000}, {"states": 2_000}, {"nodes": 5_000}], ids=str)
-def test_what_a_compilation_has_made_is_freed_without_the_garbage_collector(bounds: dict[str, int]) -> None:
+def test_a_compilation_leaves_no_cycles_for_the_garbage_collector(bounds: dict[str, int]) -> None:
     """A server's threads stand still while the collector looks at a million objects."""
     schema = {"properties": {f"p{number}": {"type": "integer"} for number in range(3_000)}}
     vocabulary = guided.Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[256])

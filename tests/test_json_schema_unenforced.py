@@ -63,7 +63,7 @@ FOUND = [
 
 
 @pytest.mark.parametrize(("schema", "pointer", "reason", "hint"), FOUND, ids=[json.dumps(row[0])[:60] for row in FOUND])
-def test_what_is_not_enforced_causes_a_warning(schema, pointer, reason, hint):
+def test_unenforced_keywords_cause_a_warning(schema, pointer, reason, hint):
     for given in (schema, json.dumps(schema)):
         with pytest.warns(GuidedWarning) as caught:
             compiled = byte_compiler().compile_json_schema(given)
@@ -103,7 +103,7 @@ QUIET = [
 
 
 @pytest.mark.parametrize("schema", QUIET, ids=[json.dumps(schema)[:60] for schema in QUIET])
-def test_what_is_not_worth_a_warning(schema):
+def test_keywords_without_a_warning(schema):
     json_schema_to_grammar(schema, JsonSchemaOptions(strict=True))
     assert not check_json_schema(schema).findings
 

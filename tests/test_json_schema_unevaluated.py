@@ -79,7 +79,7 @@ ENDLESS = {
 
 
 @pytest.mark.parametrize("name", ENDLESS)
-def test_what_multiplies_is_counted(name):
+def test_multiplying_cases_are_counted(name):
     schema = {**ENDLESS[name], **ENDED}
     with pytest.raises(LimitExceeded) as caught:
         json_schema_to_grammar(schema, limits=Limits(work=10_000_000))

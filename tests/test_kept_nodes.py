@@ -48,7 +48,7 @@ def walked(native: _core.Compiled, seed: int) -> list[object]:
 
 
 @pytest.mark.parametrize("schema", SCHEMAS, ids=str)
-def test_what_was_kept_says_the_same(schema, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cached_nodes_mean_the_same(schema, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = _core.KeptNodes()
     plain = compiled(json_schema_to_grammar(schema), None, monkeypatch)
     for seed in range(3):  # the first keeps, the others are made of what was kept

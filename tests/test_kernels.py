@@ -118,7 +118,7 @@ def test_attention_over_slots(dtype, batch, seed):
         assert torch.equal(alone, out[first:last])
 
 
-def test_attention_tells_what_is_no_number():
+def test_attention_reports_values_that_are_not_numbers():
     k = torch.randn(1, 8, 1, 16)
     k[0, 3, 0, 2] = float("nan")
     out = SlotAttention(1, [KVView(k, k, slice(0, 8))], [(0, 8)])(0, torch.randn(8, 1, 16))

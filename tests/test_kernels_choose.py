@@ -156,7 +156,7 @@ def one(answer, logits: torch.Tensor, **options) -> Chosen | GuidedError:
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 @pytest.mark.parametrize("logits", [(0, math.nan, 1), (math.nan,), (math.inf, 0), (-math.inf, -math.inf)])
-def test_what_is_no_number_is_refused(answer, logits, temperature):
+def test_values_that_are_not_numbers_are_refused(answer, logits, temperature):
     found = one(answer, row(*logits), temperature=temperature)
     assert isinstance(found, GuidedError)
     assert str(found) == str(in_torch(row(*logits)[0], Choice(SamplingParams(temperature), 0, len(logits))))
@@ -211,7 +211,7 @@ def test_frequencies_are_those_of_the_distribution(answer, request):
         assert np.abs(counts[kept] / number - expected).max() < 4 * 0.5 / math.sqrt(number)
 
 
-def test_a_choice_depends_on_nothing_beside_it(answer):
+def test_a_choice_does_not_depend_on_other_rows(answer):
     rng = np.random.default_rng(3)
     logits = torch.from_numpy(rng.normal(0, 2, (20, 3000)).astype(np.float32))
     options = [{}, {"top_k": 20}, {"top_p": 0.9}, {"repetition_penalty": 1.2}]
@@ -276,7 +276,7 @@ def test_requests_that_do_not_fit_are_refused():
 
 
 @pytest.mark.parametrize("number", [2**62, 2**63, 2**70])
-def test_any_number_may_be_asked_for(answer, number):
+def test_any_number_of_logprobs_may_be_requested(answer, number):
     logits = torch.arange(40.0)[None]
     plain = [one(answer, logits, temperature=1.0, seed=seed) for seed in range(20)]
     assert [one(answer, logits, temperature=1.0, seed=seed, top_k=number) for seed in range(20)] == plain
@@ -284,7 +284,7 @@ def test_any_number_may_be_asked_for(answer, number):
     assert isinstance(found, Chosen) and found.scores is not None and len(found.scores.top) == 40
 
 
-def test_what_is_no_number_may_be_banned(answer):
+def test_logits_that_are_not_numbers_may_be_banned(answer):
     params = SamplingParams(bad_words=[[1]])
     changes = Penalties(params, [], [], 3).changes([])
     for wrong in (math.nan, math.inf):

@@ -155,7 +155,7 @@ def test_a_short_first_look_is_repeated(kernels) -> None:
 
 @pytest.mark.parametrize("sizes", [(4096, 512), (16, 512), (16, 4), (64, 16)])
 @pytest.mark.parametrize("greatest", [[], list(range(2990, 3000))], ids=["equal", "ten above"])
-def test_equal_tokens_are_taken_in_the_order_of_ids(kernels, sizes, greatest, monkeypatch) -> None:
+def test_ties_are_ordered_by_id(kernels, sizes, greatest, monkeypatch) -> None:
     """Each of the k tokens, which are about equally likely, is drawn by a number of its own."""
     monkeypatch.setattr(choice_table_module, "uniform", lambda seed, position: (position + 0.5) / 13)
     logits = torch.zeros(1, 3000)
@@ -193,7 +193,7 @@ def test_long_lists_are_read_in_parts(kernels) -> None:
             assert close(one.scores.logprob, other.scores.logprob)
 
 
-def test_a_row_that_bans_have_emptied_is_told_from_an_empty_mask(kernels) -> None:
+def test_a_row_emptied_by_bans_differs_from_an_empty_mask(kernels) -> None:
     changes = Changes(None, [3, 4], [], *NONE, *NONE)
     masks = [row_of(40, [3, 4]), row_of(40, []), row_of(40, [3, 4, 5])]
     choices = [Choice(SamplingParams(), 0, 40, mask, changes=changes) for mask in masks]

@@ -115,7 +115,7 @@ def test_each_sequence_reads_its_own_past(name: str, rng: random.Random) -> None
 
 
 @pytest.mark.parametrize("name", ["paged", "radix", "quantised paged", "quantised radix"])
-def test_memory_may_be_taken_at_once(name: str) -> None:
+def test_memory_may_be_allocated_at_once(name: str) -> None:
     cache = CACHES[name]()
     pool = getattr(cache, "inner", cache)._pool
     pool.k.fill_(5)
@@ -192,7 +192,7 @@ def test_a_known_prefix_is_found(name: str, found: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["paged", "radix", "quantised paged"])
-def test_what_was_used_last_stays_longest(name: str) -> None:
+def test_the_least_recently_used_block_is_dropped_first(name: str) -> None:
     cache = CACHES[name]()
 
     def use(token: int) -> int:
@@ -227,7 +227,7 @@ def test_a_collision_of_hashes_gives_no_wrong_past(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("name", CACHES)
-def test_what_does_not_fit_is_refused_and_changes_nothing(name: str) -> None:
+def test_reservations_that_do_not_fit_change_nothing(name: str) -> None:
     cache = CACHES[name]()
     lease = cache.open([1])
     assert not cache.reserve(lease, cache.capacity + 1)

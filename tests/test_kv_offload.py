@@ -88,7 +88,7 @@ def test_every_wait_is_needed(often):
 
 
 @pytest.mark.parametrize("what", ["_wait_loaded", "_wait_slot_copied", "_wait_block_written", "wait_unused_loads"])
-def test_what_waits_is_needed(what, monkeypatch):
+def test_each_wait_is_needed(what, monkeypatch):
     monkeypatch.setattr(SlotTable, what, lambda *_: None)
     with pytest.raises(CopyOrderError):
         for seed in range(40):
@@ -96,14 +96,14 @@ def test_what_waits_is_needed(what, monkeypatch):
 
 
 @pytest.mark.parametrize("what", ["_store_held", "flush"])
-def test_what_is_kept_on_the_device_is_looked_after(what, monkeypatch):
+def test_each_check_of_held_blocks_is_needed(what, monkeypatch):
     monkeypatch.setattr(SlotTable, what, lambda *_: None)
     with pytest.raises(AssertionError):
         for seed in range(40):
             walk(offload(SHAPE, 30, 3, 4), random.Random(seed), look=0.1)
 
 
-def test_a_block_that_was_given_back_is_not_taken_for_the_new_one():
+def test_a_released_block_is_not_confused_with_its_successor():
     cache = offload(SHAPE, 30, 3, 4)
     shared = cache.open([])
     read_on(cache, shared, 6)
@@ -391,7 +391,7 @@ def greedy(reader: Reader, prompt: list[int], count: int, chunk: int) -> tuple[l
 @each_model
 @pytest.mark.parametrize("slots", [2, 3, pytest.param(5, marks=pytest.mark.slow), 8])
 @pytest.mark.parametrize("length", [1, 4, 17])
-def test_decoding_goes_on_from_what_was_offloaded(model, slots, length):
+def test_decoding_continues_from_offloaded_blocks(model, slots, length):
     """Across borders of blocks, also where no block was complete when decoding began."""
     prompt = [(7 * i + slots) % 50 for i in range(length)]
     cache = offload(cache_shape(model), 16, slots, 4)

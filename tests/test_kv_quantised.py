@@ -69,7 +69,7 @@ def test_whole_numbers_are_exact(numbers, exponent):
 
 
 @pytest.mark.parametrize("form", [pack, module._pack])
-def test_what_is_no_number_stays_none(form):
+def test_rows_with_values_that_are_not_finite_become_nan(form):
     inf = float("inf")
     rows = [[1.0, NAN, 0.0], [inf, 1.0, 2.0], [0.0, 0.0, -inf], [inf, -inf, NAN], [0.0, -0.0, 0.0], [3e38, 1.0, -3e38]]
     got = unpack(form(torch.tensor(rows).unsqueeze(1)), torch.float32).squeeze(1)
@@ -148,7 +148,7 @@ def test_attention_is_near_that_over_what_was_stored(past, new, all_heads, size,
 @pytest.mark.parametrize("size", [16, 64])
 @pytest.mark.parametrize("what", [NAN, float("inf")])
 @pytest.mark.parametrize("which", ["k", "v"])
-def test_attention_tells_what_is_no_number(size, what, which):
+def test_attention_reports_values_that_are_not_numbers(size, what, which):
     x = {"k": torch.randn(8, 1, size), "v": torch.randn(8, 1, size)}
     x[which][3, 0, 2] = what
     k, v = (pack(x[name]).unsqueeze(0) for name in "kv")

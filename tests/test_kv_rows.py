@@ -90,7 +90,7 @@ def test_growing_is_to_multiples_of_1024_and_scrambles_nothing(length, room):
     assert all(map(torch.equal, before, after))
 
 
-def test_prefill_makes_all_rows_of_one_and_leaves_slack_behind():
+def test_prefill_copies_one_row_to_all_rows_and_leaves_slack():
     one, many = filled(rows=1, positions=50), RowCache(2, 4, 3, 4, positions=9)
     many.prefill(one)
     assert (many.positions, many.cache_seqlens.tolist()) == (9, [5] * 4)
@@ -111,7 +111,7 @@ def test_rows_that_differ_have_no_common_position():
         cache.get_pos()
 
 
-def test_what_does_not_fit_is_refused():
+def test_inputs_that_do_not_fit_are_refused():
     with pytest.raises(ValueError, match="not empty"):
         filled().prefill(filled())
     for other in (filled(layers=3), filled(heads=1), filled(size=8), filled(rows=3)):

@@ -58,7 +58,7 @@ def test_the_table_is_large() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in SAMPLES if "lark" not in name])
-def test_llguidance_says_the_same(name: str) -> None:
+def test_verdicts_equal_those_of_llguidance(name: str) -> None:
     llguidance = pytest.importorskip("llguidance", reason="llguidance is not installed")
     text, yes, no = SAMPLES[name]
     if name in LLGUIDANCE_CANNOT:
@@ -207,7 +207,7 @@ def test_schemas_take_the_options() -> None:
     assert accepts(closed, '<{"a":1}>') and not accepts(closed, '<{ "a":1}>') and not accepts(closed, '<{"b":1}>')
 
 
-def test_what_is_not_enforced_is_warned_of() -> None:
+def test_unenforced_options_cause_warnings() -> None:
     with pytest.warns(guided.GuidedWarning, match="unknown"):
         COMPILER.compile_lark('start: %json {"unknown": 1}')
 

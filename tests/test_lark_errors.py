@@ -67,7 +67,7 @@ def marked(error: GuidedError) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize(("text", "message", "line", "place"), MALFORMED, ids=[row[1][:40] for row in MALFORMED])
-def test_what_is_malformed_is_shown_where_it_stands(text: str, message: str, line: int, place: str) -> None:
+def test_errors_show_the_malformed_place(text: str, message: str, line: int, place: str) -> None:
     with pytest.raises(GuidedError) as caught:
         COMPILER.compile_lark(text)
     error = caught.value
@@ -77,7 +77,7 @@ def test_what_is_malformed_is_shown_where_it_stands(text: str, message: str, lin
 
 
 @pytest.mark.parametrize("text", ["start: " + "[" * 450 + '"a"' + "]" * 450, DEEP_TEMPLATES])
-def test_the_end_of_the_stack_is_told(text: str) -> None:
+def test_the_end_of_the_stack_is_reported(text: str) -> None:
     """Lark reads brackets by recursion; the limit is Python's own, which others may have raised."""
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(1000)

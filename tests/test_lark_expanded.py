@@ -119,7 +119,7 @@ def test_every_statement_means_what_it_means_in_lark():
     """)
 
 
-def test_what_is_deep_or_no_tree_is_left_to_lark():
+def test_deep_grammars_and_graphs_are_left_to_lark():
     assert compare("start: " + "(" * 150 + '"a"' + ")" * 150)
     assert compare('start: pair{"a"}\npair{x}: x x')
 

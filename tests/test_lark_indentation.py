@@ -154,7 +154,7 @@ class Tabless(Blocks):
         (Tabless(), SpecError, "tab_len of postlex must be a positive number of spaces, not 1.5"),
     ],
 )
-def test_what_is_no_indenter_is_refused(postlex, error, message):
+def test_objects_that_are_not_indenters_are_refused(postlex, error, message):
     with pytest.raises(error, match=re.escape(message)):
         lark_to_lexed(TREE, postlex=postlex)
 

@@ -136,7 +136,7 @@ def loaded_rules(text):
     return {name: [each.symbols for each in alternatives] for name, alternatives in loaded.rules.items()}
 
 
-def test_a_table_that_is_too_large_is_not_made():
+def test_a_table_that_is_too_large_is_not_built():
     names = [f"A{i}" for i in range(20)]  # the states are the sets of the names that have been left out
     lines = ["start: " + " | ".join(f"r{i}" for i in range(20))]
     lines += [
@@ -196,7 +196,7 @@ def test_masks_in_contexts_are_those_of_the_twin(seed):
                 compare_along_a_walk(rng, pair)
 
 
-def test_states_that_only_rules_without_texts_tell_apart_are_one():
+def test_states_that_differ_only_in_rules_without_texts_are_merged():
     # States after A differ by places in `idle`, which an exact parser leaves out.
     text = """
     start: A pair | idle A B

@@ -161,7 +161,7 @@ def test_grammars_as_people_write_them(name):
             assert accepts(grammar, other.encode()) == parses(parser, other), other
 
 
-def test_what_is_ignored_takes_its_longest_match():
+def test_ignored_terminals_take_their_longest_match():
     text = "start: WORD+\nWORD: / ?[a-z]+/\n%ignore /#.*/\n%ignore / +/\n"
     grammar = lark_to_grammar(text)
     parser = lark.Lark(text, parser="earley", lexer="dynamic_complete")
@@ -195,7 +195,7 @@ def test_a_file_is_imported_from_the_folders_of_the_caller_alone(tmp_path):
         ("stat: A\nA: /a/\n", "there is no start rule 'start'", "did you mean start='stat'?", None),
     ],
 )
-def test_what_is_wrong_is_said(text, message, hint, marked):
+def test_error_messages(text, message, hint, marked):
     with pytest.raises(GuidedError) as caught:
         lark_to_grammar(text)
     error = caught.value

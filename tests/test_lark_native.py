@@ -142,7 +142,7 @@ def test_imported_files(tmp_path: Path) -> None:
         assert not is_native(text, folders), text
 
 
-def test_what_nests_or_expands_too_much_is_left_to_lark() -> None:
+def test_deep_and_large_grammars_are_left_to_lark() -> None:
     for text in (
         "start: " + "(" * 101 + '"a"' + ")" * 101,
         'start: "a"~60',

@@ -61,6 +61,6 @@ def test_one_token_is_exact() -> None:
     assert str(BudgetError(4, 2, is_exact=True)) == "the shortest completion has 4 tokens, but the budget is 2"
 
 
-def test_the_command_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_the_number(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "--regex", "[0-9]{4}", "--prefix", "20"]) == 0
     assert "shortest way to finish: '00', 3 tokens with the end token" in capsys.readouterr().out

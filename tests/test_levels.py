@@ -223,7 +223,7 @@ def test_overlap_is_decided_by_what_follows():
     assert endings == {"end token", "budget"}
 
 
-def test_a_last_plus_goes_on():
+def test_a_final_plus_continues():
     fsm = compile_pattern([("LOWER", "+")], CLASSES, STOI, end_tokens=[END])
     lengths, endings = set(), set()
     for seed in range(60):
@@ -242,7 +242,7 @@ def test_a_last_plus_goes_on():
         assert (out.idx.shape[1], out.complete, out.ending) == (10, True, "budget")
 
 
-def test_what_a_budget_cuts_off_is_not_the_formats_end():
+def test_a_budget_does_not_end_the_format():
     """'a' or 'abc': within two tokens the second is out of reach."""
     fsm = GuidedFSM()
     for state, char in enumerate("abc"):

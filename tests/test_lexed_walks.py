@@ -60,7 +60,7 @@ def test_indented_texts_that_are_written_are_parsed_by_lark(name: str, words: st
 
 @pytest.mark.parametrize("name", LEXED_SPECS)
 @pytest.mark.parametrize("seed", range(3))
-def test_what_is_undone_leaves_nothing(name: str, seed: int) -> None:
+def test_undone_steps_leave_nothing(name: str, seed: int) -> None:
     """After rollbacks and in forks: masks, budgets and captures are those of a matcher that took the kept tokens."""
     rng, grammar = random.Random(seed), LEXED_SPECS[name](GrammarCompiler(vocabulary()))
     matcher, kept = GrammarMatcher(grammar), list[int]()
@@ -98,7 +98,7 @@ def drawn(kind: str, rng: random.Random, compiler: GrammarCompiler) -> CompiledG
 
 
 @pytest.mark.parametrize("kind", ["lexed", "blocks", "composed"])
-def test_what_is_forced_is_what_single_masks_say(kind: str) -> None:
+def test_forced_tokens_equal_those_of_single_masks(kind: str) -> None:
     """With a token for each byte: text is forced as long as one token, and not the end, is allowed."""
     rng, found = random.Random(kind), 0
     compiler = GrammarCompiler(vocabulary_of(BYTES))

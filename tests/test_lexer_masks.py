@@ -307,7 +307,7 @@ STRING: /\"\"\"(\"{0,2}[^\"])*\"\"\"|\"[^\"\n]*\"/
             left = matcher.min_tokens_to_finish()
 
 
-def test_states_that_are_dropped_and_made_again_change_nothing(pieces: guided.Vocabulary) -> None:
+def test_dropped_and_rebuilt_states_change_nothing(pieces: guided.Vocabulary) -> None:
     plenty = guided.GrammarCompiler(pieces).compile_lark(C_SUBSET)
     little = guided.GrammarCompiler(pieces, limits=guided.Limits(memory=60_000)).compile_lark(C_SUBSET)
     one, other = guided.GrammarMatcher(plenty), guided.GrammarMatcher(little)

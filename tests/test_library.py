@@ -140,7 +140,7 @@ def test_every_grammar_has_a_head_and_samples() -> None:
     assert "did you mean 'json'?" in caught.value.hint
 
 
-def test_a_head_says_how_a_text_is_meant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_head_determines_the_kind_of_a_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "grammars").mkdir()
     monkeypatch.setattr(library_module, "_PACKAGE", tmp_path)
     path = tmp_path / "grammars" / "a.lark"
@@ -184,7 +184,7 @@ JUDGES = {
 
 @pytest.mark.parametrize("count", [40, pytest.param(500, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", JUDGES)
-def test_what_is_written_is_read_by_others(compiler: guided.GrammarCompiler, name: str, count: int) -> None:
+def test_generated_texts_are_read_by_other_libraries(compiler: guided.GrammarCompiler, name: str, count: int) -> None:
     """So many different texts."""
     grammar, rng, texts = compiler.compile(guided.grammar(name)), random.Random(f"{SEED} {name}"), set[str]()
     least = guided.GrammarMatcher(grammar).min_tokens_to_finish()
@@ -200,7 +200,7 @@ def test_what_is_written_is_read_by_others(compiler: guided.GrammarCompiler, nam
 
 
 @pytest.mark.parametrize("name", sorted({*NAMES} - {"play"}))
-def test_what_is_written_parses_with_lark(compiler: guided.GrammarCompiler, name: str) -> None:
+def test_generated_texts_parse_with_lark(compiler: guided.GrammarCompiler, name: str) -> None:
     grammar, parser, rng = compiler.compile(guided.grammar(name)), by_lark(name), random.Random(f"{SEED} {name}")
     least = guided.GrammarMatcher(grammar).min_tokens_to_finish()
     judged = 0

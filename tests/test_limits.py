@@ -295,7 +295,7 @@ def test_each_bound_has_its_fields(name: str) -> None:
     assert fields[1] == given if given is not ... else 0 < fields[1] < 60
 
 
-def test_a_limit_tells_where_it_was_reached() -> None:
+def test_an_exceeded_limit_has_a_location() -> None:
     """By the rule whose automaton is built, or the place in the schema that is read."""
     with pytest.raises(guided.LimitExceeded) as caught:
         compiler(work=200_000).compile_grammar(

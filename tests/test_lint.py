@@ -68,7 +68,7 @@ def test_terminals_that_never_meet_do_not_collide() -> None:
     assert ("collision", "A (line 2)") in found('start: "<" (A ">" | B "]")\nA: /[a-z]+/\nB: /[a-y]+/')
 
 
-def test_a_higher_priority_is_told() -> None:
+def test_a_higher_priority_is_reported() -> None:
     text = "start: A | B\nA.2: /[a-z]{1,3}/\nB: /[a-y]{1,9}/"
     (collision,) = [each for each in lint_lark(text, LarkOptions()) if each.kind == "collision"]
     assert (collision.place, "because of a higher priority" in collision.message) == ("A (line 2)", True)

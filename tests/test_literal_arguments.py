@@ -140,7 +140,7 @@ def python(value: Any) -> str:
 
 @given(st.dictionaries(names, values, max_size=3), st.randoms(use_true_random=False))
 @examples(60)
-def test_what_python_writes_is_accepted_and_read_back(given_arguments: dict[str, Any], source: random.Random) -> None:
+def test_literals_of_python_are_accepted_and_read_back(given_arguments: dict[str, Any], source: random.Random) -> None:
     text = ", ".join(f"{name}={python(value)}" for name, value in given_arguments.items())
     assert read_back("pythonic", text, source) == given_arguments
     assert takes(compiled("pythonic", {"type": "object", "additionalProperties": {}}), text)
@@ -159,7 +159,7 @@ def gemma(value: Any) -> str:
 
 @given(st.dictionaries(names, values, max_size=3), st.randoms(use_true_random=False))
 @examples(60)
-def test_what_gemmas_template_writes_is_accepted_and_read_back(given_arguments: Any, source: random.Random) -> None:
+def test_calls_of_gemmas_template_are_accepted_and_read_back(given_arguments: Any, source: random.Random) -> None:
     text = gemma(given_arguments)[1:-1]
     assert read_back("gemma", text, source) == given_arguments
     assert takes(compiled("gemma", {"type": "object", "additionalProperties": {}}), text)
@@ -192,7 +192,7 @@ def test_spellings_of_python_strings(text: str, value: str) -> None:
         "city='x', other=1", "city='x', days=01", "city='x', days=1_0", "city='x', at=(1)",
     ],
 )  # fmt: skip
-def test_what_is_not_a_valid_call_is_refused(text: str) -> None:
+def test_invalid_calls_are_refused(text: str) -> None:
     assert takes(compiled("pythonic", SCHEMA), "city='Oslo', days=3")
     assert not takes(compiled("pythonic", SCHEMA), text)
 
@@ -225,7 +225,7 @@ def test_a_string_of_gemma_ends_at_its_delimiter() -> None:
 
 
 @pytest.mark.parametrize("style", STYLES)
-def test_what_a_literal_cannot_express_is_refused(style: str) -> None:
+def test_values_that_a_literal_cannot_express_are_refused(style: str) -> None:
     def schema(**more: Any) -> Schema:
         return {"type": "object", "properties": {"a": {"type": "array", "uniqueItems": True}} | more, "required": ["a"]}
 

@@ -75,7 +75,7 @@ def test_the_kernel_of_cuda(case, dtype, torch_bitmask, transposed):
 
 
 @given(cases())
-def test_the_path_of_accelerators_says_the_same(case):
+def test_the_path_for_accelerators_has_the_same_results(case):
     from guided.logits.apply import _banned
 
     logits, bitmask, _ = case

@@ -46,7 +46,7 @@ def test_whether_an_entry_can_end_in_a_new_way_needs_no_shortest_one() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 10, 100, 1000, 3000])
-def test_what_was_met_is_found_again_however_tables_grew(count: int) -> None:
+def test_visited_states_are_found_after_tables_grow(count: int) -> None:
     """A second sequence of the same text meets the same states, and makes none."""
     grammar = byte_compiler().compile_json_schema({"type": "array", "uniqueItems": True})
     text = json.dumps([[str(number), {"a": number}] for number in range(count)]).encode()
@@ -102,7 +102,7 @@ def test_complements_that_the_alternatives_chosen_imply_add_no_cases() -> None:
     assert made(schema, json.dumps([{"a": 1, "c": 2}, {"b": 1, "x": 4, "c": 2}])) < 1_500
 
 
-def test_what_tokens_do_to_entries_is_kept_once_for_all_callers() -> None:
+def test_effects_of_tokens_on_entries_are_shared_by_callers() -> None:
     """Alternatives that begin alike each call the same string: what a mask keeps of its tokens it keeps once."""
     letters = "abcdefghijklmnopqrstuvwxyz"
     tokens = [bytes([byte]) for byte in range(256)]
@@ -156,7 +156,7 @@ def test_names_of_members_have_one_table_whatever_was_written() -> None:
     assert matcher.is_accepting() and native.cached_tables < 500
 
 
-def test_where_names_go_on_in_bytes_no_state_is_made_to_see_that_entries_can_end() -> None:
+def test_no_states_are_added_to_decide_whether_entries_can_end() -> None:
     """Inside of a name tokens touch no entry: the position that they lead to shows whether all can go on."""
     names = [f"{one}{two}member" for one in "abcdefghijklmnop" for two in "qrst"]
     parts = {name[:size].encode() for name in names for size in range(2, len(name) + 1)}

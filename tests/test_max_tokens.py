@@ -286,7 +286,7 @@ def test_llguidance_counts_the_same(most: int) -> None:
 # --- what is refused
 
 
-def test_what_is_refused() -> None:
+def test_refusals() -> None:
     with pytest.raises(
         guided.UnsupportedError, match="the shortest text takes 3 tokens, and max_tokens is 2"
     ) as caught:
@@ -322,14 +322,14 @@ def test_a_limit_inside_of_values_that_must_differ_is_refused() -> None:
     assert matcher.accept_string('"a";') and not matcher.accept_string('"a";') and matcher.accept_string('"b";')
 
 
-def test_a_limit_beside_members_in_any_order() -> None:
+def test_a_limit_with_members_in_any_order() -> None:
     members = Permutation((Member(Text("x"), True), Member(Text("y"))), Text(","))
     grammar = Grammar({"start": Seq((MaxTokens(parse_regex("[a-c]+"), 2), Text(":"), members))})
     matcher = GrammarMatcher(COMPILER.compile_grammar(grammar))
     assert matcher.accept_token(97) and matcher.accept_string(":y,x") and matcher.is_accepting()
 
 
-def test_what_is_limited_is_not_without_a_bound() -> None:
+def test_limited_rules_are_bounded() -> None:
     text = 'start: t "." u\nt{}: /[a-c]*/ "</t>"\nu: /[0-9]/'
     found = [lint_grammar(read_lark(text.format(each)), "lark") for each in ("[max_tokens=5]", "[lazy]")]
     assert [[remark.kind for remark in remarks] for remarks in found] == [[], ["unbounded"]]

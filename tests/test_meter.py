@@ -48,7 +48,7 @@ def test_an_inner_meter_allows_no_more_than_the_outer() -> None:
         assert is_exhausted()
 
 
-def test_what_is_spent_inside_counts_outside() -> None:
+def test_work_inside_counts_outside() -> None:
     with metered(60.0, work=10):
         with metered(60.0, work=6), pytest.raises(LimitExceeded):
             spend(7)
@@ -154,7 +154,7 @@ def test_the_core_names_the_seconds_of_the_whole_compilation(monkeypatch: pytest
     assert caught.value.limit == "seconds"
 
 
-def test_a_meter_that_is_entered_again_goes_on_with_its_work() -> None:
+def test_a_meter_that_is_entered_again_continues_its_count() -> None:
     meter = metered(60.0, work=3)
     for spent in (2, 1):
         with meter:

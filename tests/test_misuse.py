@@ -330,7 +330,7 @@ def alone(code: str, seconds: float = 100) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_process_goes_on(name: str) -> None:
+def test_the_process_survives(name: str) -> None:
     code, expected = CASES[name]
     done = alone(code)
     assert done.returncode == 0, (done.returncode, done.stdout, done.stderr[-2000:])

@@ -249,7 +249,7 @@ def activation(data: dict, name: str) -> dict:
         ("smollm3", {"no_rope_layers": [1, 0, 2, 1]}, UnsupportedError, "no_rope_layers is not a list"),
     ],
 )
-def test_what_makes_no_sense_is_refused(saved, case, change, error, message):
+def test_invalid_configs_are_refused(saved, case, change, error, message):
     data = json.loads((saved(case) / "config.json").read_text())
     with pytest.raises(error, match=message):
         for_huggingface(data | change, "c")

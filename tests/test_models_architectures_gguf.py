@@ -127,7 +127,7 @@ def test_every_architecture_with_files_has_a_case():
     assert set(CASES) == {entry.gguf.name or entry.model_type for entry in ARCHITECTURES if entry.gguf is not None}
 
 
-def test_what_was_written_is_read(written):
+def test_written_files_are_read_back(written):
     path, model = written
     loaded = load(path)
     assert loaded.config == model.config
@@ -175,7 +175,7 @@ def test_logits_are_those_of_llama_cpp(written):
         ("phi3", {}, "the architecture 'phi3' is not supported"),
     ],
 )
-def test_what_is_not_known_is_refused(tmp_path, name, more, message):
+def test_unknown_keys_are_refused(tmp_path, name, more, message):
     config, own = CASES.get(name, CASES["llama"])
     model = Decoder.random(config, seed=3)
     write_gguf(tmp_path / "m.gguf", metadata_of(name, config, own | more), tensors_of(name, model))

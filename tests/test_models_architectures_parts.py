@@ -76,7 +76,7 @@ def test_parts_compute_what_the_whole_does(case, cut, saved, tmp_path):  # noqa:
 
 
 @pytest.mark.parametrize("case", ["gemma3_text", "phi3 window, a part", "olmo2", "granite", "smollm3"])
-def test_what_torch_compiles_computes_the_same(case, saved):  # noqa: F811
+def test_torch_compile_computes_the_same(case, saved):  # noqa: F811
     """By the backend that only traces: others need a compiler. Each form is made of one graph."""
     model = load(saved(case))
     compiled = model.compiled(backend="eager", fullgraph=True, dynamic=True)

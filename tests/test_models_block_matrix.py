@@ -400,7 +400,7 @@ def test_any_bytes_are_a_matrix(kind, rows, seed):
 
 @each_dtype
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf")])
-def test_what_is_no_number_does_not_become_one(dtype, number):
+def test_values_that_are_not_numbers_do_not_become_numbers(dtype, number):
     """A row with NaN or infinity in it has no finite output: whoever reads the logits must see it. Others stay."""
     x, finite = noise(1, 6, 256).to(dtype), set[int]()
     for kind in FORMATS:
@@ -480,7 +480,7 @@ def test_native_matrices_check_what_they_can_see():
     assert matrix.bytes == 16 * 34
 
 
-def test_what_fits():
+def test_shapes_that_fit():
     blocks = random_blocks(8, 3, 32)
     assert BlockMatrix.fits([blocks, random_blocks(2, 17, 32)])
     assert not BlockMatrix.fits([blocks, torch.zeros(16, 32)])

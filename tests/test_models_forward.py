@@ -114,7 +114,7 @@ def test_the_logits_of_nanochat_are_capped():
 
 
 @pytest.mark.parametrize("name", ["llama", "qwen3", "windows"])
-def test_what_torch_compiles_computes_the_same(name):
+def test_torch_compile_computes_the_same(name):
     """By the backend that only traces: others need a compiler. Each form is made of one graph."""
     model = MODELS[name]
     assert isinstance(model, Llama)

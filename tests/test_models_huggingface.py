@@ -133,7 +133,7 @@ def test_a_head_that_is_there_twice(save):
         load(file.parent)
 
 
-def test_the_older_way_to_say_rotary_positions(save):
+def test_the_older_form_of_rope_parameters(save):
     path = save(make("llama llama3"))
     new = load(path).config
     data = json.loads((path / "config.json").read_text())

@@ -157,7 +157,7 @@ def test_logits_are_those_of_the_merged_matrices(tmp_path_factory, model, data):
 
 
 @pytest.mark.parametrize("chunk", [1, 3, 20])
-def test_a_row_does_not_depend_on_the_rows_beside_it(tmp_path, chunk):
+def test_a_row_does_not_depend_on_other_rows(tmp_path, chunk):
     model = with_adapter(LLAMA, simple(tmp_path))
     torch.testing.assert_close(logits_of(model, chunk), logits_of(model), **close)
 
@@ -276,7 +276,7 @@ def test_the_sum_is_rounded_once(tmp_path):
         ({"target_modules": ["embed_tokens"]}, "model.embed_tokens", "adapters of the embedding"),
     ],
 )  # fmt: skip
-def test_what_is_not_computed_is_refused(tmp_path, config, pointer, reason):
+def test_unsupported_adapters_are_refused(tmp_path, config, pointer, reason):
     path = simple(tmp_path, **{"target_modules": list(FIELDS[:-1])} | config)
     with pytest.raises(UnsupportedError, match=reason) as caught:
         with_adapter(LLAMA, path)
@@ -284,7 +284,7 @@ def test_what_is_not_computed_is_refused(tmp_path, config, pointer, reason):
     assert caught.value.hint
 
 
-def test_what_says_nothing_or_is_off_is_let_pass(tmp_path):
+def test_empty_or_disabled_settings_are_accepted(tmp_path):
     off = {
         "use_dora": False, "modules_to_save": None, "new_feature": None, "layer_replication": None, "bias": "none",
         "fan_in_fan_out": False, "rank_pattern": None, "alpha_pattern": {}, "trainable_token_indices": [],
@@ -322,7 +322,7 @@ def test_what_says_nothing_or_is_off_is_let_pass(tmp_path):
         ({"target_modules": r".*_proj|lm_head"}, "'base_model.model.lm_head.lora_A.weight' is missing"),
     ],
 )
-def test_what_makes_no_sense(tmp_path, config, message):
+def test_invalid_values(tmp_path, config, message):
     with pytest.raises(GuidedError, match=message):
         with_adapter(LLAMA, simple(tmp_path, **config))
 
@@ -398,7 +398,7 @@ def test_files_that_are_not_there_or_broken(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["nanochat", "gpt"])
-def test_other_architectures_take_none(tmp_path, name):
+def test_other_architectures_accept_no_adapter(tmp_path, name):
     with pytest.raises(UnsupportedError, match=r"adapters of (NanoChat|GPT) models are not"):
         with_adapter(MODELS[name], simple(tmp_path))
 

@@ -96,7 +96,7 @@ def test_logits_are_those_of_peft(saved):
         ({"target_modules": ["embed_tokens", "q_proj"]}, "model.embed_tokens"),
     ],
 )
-def test_what_peft_can_and_this_cannot_is_refused(tmp_path, peft, config, key):
+def test_peft_features_that_are_not_supported_are_refused(tmp_path, peft, config, key):
     plain = make("llama")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -83,7 +83,7 @@ def test_stages_alone_change_no_bit(tmp_path) -> None:
     assert torch.equal(got[0], read(build(CONFIG, tensors), 5))
 
 
-def test_a_row_does_not_depend_on_the_rows_beside_it(tmp_path) -> None:
+def test_a_row_does_not_depend_on_other_rows(tmp_path) -> None:
     """A sum that goes around a ring would add the rows of a large tensor in different orders."""
     x = torch.randn(3, 200, 64)
 
@@ -147,7 +147,7 @@ def test_quantised_matrices_stay_so_where_no_block_is_cut(tmp_path, cut: tuple[i
     assert (got - want).norm() < 0.05 * want.norm()
 
 
-def test_what_cannot_be_cut_is_refused_with_what_can() -> None:
+def test_models_that_cannot_be_split_are_refused_with_a_hint() -> None:
     class Other:
         rank, size = 0, 5
         gather = send = receive = None

@@ -33,7 +33,7 @@ def test_all_names_are_there_and_shown():
         _ = guided.Resultt
 
 
-def test_names_that_need_torch_are_imported_when_they_are_asked_for():
+def test_names_that_need_torch_are_imported_on_demand():
     code = "import sys, guided; dir(guided); guided.JsonSchemaOptions; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
@@ -68,7 +68,7 @@ def _public_members():
                     yield f"{name}.{member}", raw, value
 
 
-def test_every_name_and_method_has_a_docstring_of_its_own():
+def test_every_name_and_method_has_its_own_docstring():
     classes = [name for name in guided.__all__ if inspect.isclass(getattr(guided, name))]
     functions = [name for name in guided.__all__ if inspect.isfunction(getattr(guided, name))]
     assert len(classes) > 15 and len(functions) > 12
@@ -148,7 +148,7 @@ def test_help_for_native_functions_begins_with_their_signature(module):
         assert "accept_token(self, token: int) -> bool" in shown and "ValueError" in shown
 
 
-def test_the_package_says_that_it_is_typed():
+def test_the_package_is_marked_as_typed():
     assert resources.files("guided").joinpath("py.typed").is_file()
 
 

@@ -166,7 +166,7 @@ def tastes(name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 @both_runs
-def test_budgets_hold_whatever_is_taken(name: str, specs: tuple[Specification, ...]) -> None:
+def test_budgets_hold_for_any_choice(name: str, specs: tuple[Specification, ...]) -> None:
     for spec in specs:
         rng = random.Random(f"{name} {spec.name}")
         start = one_way(spec, name)

@@ -75,7 +75,7 @@ def test_language_is_the_set_of_strings(data):
 
 @given(st.data())
 @examples(15)
-def test_what_is_viable_can_be_finished(data):
+def test_viable_prefixes_can_be_completed(data):
     alphabet = data.draw(alphabets)
     grammar = data.draw(grammars(alphabet, specials=tuple(SPECIALS)))
     reference = Language(grammar)

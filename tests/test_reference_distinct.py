@@ -258,7 +258,7 @@ def check(grammar: Grammar, tokens: tuple[bytes, ...], texts: set[bytes], most: 
 
 @given(st.data())
 @examples(25)
-def test_masks_are_what_some_text_goes_on_with(data):
+def test_masks_are_the_tokens_that_continue_some_text(data):
     grammar = data.draw(finite)
     try:
         texts = outputs(grammar)

@@ -151,7 +151,7 @@ def ask_upper(c: str) -> bool:
 @pytest.mark.parametrize(
     "pattern", ["a{1}{2}", "{1}", "(?<=a)*\\_", "[b-a\\_]", "(?<a>a)\\k", "(\\_", "\\_)", "\\_\\", "**", "[\\_"]
 )
-def test_what_is_refused_without_the_flag_too(pattern: str) -> None:
+def test_patterns_refused_without_the_flag_too(pattern: str) -> None:
     """The error is that of the reading with u."""
     with pytest.raises(SpecError) as caught:
         parse_regex(pattern, dialect="ecma")
@@ -173,7 +173,7 @@ def test_code_units_are_looked_at_only_where_it_matters() -> None:
     assert isinstance(parse_regex(r"\_.", dialect="ecma"), Automaton)
 
 
-def test_too_many_states_say_what_to_write() -> None:
+def test_the_error_of_too_many_states_has_advice() -> None:
     with pytest.raises((UnsupportedError, LimitExceeded)) as caught:
         parse_regex(r"(?:a.{1,200}b|.{3}\_){1,200}", dialect="ecma")
     assert "too many states" in str(caught.value) and "write _ without the backslash" in str(caught.value)

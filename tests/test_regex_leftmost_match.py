@@ -65,7 +65,7 @@ def test_most_patterns_are_decided():
 
 
 @pytest.mark.parametrize("pattern", ["(?:a*)*", "(?:a??)+", "a(?=b)b", "(?:a|)*"])
-def test_what_is_not_decided(pattern):
+def test_undecided_patterns(pattern):
     with pytest.raises(Undecided):
         taken(pattern)
 

@@ -113,7 +113,7 @@ def test_adapters(dtype, quantised):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("size", [2, 30, 64, 576])
-def test_what_stands_between_products(dtype, size):
+def test_operations_between_products(dtype, size):
     weight = noise(1, size, dtype=dtype)
     for function in (
         lambda x: rms_norm(x, weight, 1e-5),
@@ -168,7 +168,7 @@ def test_attention_on_threads():
 @pytest.mark.parametrize("size", [20, 64, 128])
 @settings(deadline=None, max_examples=20)
 @given(st.integers(1, 90), st.integers(1, 90), KINDS)
-def test_what_is_outside_a_window_is_not_read(size, total, new, kind):
+def test_positions_outside_a_window_are_not_read(size, total, new, kind):
     """Neither what it is, nor whether it is a number; and inside, attention is that of the definition."""
     new, window = min(new, total), kind.window or total
     k, v, q = noise(1, 1, total, 2, size), noise(2, 1, total, 2, size), noise(3, new, 6, size)

@@ -44,7 +44,7 @@ def told(client: socket.socket) -> tuple[int, dict]:
     return int(head.split()[1]), json.loads(body)["error"]
 
 
-def test_a_connection_that_says_nothing_is_closed():
+def test_a_silent_connection_is_closed():
     with asked(body_timeout=0.2) as connect, connect() as client:
         assert client.recv(100) == b""
 
@@ -75,7 +75,7 @@ class Clock:
         return Mock()
 
 
-def test_a_head_has_its_time_and_a_request_under_way_has_none():
+def test_the_head_has_a_timeout_and_a_running_request_has_none():
     clock, written = Clock(), []
     transport = SimpleNamespace(
         get_extra_info=lambda *_: None,
@@ -116,7 +116,7 @@ def test_a_head_has_its_time_and_a_request_under_way_has_none():
         (b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 5000, "Invalid HTTP"),
     ],
 )
-def test_what_is_no_http_is_told_as_other_errors_are(sent, message):
+def test_invalid_http_has_the_usual_error_format(sent, message):
     with asked() as connect, connect() as client:
         client.sendall(sent)
         status, error = told(client)

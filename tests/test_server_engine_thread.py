@@ -82,7 +82,7 @@ def test_two_streams_interleave():
 
 
 @pytest.mark.parametrize(("interval", "most"), [(0, 1), (1, 61), (7, 12), (1000, 2)])
-def test_a_stream_is_told_after_so_many_steps_and_at_its_begin_and_end(interval: int, most: int):
+def test_a_stream_gets_events_at_intervals_and_at_its_begin_and_end(interval: int, most: int):
     """Fewer times, and the same; when each token came is known."""
     engine = small_engine()
     request = Request("a", options={"max_tokens": 60, "ignore_eos": True, "seed": 1, "temperature": 1.0})
@@ -103,7 +103,7 @@ def test_a_stream_is_told_after_so_many_steps_and_at_its_begin_and_end(interval:
 
 
 @pytest.mark.parametrize("read", [0, 1, 5])
-def test_what_is_cancelled_stops_within_a_step(read: int):
+def test_a_cancelled_request_stops_within_a_step(read: int):
     engine = small_engine()
 
     async def run():

@@ -135,7 +135,7 @@ def test_the_examples_that_no_request_alone_has():
 @pytest.mark.parametrize("kind", [ValueError, TypeError, KeyError, RecursionError])
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("path", ["/v1/completions", "/v1/responses"])
-def test_a_defect_is_500_and_tells_nothing(monkeypatch, kind, stream, path):
+def test_a_defect_is_500_without_details(monkeypatch, kind, stream, path):
     def fail(*_, **__):
         raise kind("what others wrote")
 
@@ -218,7 +218,7 @@ def test_bodies_that_are_no_requests(sent, message):
     asyncio.run(whole())
 
 
-def test_what_is_the_clients_and_what_is_not():
+def test_errors_of_the_client_and_of_the_server():
     assert status_of(GuidedError("x")) == status_of(OptionError("x")) == status_of(RequestError("x")) == 400
     assert status_of(ValueError("x")) == status_of(TypeError("x")) == 500
     assert isinstance(OptionError("x"), ValueError), "who caught ValueError goes on catching it"
@@ -253,7 +253,7 @@ def test_an_option_out_of_its_range_is_no_error_of_the_specification():
     assert body_of(OptionError("seed is -1"), "regex")["error"]["param"] is None
 
 
-def test_null_says_nothing():
+def test_null_equals_an_absent_field():
     nothing = {"n": None, "stream": None, "priority": None, "seed": None, "stop": None}
     for kind, body in [
         (CompletionRequest, PROMPT),

@@ -147,7 +147,7 @@ def test_a_forward_pass_that_fails_ends_its_requests_alone(error: Exception):
         wait_until(lambda: is_idle(server))
 
 
-def test_a_dead_engine_is_told_to_all():
+def test_all_requests_get_the_error_of_a_dead_engine():
     with listening() as (server, address):
         gate = Gate(server.engine)
         with two_streams(server, gate, address) as told:
@@ -165,7 +165,7 @@ def test_a_dead_engine_is_told_to_all():
         assert refused.status_code == 503 and refused.json()["error"]["code"] == "engine_stopped"
 
 
-def test_while_the_server_ends_it_says_so():
+def test_a_server_that_shuts_down_reports_it():
     with listening() as (server, address):
         gate = Gate(server.engine)
         gate.let(20)

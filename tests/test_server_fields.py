@@ -162,7 +162,7 @@ LONG = "a" * 700
         ),
     ],
 )
-def test_what_is_refused_is_told_with_its_field(path, body, code, param, message):
+def test_refusals_name_the_field(path, body, code, param, message):
     async def run():
         async with served() as (_, http):
             answer = await http.post(path, json=body)
@@ -198,7 +198,7 @@ def test_what_is_refused_is_told_with_its_field(path, body, code, param, message
         ("/v1/grammars/check", {"regex": "a", "remark": True}, "remark", "did you mean remarks?"),
     ],
 )  # fmt: skip
-def test_a_name_that_is_not_known_comes_with_one_of_the_same_object(path, body, param, message):
+def test_unknown_names_get_a_suggestion_from_the_same_object(path, body, param, message):
     async def run():
         async with served() as (_, http):
             answer = await http.post(path, json=body)

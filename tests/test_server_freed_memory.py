@@ -36,7 +36,7 @@ def resident() -> int:
     return pages * resource.getpagesize() >> 20
 
 
-def test_what_is_free_between_what_is_used_is_given_back(monkeypatch):
+def test_free_memory_between_used_memory_is_returned(monkeypatch):
     libc, used = freed_in_pieces(128)
     freed, before = FreedMemory(), resident()
     assert not freed.release() and resident() > before - 16  # only after a while

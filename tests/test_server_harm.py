@@ -153,7 +153,7 @@ def small_memory() -> Iterator[Listening]:
         yield at
 
 
-def test_a_request_too_large_for_the_memory_is_told_so():
+def test_a_request_that_is_too_large_for_the_memory_gets_an_error():
     with small_memory() as at:
         answer = post(at, LONG | {"stream": False})
         assert answer.status_code == 500

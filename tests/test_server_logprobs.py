@@ -126,7 +126,7 @@ def test_forced_tokens_have_the_models_values_in_responses():
 
 @pytest.mark.parametrize("shown", [True, False])
 @pytest.mark.parametrize("choice", ["auto", "required", "none"])
-def test_tokens_of_calls_and_of_hidden_reasoning_are_not_told(choice, shown):
+def test_tokens_of_calls_and_of_hidden_reasoning_are_not_reported(choice, shown):
     fields = {"return_token_ids": True, "include_reasoning": shown}
 
     async def body(ask, server):

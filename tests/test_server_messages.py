@@ -387,7 +387,7 @@ INVALID = (400, "invalid_request_error")
         ({"stop_sequences": [""]}, "invalid_request", "stop_sequences", "nonempty"),
     ],
 )  # fmt: skip
-def test_errors_say_where_and_why(body, code, param, message):
+def test_errors_have_a_location_and_a_reason(body, code, param, message):
     async def refused(_, http):
         for stream in (False, True):
             answer = await http.post(PATH, json={**ASK, **body, "stream": stream})

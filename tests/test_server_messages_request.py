@@ -236,7 +236,7 @@ SERVER = {"type": "web_search_20250305", "name": "web_search"}
         ({"choice": ["a"]}, "choice", '"structured_outputs": {"choice": ...}'),
     ],
 )  # fmt: skip
-def test_what_is_refused_says_where_and_what_to_write(body, param, message):
+def test_refusals_have_a_location_and_a_hint(body, param, message):
     with pytest.raises(RequestError) as caught:
         read(**body).chat()
     assert caught.value.status == 400
@@ -244,7 +244,7 @@ def test_what_is_refused_says_where_and_what_to_write(body, param, message):
     assert message in caught.value.message
 
 
-def test_fields_that_make_no_prompt_are_none_of_a_count():
+def test_counting_tokens_accepts_only_fields_of_the_prompt():
     for name in ("max_tokens", "stream", "temperature", "stop_sequences", "metadata", "regex"):
         with pytest.raises(RequestError, match="unknown field"):
             read_request(CountTokensRequest, {"model": "m", "messages": [SAY], name: 1})

@@ -34,7 +34,7 @@ async def samples(http) -> dict[str, float]:
     return found
 
 
-def test_they_say_what_was_answered():
+def test_metrics_count_answers():
     async def run():
         async with served(max_queued_requests=3) as (_, http):
             usage, bodies = [], [
@@ -76,7 +76,7 @@ def test_they_say_what_was_answered():
     asyncio.run(run())
 
 
-def test_they_say_what_waits_and_what_was_refused():
+def test_metrics_count_waiting_and_refused_requests():
     async def run():
         async with served(max_queued_requests=2) as (server, http):
             with server.engine.driver.lock:

@@ -375,7 +375,7 @@ def test_a_phone_shows_all_of_it_without_scrolling_sideways(browser: Browser, ad
         assert outside == 0
 
 
-def test_a_key_is_asked_for_and_kept_in_the_tab(browser: Browser):
+def test_the_page_asks_for_a_key_and_keeps_it_in_the_tab(browser: Browser):
     with served(api_keys=("secret",)) as (address, _), opened(browser, address, fails=True) as page:
         expect(page.locator("#key-box")).to_be_visible()
         page.fill("#key", "wrong")
@@ -431,7 +431,7 @@ def test_a_server_that_is_busy_or_gone(browser: Browser):
         expect(page.locator("#meta")).to_have_text(ANSWERED)
 
 
-def test_a_stream_that_breaks_off_or_fails_is_told(browser: Browser, address: str):
+def test_broken_and_failed_streams_are_reported(browser: Browser, address: str):
     choice = {"index": 0, "delta": {"content": "a"}, "token_ids": [97]}
     begun = "data: " + json.dumps({"choices": [choice | {"tokens": [{"token": "a", "bytes": [97], "forced": False}]}]})
     failed = "data: " + json.dumps({"error": {"message": "internal error: a bug in the server", "code": "x"}})
@@ -461,7 +461,7 @@ def test_tokens_of_calls_and_of_thinking_have_kinds_of_their_own(browser: Browse
         expect(page.locator("#step")).to_contain_text("not supported yet")
 
 
-def test_what_a_model_writes_is_text(browser: Browser, address: str):
+def test_the_output_of_a_model_is_shown_as_text(browser: Browser, address: str):
     evil = '<img src=x onerror="alert(1)"><script>alert(2)</script>'
     with opened(browser, address) as page:
         generate(page, "schema", json.dumps({"const": {evil: evil}}), prompt=evil)

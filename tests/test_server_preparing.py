@@ -77,7 +77,7 @@ def test_one_key_may_have_two_of_them(monkeypatch: pytest.MonkeyPatch):
     asyncio.run(run())
 
 
-def test_what_takes_too_long_is_a_bad_request():
+def test_specifications_that_take_too_long_are_bad_requests():
     """A real schema of more work than the time allows: the limit is looked at while it is compiled."""
     schema = {
         "allOf": [
@@ -105,7 +105,7 @@ def test_what_takes_too_long_is_a_bad_request():
     asyncio.run(run())
 
 
-def test_what_nobody_waits_for_is_not_compiled(monkeypatch: pytest.MonkeyPatch):
+def test_abandoned_requests_are_not_compiled(monkeypatch: pytest.MonkeyPatch):
     async def run():
         async with served(queue_timeout=0.2) as (server, http):
             leave = slow_compilations(server, monkeypatch)

@@ -109,7 +109,7 @@ def spelled(ids) -> bytes:
 
 @pytest.mark.parametrize("shown", [True, False])
 @pytest.mark.parametrize("style", guided.TOOL_STYLES)
-def test_the_tokens_that_are_told_spell_the_text_and_the_reasoning(style, shown):
+def test_reported_tokens_spell_the_text_and_the_reasoning(style, shown):
     """Each token of this vocabulary is a byte or a mark, so those of the text spell exactly the text."""
     source = random.Random(style)
     for row in table(style)["accepted"]:
@@ -126,7 +126,7 @@ def test_the_tokens_that_are_told_spell_the_text_and_the_reasoning(style, shown)
     "text",
     ["I löok.\n{0}\n{0}", "{0}", "\n {0} \n", "{0}\nThére.\n", "ä {0} b", "\n pläin \n", "plain <tool", "<tool_<{0}é"],
 )
-def test_white_space_between_calls_and_marks_are_not_told(text, most):
+def test_white_space_between_calls_and_markers_is_not_reported(text, most):
     for apart in ((), ('<tool_call>\n{"name": "weather"',)):
         reading = Reading(how("qwen_3", markers=apart))
         told = put_together(reading, events(text.format(CALL), random.Random(0), most))[0]
@@ -179,7 +179,7 @@ def test_an_answer_is_text_or_calls(most):
     ("end", "thought"),
     [("</think>", "so </thi is fine"), ("END", "an EN and an ENEND"), ("END", "END"), ("END", "")],
 )
-def test_reasoning_is_told_without_its_end(end, thought, most):
+def test_reasoning_is_reported_without_its_end_marker(end, thought, most):
     marker = "" if end in NAMES else end
     said = events("\n\nYes.", random.Random(2), most, thought + end)
     split = partial(AnswerSplitter, reasoning_end=marker)
@@ -235,7 +235,7 @@ def test_partial_json_is_valid_at_any_time(most):
         ('[{"a": [true, ["x", "', [{"a": [True, ["x", ""]]}]),
     ],
 )
-def test_what_is_sure_of_json(text, value):
+def test_the_certain_part_of_json(text, value):
     reading = Reading(ReadingOptions(partial=True))
     for character in text:
         reading.read(StreamEvent((0,), character))

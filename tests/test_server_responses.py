@@ -138,7 +138,7 @@ def test_the_helper_for_streams_has_its_events():
     run(body)
 
 
-def test_what_does_not_fit_is_incomplete():
+def test_an_answer_that_does_not_fit_is_incomplete():
     async def body(ask):
         ignore = {"ignore_eos": True}
         answer = await ask.responses.create(model="guided", input="x", max_output_tokens=5, extra_body=ignore)

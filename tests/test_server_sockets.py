@@ -132,7 +132,7 @@ def test_open_streams_at_the_end(seconds: str, code: int):
         assert all((len(text) == 150) == (code == 0) for text in texts)
 
 
-def test_a_port_that_is_taken_is_told_before_the_model_is_loaded():
+def test_a_used_port_is_reported_before_the_model_is_loaded():
     with served() as (_, address):
         port = address.rsplit(":", 1)[1]
         command = [sys.executable, "-m", "guided", "serve", "nowhere", "--port", port]

@@ -85,7 +85,7 @@ def test_all_stops_and_all_routes():
     ]
 
 
-def test_a_stop_ends_the_text_beside_calls_and_is_not_searched_in_them():
+def test_a_stop_ends_text_but_not_calls():
     common = {"messages": SAY, "tools": [CALL], "max_tokens": 200, "logit_bias": {"258": 3.0}, "n": 8}
     answers = post([common | {"seed": seed, "stop": ["O", "e", "\n"]} for seed in range(4)])
     with_calls, stops = set(), set()

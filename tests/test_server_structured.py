@@ -75,7 +75,7 @@ def written(fields, **options):
         ({"response_format": TAG}, re.compile("<a>[0-9]{2}</a>")),
     ],
 )
-def test_what_is_written(fields, text):
+def test_outputs_of_structured_fields(fields, text):
     found = written(fields)
     assert text.fullmatch(found) if isinstance(text, re.Pattern) else found == text
 
@@ -140,7 +140,7 @@ def test_old_names_are_warned_of():
         ({"structured_outputs": {"json_object": "yes"}}, "structured_outputs.json_object", "yes"),
     ],
 )  # fmt: skip
-def test_what_is_refused(fields, param, message):
+def test_refusals(fields, param, message):
     with pytest.raises(RequestError) as caught:
         structured(fields)
     assert (caught.value.status, caught.value.param) == (400, param)
@@ -213,13 +213,13 @@ def test_the_second_request_finds_what_the_first_one_has_compiled(fields):
          "structured_outputs.disable_any_whitespace"),
     ],
 )  # fmt: skip
-def test_nothing_that_is_said_is_left_out(fields, param):
+def test_no_field_is_ignored(fields, param):
     with pytest.raises(RequestError) as caught:
         structured(fields)
     assert caught.value.param == param
 
 
-def test_what_is_malformed_counts_as_given():
+def test_malformed_fields_count_as_present():
     """0 equals False in Python, which says that a field is not given."""
     with pytest.raises(RequestError, match="json and regex"):
         structured({"structured_outputs": {"json": 0, "regex": "x"}})

@@ -88,7 +88,7 @@ def test_reasoning_begins_once(template: str, on: str):
     run(body, qwen(template), reasoning_end="</think>")
 
 
-def test_a_message_that_goes_on_and_a_prompt_that_begins_no_answer():
+def test_a_continued_message_and_a_prompt_without_a_new_message():
     async def body(ask):
         messages = [*SAY, {"role": "assistant", "content": "It is a"}]
         assert (await prompt(ask, messages=messages, continue_final_message=True)).endswith("It is a")
@@ -116,7 +116,7 @@ def test_a_message_that_goes_on_and_a_prompt_that_begins_no_answer():
     run(body, qwen())
 
 
-def test_a_value_that_goes_on():
+def test_a_continued_value():
     async def body(ask):
         schema = {
             "properties": {"a": {"type": "string", "maxLength": 9}},
@@ -141,7 +141,7 @@ def test_a_value_that_goes_on():
 
 
 @pytest.mark.parametrize("settings", [{}, {"reasoning_end": "</think>"}])
-def test_calls_that_are_required_follow_a_message_that_goes_on(settings):
+def test_required_calls_follow_a_continued_message(settings):
     async def body(ask):
         messages = [*SAY, {"role": "assistant", "content": "Let me look."}]
         options = {"model": "guided", "messages": messages, "tools": TOOLS, "max_tokens": 500}
@@ -171,7 +171,7 @@ def test_calls_that_are_required_follow_a_message_that_goes_on(settings):
     run(body, qwen(), **settings)
 
 
-def test_a_message_that_goes_on_is_past_the_reasoning():
+def test_a_continued_message_is_past_the_reasoning():
     async def body(ask):
         messages = [*SAY, {"role": "assistant", "content": "b"}]
         options = {"model": "guided", "messages": messages, "max_tokens": 40}

@@ -62,7 +62,7 @@ def test_names_of_tokens_and_the_template():
         ({"tokens": {"eos_token": "<|im_start|>"}}, (None, "<|im_start|>")),
     ],
 )
-def test_names_that_the_model_file_does_not_tell(engine, tokens):
+def test_names_that_the_model_file_lacks(engine, tokens):
     async def body(http):
         found = (await http.get("/tokenizer_info")).json()
         assert (found["bos_token"], found["eos_token"]) == tokens

@@ -92,7 +92,7 @@ def test_the_play_format_by_example():
 
 
 @given(st.randoms(use_true_random=False), st.integers(1, 3))
-def test_the_expression_says_what_its_reader_says(rng: random.Random, changes):
+def test_the_expression_agrees_with_its_reader(rng: random.Random, changes):
     """The play with some characters changed, left out or doubled."""
     text = PLAY
     for _ in range(changes):
@@ -121,7 +121,7 @@ def test_tighter_constraints_cost_more_and_read_worse(engine):
     assert removed[2] < 0.3 < 1 < removed[3] and removed[4] > 4
 
 
-def test_where_one_token_is_allowed_the_model_has_no_say(engine):
+def test_a_single_allowed_token_needs_no_choice(engine):
     results = engine.generate("\n", "a{20}", n=5, temperature=1.5, seed=1, max_tokens=21, score_forced=True)
     assert {result.text for result in results} == {"a" * 20}
     assert len({result.removed_log_mass for result in results}) == 1

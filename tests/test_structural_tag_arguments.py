@@ -141,7 +141,7 @@ def json_or_none(text: str) -> Any:
 
 @pytest.mark.parametrize("style", OPEN)
 @pytest.mark.parametrize("seed", range(40))
-def test_what_is_written_is_valid(style: str, seed: int) -> None:
+def test_generated_arguments_are_valid(style: str, seed: int) -> None:
     source = random.Random(f"{style} {seed}")
     schema = random_arguments(source)
     grammar = compiled_or_not(style, schema)
@@ -154,7 +154,7 @@ def test_what_is_written_is_valid(style: str, seed: int) -> None:
 
 @pytest.mark.parametrize("style", OPEN)
 @pytest.mark.parametrize("seed", range(40))
-def test_what_is_valid_is_accepted_and_nothing_else(style: str, seed: int) -> None:
+def test_exactly_the_valid_arguments_are_accepted(style: str, seed: int) -> None:
     source = random.Random(f"{style} {seed} values")
     schema = random_arguments(source)
     grammar = compiled_or_not(style, schema)
@@ -228,7 +228,7 @@ def test_a_name_is_not_there_twice(style: str) -> None:
     assert takes(style, schema, one + other + other, any_order=True) == (style not in QUOTED)
 
 
-def test_other_names_beside_control_tokens() -> None:
+def test_other_names_and_control_tokens() -> None:
     compiler = compiler_with("<|open|>", "<|close|>", "<|sep|>")
     schema = {"properties": {"a": {"type": "integer"}}, "additionalProperties": {"type": ["string", "object"]}}
     form = {"type": "json_schema", "json_schema": schema, "style": "kimi_k3_xml", "any_order": True}

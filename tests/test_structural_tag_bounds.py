@@ -65,7 +65,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_is_huge_is_refused_by_a_limit(name: str) -> None:
+def test_huge_specifications_exceed_a_limit(name: str) -> None:
     spec, limit = REFUSED[name]
     with pytest.raises(guided.LimitExceeded) as caught:
         byte_compiler().compile_structural_tag(spec)

@@ -155,7 +155,7 @@ def begins(before: Any, now: Any) -> bool:
 
 
 @pytest.mark.parametrize("style", XGRAMMARS)
-def test_xgrammar_says_the_same(style: str) -> None:
+def test_verdicts_equal_those_of_xgrammar(style: str) -> None:
     xgrammar = pytest.importorskip("xgrammar", reason="xgrammar is not installed")
     testing = pytest.importorskip("xgrammar.testing", reason="xgrammar is not installed")
     for kind, texts in table(style).items():

@@ -179,7 +179,7 @@ def test_malformed_tags_are_refused_with_their_place(spec: Any, pointer: str, me
 
 
 @pytest.mark.parametrize(("form", "pointer"), UNSUPPORTED)
-def test_what_is_not_enforced_is_refused(form: Any, pointer: str) -> None:
+def test_unenforced_keywords_are_refused(form: Any, pointer: str) -> None:
     with pytest.raises(guided.UnsupportedError) as caught:
         byte_compiler().compile_structural_tag(of_format(form))
     assert caught.value.pointer == pointer

@@ -71,7 +71,7 @@ def test_texts_without_the_strings_are_those_that_are_left(number: int, excludes
     assert taken[False] or (number == 1 and "tru" in excludes)  # none of whose words has one
 
 
-def test_what_is_escaped_is_excluded_as_well() -> None:
+def test_escaped_texts_are_excluded_as_well() -> None:
     grammar = byte_compiler().compile_structural_tag(json_schema({"type": "string"}, ["<|end|>"]))
     assert accepts(grammar, list(rb'"<|end\u007c"'))
     assert not accepts(grammar, list(rb'"<|end\u007c>"'))

@@ -213,7 +213,7 @@ def reads(form: Form, text: str) -> bool:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_random_formats_accept_what_the_acceptor_says(seed: int) -> None:
+def test_random_formats_agree_with_the_acceptor(seed: int) -> None:
     drawn, compiler = Drawn(seed), byte_compiler()
     for _ in range(12):
         form = drawn.form(3)

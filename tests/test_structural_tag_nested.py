@@ -144,7 +144,7 @@ def compiled_or_not(style: str, source: random.Random) -> tuple[Schema, guided.C
 
 @pytest.mark.parametrize("style", STYLES)
 @pytest.mark.parametrize("seed", range(60))
-def test_what_is_written_is_read_back_and_valid(style: str, seed: int) -> None:
+def test_generated_calls_are_read_back_and_valid(style: str, seed: int) -> None:
     source = random.Random(f"{style} {seed}")
     found = compiled_or_not(style, source)
     if found is None:

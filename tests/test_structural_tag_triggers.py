@@ -53,7 +53,7 @@ def texts(alphabet: str, longest: int) -> list[str]:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_dispatch_is_what_the_definition_says(seed: int) -> None:
+def test_dispatch_equals_its_definition(seed: int) -> None:
     """Patterns overlap, contain each other, and end or begin others."""
     source = random.Random(seed)
     rules = {pattern: source.choice(CONTENTS) for pattern in random_strings(source, 5) or ["ab"]}
@@ -80,7 +80,7 @@ def test_dispatch_is_what_the_definition_says(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(25))
-def test_triggered_tags_are_what_the_definition_says(seed: int) -> None:
+def test_triggered_tags_equal_their_definition(seed: int) -> None:
     """No trigger begins another one, since a tag has one trigger; they end others, and overlap."""
     source = random.Random(seed)
     triggers: list[str] = []
@@ -218,7 +218,7 @@ def test_masks_and_budgets_of_random_nodes_are_those_of_the_reference(seed: int,
         state = after
 
 
-def test_what_stands_at_the_front_of_the_node() -> None:
+def test_the_beginning_of_the_node() -> None:
     automaton = Automaton(((False, ((97, 97, 1),)), (False, ())), 0)
     for exits, recursive in (((0,), True), ((1,), False)):
         node = Dispatch(automaton, exits, (Ref("start"),))

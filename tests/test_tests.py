@@ -104,5 +104,5 @@ def test_tests_can_fail(path: Path) -> None:
         ("for x in f():\n        assert x", False),
     ],
 )
-def test_what_cannot_fail_is_found(body: str, is_wrong: bool) -> None:
+def test_tests_that_cannot_fail_are_found(body: str, is_wrong: bool) -> None:
     assert bool(list(wrong(Path("test_a.py"), ast.parse(f"def test_a():\n    {body}\n")))) == is_wrong

@@ -146,7 +146,7 @@ def test_control_tokens_named_by_users_stay_text():
     assert rendered(tool, evil) == rendered(plain, "")
 
 
-def test_what_the_answer_begins_with():
+def test_the_beginning_of_the_answer():
     ids = ChatTemplate(VOCABULARY).render(Conversation([TALK[0]], begin="<tool_call>\n"))
     assert shown(ids).endswith("<|im_start|>assistant\n<tool_call>\n") and ids[-2] == 258
 
@@ -175,7 +175,7 @@ def test_written_calls_are_of_the_style_and_read_back(style):
 
 
 @pytest.mark.parametrize("style", PLAIN)
-def test_a_model_is_told_how_to_call(style):
+def test_prompts_describe_the_form_of_calls(style):
     text = "".join(piece.text for piece in tool_instructions(guided.tool_style(style), TOOLS))
     begin = Markup.of(guided.tool_style(style).data).begins[0].text.replace('"{name}"', "<function-name>")
     assert begin.partition("<function-name>")[0].partition("{name}")[0].partition("{index}")[0] in text
@@ -207,7 +207,7 @@ def test_a_string_that_begins_a_line_stands_between_line_ends(style):
         assert text is None or json.loads(pieces) == {"text": text}
 
 
-def test_what_cannot_be_written_is_refused():
+def test_calls_that_cannot_be_written_are_refused():
     with pytest.raises(UnsupportedError, match="their own form"):
         written_calls(guided.tool_style("harmony"), [("f", "{}")])
     for written in ("[1]", "{", "[" * 100_000, "", " "):  # a model that had no constraint may have written this

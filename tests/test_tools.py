@@ -74,7 +74,7 @@ def once(tool: Tool, constraint=None, max_tokens=100, **options):
 
 @settings(max_examples=40)
 @given(st.integers(0, 10**6), st.integers(1, 90))
-def test_results_are_forced_and_the_model_goes_on(seed, max_tokens):
+def test_results_are_forced_and_the_model_continues(seed, max_tokens):
     result = ENGINE.generate("What is 2+2?", tools=[CALCULATOR], seed=seed, max_tokens=max_tokens, **EAGER)
     assert len(result.tokens) <= max_tokens
     found = segments(result)
@@ -198,7 +198,7 @@ def test_a_call_that_is_forced_is_run_at_once():
     ],
 )
 @pytest.mark.parametrize("seconds", [None, 5.0])
-def test_whatever_a_tool_does_is_a_result(call, said, seconds):
+def test_every_outcome_of_a_tool_is_a_result(call, said, seconds):
     result = once(Tool("t", "go", call, ASK, seconds=seconds, longest=50))
     assert result.text.startswith(f"go{said}")
     assert result.text.endswith(";")
@@ -286,7 +286,7 @@ def test_a_call_leaves_room_for_its_result(seed, room, more):
     assert kept <= left
 
 
-def test_what_the_vocabulary_cannot_spell():
+def test_results_that_the_vocabulary_cannot_spell():
     letters = [bytes([b]) for b in b"goaernt: hvcbuylspi"]
     names = {len(letters) + 1 + i: name for i, name in enumerate(ASK)}
     small = Vocabulary(letters, eos_token_ids=[len(letters)], special_tokens=names)
@@ -419,7 +419,7 @@ def test_context_is_never_exceeded():
             assert call.result in (CALCULATOR.answer(call.text), "")
 
 
-def test_calculator_says_is_what_is_forced():
+def test_the_calculators_result_is_forced():
     constraint = CALCULATOR.segment
     result = ENGINE.generate("x", constraint, tools=[CALCULATOR], seed=2, max_tokens=200, temperature=1.0)
     (call,) = result.tool_calls

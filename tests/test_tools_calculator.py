@@ -152,7 +152,7 @@ def test_every_call_that_can_be_generated_is_understood(rule):
         answers((text or b"0").decode())
 
 
-def test_what_models_write_can_be_generated():
+def test_expressions_of_models_can_be_generated():
     for text in [
         "2+2", "12 * (3 + 4.5)", "1,234,567 // 89", "-(2 - -3) / .5", '"strawberry".count("r")', "'it is'.count(\"i\")",
         "0.5*100", "((1))", "'a'.count('')", "24 * 60 * 60 * 365", "60/(1 + 2)", "2*(3 - (4 + 5))", "-.5//1,000",

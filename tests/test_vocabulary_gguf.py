@@ -273,7 +273,7 @@ def test_fuzz_long(path):
     fuzz(read_all, SEEDS, path, 10_000_000, seed=2)
 
 
-def test_a_broken_file_is_an_error_of_the_vocabulary_that_is_asked_for(tmp_path):
+def test_a_broken_file_is_an_error_of_the_requested_vocabulary(tmp_path):
     (tmp_path / "x.gguf").write_bytes(b"nothing of the kind, but long enough")
     with pytest.raises(VocabularyError, match="not a GGUF file"):
         Vocabulary.from_gguf(tmp_path / "x.gguf")

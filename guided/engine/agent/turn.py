@@ -182,8 +182,7 @@ class Turn:
             self._rounds_left = 0
 
     def answer(self, call: FunctionCall, value: Any) -> Iterator[CallResult]:
-        """Record the value that a function returned, or the exception that it raised, for a call and its repetitions.
-        """
+        """Record the value that a function returned, or the exception that it raised, for a call and its repeats."""
         try:
             if isinstance(value, Exception):
                 raise value
