@@ -126,7 +126,7 @@ def print_json(value: object) -> None:
 
 
 def note(text: str) -> None:
-    """Print a remark beside the result, unless --quiet is given."""
+    """Print a remark in addition to the result, unless --quiet is given."""
     print(as_flags(text), file=sys.stderr, flush=True)
 
 

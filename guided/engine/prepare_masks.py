@@ -22,7 +22,7 @@ from guided.engine.threads import available_cores
 
 __all__ = ["prepare_masks"]
 
-_HELPERS: Final = 7  # threads besides the caller's
+_HELPERS: Final = 7  # threads in addition to the caller's
 _MIN_MASKS: Final = 8  # a thread is used only if it prepares at least this many masks
 
 

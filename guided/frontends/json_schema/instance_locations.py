@@ -157,10 +157,10 @@ class InstanceLocations:
 
     def open_branches(self, schema: Schema, keyword: str, text: bytes) -> list[Schema]:
         """The branches of `anyOf` or `oneOf` that the text does not rule out."""
-        beside = schema
+        siblings = schema
         if keyword == "anyOf" and not any(map(schema.known, UNEVALUATED)):
-            beside = self.without(schema, keyword)  # equivalent here, but smaller
-        return [one for one in self.reader.branches(schema, keyword) if self.is_open((beside, one), text)]
+            siblings = self.without(schema, keyword)  # equivalent here, but smaller
+        return [one for one in self.reader.branches(schema, keyword) if self.is_open((siblings, one), text)]
 
     def open_cases(self, schema: Schema, text: bytes) -> list[tuple[str, Schema]]:
         """The cases of an `if` that the text allows: "then", "else" or both, each with the condition for it."""

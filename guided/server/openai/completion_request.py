@@ -45,7 +45,7 @@ class CompletionRequest(TextRequest):
 
     @property
     def top(self) -> int | None:
-        """How many log probabilities each token has besides its own; None: no log probabilities."""
+        """The number of other tokens whose log probabilities each token has; None: no log probabilities."""
         return self.logprobs
 
     @property

@@ -66,7 +66,7 @@ def check_scores(lengths: Sequence[int], samples: int, top: int) -> None:
     Args:
         lengths: the number of tokens of each prompt.
         samples: how many answers each prompt has.
-        top: how many log probabilities each token has besides its own.
+        top: the number of other tokens whose log probabilities each token has.
 
     Raises:
         RequestError: there are too many.

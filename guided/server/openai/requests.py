@@ -49,7 +49,10 @@ _CONTENT: dict[str, Any] = {"anyOf": [{"type": "string"}, {"type": "array", "ite
 
 
 class StreamOptions(Checked):
-    """What a stream has besides the text. `include_partial_json`: in each chunk, how to complete the JSON so far."""
+    """What a stream has in addition to the text.
+
+    `include_partial_json`: in each chunk, how to complete the JSON so far.
+    """
 
     include_usage: bool = False
     continuous_usage_stats: bool = False

@@ -45,11 +45,11 @@ _MOST_PATHS, _MOST_ITEMS = 32, 4  # per alternative; per array
 _FEW = 12  # with at most this many alternatives, all pairs are returned
 
 
-def pairs_that_may_overlap(disjoint: Disjoint, schemas: Mapping[int, Schema], beside: Shape) -> set[tuple[int, int]]:
-    """Pairs of numbers (a < b) of schemas. No value of `beside` satisfies both schemas of any other pair."""
+def pairs_that_may_overlap(disjoint: Disjoint, schemas: Mapping[int, Schema], siblings: Shape) -> set[tuple[int, int]]:
+    """Pairs of numbers (a < b) of schemas. No value of `siblings` satisfies both schemas of any other pair."""
     if len(schemas) <= _FEW:
         return set(_all_pairs(list(schemas)))
-    paths = {at: _paths(disjoint, (schema,), beside, _DEEP) for at, schema in schemas.items()}
+    paths = {at: _paths(disjoint, (schema,), siblings, _DEEP) for at, schema in schemas.items()}
     out: set[tuple[int, int]] = set()
     work: list[tuple[list[int], frozenset[_Path]]] = [(list(schemas), frozenset())]
     while work:
@@ -79,10 +79,10 @@ def _all_pairs(group: Sequence[int]) -> Iterator[tuple[int, int]]:
     return ((min(a, b), max(a, b)) for at, a in enumerate(group) for b in group[:at])
 
 
-def _paths(disjoint: Disjoint, schemas: Sequence[Schema], beside: Shape, deep: int) -> dict[_Path, _Values]:
-    """The values at each path, for values that satisfy all of the schemas and `beside`."""
+def _paths(disjoint: Disjoint, schemas: Sequence[Schema], siblings: Shape, deep: int) -> dict[_Path, _Values]:
+    """The values at each path, for values that satisfy all of the schemas and `siblings`."""
     disjoint.count(1)
-    shape = reduce(Shape.meet, map(disjoint.outline, schemas), beside)
+    shape = reduce(Shape.meet, map(disjoint.outline, schemas), siblings)
     if shape.values is not None:
         return {(): frozenset(canonical(value) for value in shape.values if json_type(value) in shape.types)}
     out: dict[_Path, _Values] = {}
