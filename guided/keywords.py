@@ -31,7 +31,7 @@ __all__ = [
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 _EMPTY: Final[Mapping[str, str]] = {}
-_MOST_ITEMS: Final = 1 << 22
+_MAX_ITEMS: Final = 1 << 22
 _AT_ONCE: Final = 64
 _WITH_LENGTH: Final = frozenset((str, bytes, list, tuple))
 
@@ -146,7 +146,7 @@ def read_items(
             strings, lists and tuples in it.
         error: makes an error from a message, for too many items.
     """
-    most = _MOST_ITEMS if most is None else most
+    most = _MAX_ITEMS if most is None else most
     if isinstance(items, Sized):
         if len(items) > most:
             raise error(f"{name} has more than {most:,} items")

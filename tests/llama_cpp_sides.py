@@ -20,7 +20,7 @@ import numpy as np
 
 import guided
 
-MOST = 60
+MAX_TOKENS = 60
 PROMPTS = {
     "schema": "Describe a person named Ada, who is 36 years old and likes chess, as JSON: ",
     "type": "Three colours of the rainbow as a JSON array: ",
@@ -60,7 +60,7 @@ def engine(path: Path) -> dict[str, Any]:
     made = guided.Engine.from_pretrained(path, device="cpu", dtype="float32")
     answers = {}
     for name, constraint in constraints().items():
-        budget = BUDGETS.get(name, MOST)
+        budget = BUDGETS.get(name, MAX_TOKENS)
         prompt = made.vocabulary.encode(PROMPTS[name])
         result = made.generate(prompt, constraint, max_tokens=budget, temperature=0.0, budget_ramp=0.0)
         answers[name] = {"tokens": list(result.tokens), "text": result.text}
@@ -78,7 +78,7 @@ def llama_cpp(path: Path, expected: dict[str, Any]) -> dict[str, Any]:
     compiler = guided.GrammarCompiler(guided.Vocabulary.from_gguf(path))
     answers = {}
     for name, constraint in constraints().items():
-        budget = BUDGETS.get(name, MOST)
+        budget = BUDGETS.get(name, MAX_TOKENS)
         processor = GuidedLogitsProcessor(constraint, compiler, max_tokens=budget)
         seen: list[np.ndarray[Any, Any]] = []
 

@@ -115,7 +115,7 @@ def test_files_mean_the_same_wherever_they_are_named(tmp_path, monkeypatch, fron
 )
 def test_files_that_are_not_text(tmp_path, monkeypatch, option, what, message):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(console, "_MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(console, "_MAX_BYTES", 1 << 20)
     Path("directory").mkdir()
     Path("picture").write_bytes(b"\x89PNG\r\n\x1a\n\0")
     Path("binary").write_bytes(b"text\n\x80")

@@ -12,7 +12,7 @@ from guided import GrammarCompiler, GrammarMatcher, Vocabulary
 from guided.errors import SpecError, UnsupportedError
 from tests.core_support import mask_of
 
-MOST = 100
+MAX_LENGTH = 100
 RUNS = {
     "one or two letters": ("root ::= c*\nc ::= [a-z]{1,2}", "x"),
     "indentation": ('root ::= (line "\\n")*\nline ::= ind* [a-z]+\nind ::= "  " | "    "', " "),
@@ -48,7 +48,7 @@ def check(grammar: str, texts: list[bytes], steps: int) -> GrammarMatcher:
 def test_no_long_token_is_missing(name: str) -> None:
     """The number of ways to divide a token between frames must not count."""
     grammar, unit = RUNS[name]
-    matcher = check(grammar, [unit.encode() * length for length in range(2, MOST)], 3)
+    matcher = check(grammar, [unit.encode() * length for length in range(2, MAX_LENGTH)], 3)
     assert matcher.memory_bytes < 100 << 20
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import guided
 from guided.chat.template import CHATML, ChatTemplate
 from guided.describe import Description, describe
-from guided.describe.schema import MOST, schema_form
+from guided.describe.schema import MAX_LENGTH, schema_form
 from guided.engine.engine import Engine
 from guided.matching.constraint import compile_constraint
 from guided.matching.sentences import byte_vocabulary
@@ -132,7 +132,7 @@ json_values = st.recursive(
 
 @given(json_values)
 def test_any_value_has_a_form(schema: object) -> None:
-    assert len(schema_form(schema)) <= MOST + 20
+    assert len(schema_form(schema)) <= MAX_LENGTH + 20
 
 
 def test_large_documents_have_short_forms() -> None:
@@ -146,7 +146,7 @@ def test_large_documents_have_short_forms() -> None:
     }
     own_part = {"allOf": [{"$ref": "#"}]}
     for schema in (wide, deep, bomb, own_part):
-        assert len(schema_form(schema)) <= MOST + 20
+        assert len(schema_form(schema)) <= MAX_LENGTH + 20
 
 
 def test_other_specifications() -> None:

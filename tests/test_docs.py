@@ -212,12 +212,12 @@ def test_the_bounds_of_what_is_refused_are_those_of_the_code():
 
     text = (ROOT / "docs" / "limits.md").read_text(encoding="utf-8")
     for words in (
-        f"exceeds {count_graph.MOST_STATES:,} |",
-        f"items of more than {count_graph._MOST_APART} values |",
-        f"overlap in more than {name_classes.MOST_CLASSES} ways |",
-        f"more than {cells.MOST_CELLS} overlapping sets of values",
+        f"exceeds {count_graph.MAX_STATES:,} |",
+        f"items of more than {count_graph._MAX_DISTINGUISHED_VALUES} values |",
+        f"overlap in more than {name_classes.MAX_CLASSES} ways |",
+        f"more than {cells.MAX_CELLS} overlapping sets of values",
         f"-{numbers.REACH} or above {numbers.REACH} ",
-        f"need more than {multiples.MOST_STATES:,} states",
+        f"need more than {multiples.MAX_STATES:,} states",
     ):
         assert words in text, words
 

@@ -50,7 +50,7 @@ torch.set_num_threads(1)
 SIZES = 1, 8, 64, 256
 CPU = torch.device("cpu")
 WIDTH = 50  # logits of the models
-MOST_SENT = 4  # copies to the device: one for the pass, and one for each kind of choice
+MAX_SENT = 4  # copies to the device: one for the pass, and one for each kind of choice
 ALL = small_models()
 UNCAPPED = {name: model for name, model in ALL.items() if not caps_scores(model.config)}
 
@@ -335,7 +335,7 @@ def test_a_step_of_the_scheduler_waits_once(
                     assert not [error for _, error in outcomes if isinstance(error, Exception)]
                     # the first pass may be too large for a graph, and then sends each tensor by itself; one that runs
                     # ahead also sends which tokens it reads
-                    assert counter.sent <= (MOST_SENT + 7 if number == 0 else MOST_SENT + 2 * run_ahead)
+                    assert counter.sent <= (MAX_SENT + 7 if number == 0 else MAX_SENT + 2 * run_ahead)
                     assert (counter.fetched, counter.waits) == (1, int(number > 0 or not run_ahead))
             assert scheduler.running == sequences
         launched.append(counter.launches)

@@ -230,7 +230,7 @@ def test_the_arguments_of_tools() -> None:
 
 def test_a_union_with_more_branches_than_are_judged(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that are not judged count as open."""
-    monkeypatch.setattr(applying, "MOST_JUDGED", 20)
+    monkeypatch.setattr(applying, "MAX_JUDGED", 20)
     branches = [{"properties": {"k": {"const": number}}} for number in range(29)]
     grammar = COMPILER.compile_json_schema({"anyOf": branches}, whitespace="compact")
     matcher = guided.GrammarMatcher(grammar)

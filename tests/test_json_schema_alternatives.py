@@ -12,7 +12,7 @@ import pytest
 from guided.errors import UnsupportedError
 from guided.frontends.json_schema.algebra.conditions import evaluate, holds_without_members, impossible_members
 from guided.frontends.json_schema.algebra.equal_schemas import EqualSchemas
-from guided.frontends.json_schema.algebra.name_classes import MOST_CLASSES, name_classes
+from guided.frontends.json_schema.algebra.name_classes import MAX_CLASSES, name_classes
 from guided.frontends.json_schema.compile import json_schema_to_grammar
 from guided.frontends.json_schema.documents.resolve import Library
 from guided.frontends.json_schema.options import JsonSchemaOptions
@@ -291,7 +291,7 @@ def test_classes_part_all_names(count):
 def test_patterns_that_overlap_in_too_many_ways():
     """Refused with the place of a pattern and a hint."""
     schema = {"patternProperties": {f"{letter}": {"type": "null"} for letter in "abcdefghi"}}
-    with pytest.raises(UnsupportedError, match=f"more than {MOST_CLASSES} ways") as caught:
+    with pytest.raises(UnsupportedError, match=f"more than {MAX_CLASSES} ways") as caught:
         byte_compiler().compile_json_schema(schema)
     assert caught.value.pointer.startswith("/patternProperties/")
 

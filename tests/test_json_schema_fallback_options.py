@@ -156,6 +156,6 @@ def test_random_schemas_are_narrowed_and_never_emptied(order):
 
 def test_the_work_for_closed_objects_is_bounded(monkeypatch):
     """A schema too large to be looked at stays open: no answer is a guess."""
-    monkeypatch.setattr(narrow, "_MOST", 0)
+    monkeypatch.setattr(narrow, "_MAX_GOALS", 0)
     grammar = both({**names(a=names(b=BOOLEAN), c=BOOLEAN), "minProperties": 2})[1]
     assert matches(grammar, json.dumps({"a": {}, "z": 1}))

@@ -19,7 +19,7 @@ from guided.matching.protocol import ForkingMatcher, Grammar, Matcher
 ROOT = Path(__file__).parent.parent
 VOCABULARY = guided.Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[256])
 GRAMMAR = guided.GrammarCompiler(VOCABULARY).compile_json_schema({"enum": ["a" * 1000]})
-MOST = 120  # characters of a repr
+MAX_LENGTH = 120  # characters of a repr
 
 
 def test_all_names_are_there_and_shown():
@@ -99,7 +99,7 @@ def _samples():
 def test_reprs_are_a_short_line():
     for thing in _samples():
         shown = repr(thing)
-        assert len(shown) <= MOST + 20 * isinstance(thing, guided.JsonSchemaOptions), shown
+        assert len(shown) <= MAX_LENGTH + 20 * isinstance(thing, guided.JsonSchemaOptions), shown
         assert "\n" not in shown
         assert " object at 0x" not in shown
     result, event, request, limits, *_ = _samples()

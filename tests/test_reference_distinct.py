@@ -47,7 +47,7 @@ from tests.effort import examples
 Written: TypeAlias = set[tuple[str, tuple[Hashable, ...]]]
 """Texts, each with the values of its entries that no `Distinct` inside has looked at."""
 
-MOST = 1500
+MAX_STATES = 1500
 """Texts of one language."""
 
 
@@ -73,7 +73,7 @@ def value_of(text: str) -> Hashable:
 
 
 def times(a: Written, b: Written) -> Written:
-    if len(a) * len(b) > 20 * MOST:
+    if len(a) * len(b) > 20 * MAX_STATES:
         raise TooManyError
     return {(x + y, (*first, *second)) for x, first in a for y, second in b}
 
@@ -135,7 +135,7 @@ def orders(
 
 def outputs(grammar: Grammar) -> set[bytes]:
     found = {text.encode() for text, _ in written(grammar.rules[grammar.start], grammar.rules)}
-    if len(found) > MOST:
+    if len(found) > MAX_STATES:
         raise TooManyError
     return found
 

@@ -15,7 +15,7 @@ pytest.importorskip("fastapi", reason="fastapi is not installed")
 pytest.importorskip("httpx", reason="httpx is not installed")
 
 from guided.server.http.errors import RequestError  # noqa: E402
-from guided.server.openai.echo import MOST_SCORES, EchoedPrompt, check_scores  # noqa: E402
+from guided.server.openai.echo import MAX_SCORES, EchoedPrompt, check_scores  # noqa: E402
 from guided.server.openai.scores import Offsets  # noqa: E402
 from guided.vocabulary import Vocabulary  # noqa: E402
 from tests.engine_support import Reader  # noqa: E402
@@ -157,9 +157,9 @@ def test_refusals(options, param, message):
 
 
 def test_a_request_has_a_limited_number_of_log_probabilities():
-    check_scores([MOST_SCORES // 4], 2, 1)
-    check_scores([MOST_SCORES // 8] * 2, 1, 3)
-    for lengths, samples, top in (([MOST_SCORES // 4 + 1], 2, 1), ([MOST_SCORES // 8] * 2, 2, 3), ([50_000], 1, 20)):
+    check_scores([MAX_SCORES // 4], 2, 1)
+    check_scores([MAX_SCORES // 8] * 2, 1, 3)
+    for lengths, samples, top in (([MAX_SCORES // 4 + 1], 2, 1), ([MAX_SCORES // 8] * 2, 2, 3), ([50_000], 1, 20)):
         with pytest.raises(RequestError, match="send fewer prompts"):
             check_scores(lengths, samples, top)
 

@@ -31,7 +31,7 @@ from tests.specifications import SPECIFICATIONS
 from tests.test_json_schema_suites import _data
 
 VOCABULARY = vocabulary()
-MOST_SCHEMAS = 25 * int(os.environ.get("GUIDED_FUZZ_CASES", "20"))
+MAX_SCHEMAS = 25 * int(os.environ.get("GUIDED_FUZZ_CASES", "20"))
 
 
 def reread(grammar: CompiledGrammar) -> CompiledGrammar:
@@ -244,7 +244,7 @@ def test_maskbench():
     """Equal masks, and equal data, for published schemas."""
     files = sorted(_data("maskbench").glob("*.json"))
     compiler, compared = GrammarCompiler(VOCABULARY, warn=False), 0
-    for path in files[:: max(1, len(files) // MOST_SCHEMAS)]:
+    for path in files[:: max(1, len(files) // MAX_SCHEMAS)]:
         schema = json.loads(path.read_text(encoding="utf-8"))["schema"]
         try:
             grammar = compiler.compile_json_schema(schema)
@@ -254,7 +254,7 @@ def test_maskbench():
             warnings.simplefilter("ignore", guided.GuidedWarning)
             assert_equal(grammar, reread(grammar), steps=5)
         compared += 1
-    assert compared > 0.7 * min(MOST_SCHEMAS, len(files))
+    assert compared > 0.7 * min(MAX_SCHEMAS, len(files))
 
 
 # ---- errors

@@ -13,7 +13,7 @@ from guided.ir.serial import serial
 
 __all__ = ["native_encoding"]
 
-_MOST_CACHED: Final = 64
+_MAX_CACHED: Final = 64
 _native_encodings: dict[int, _core.Encoding] = {}
 
 
@@ -28,7 +28,7 @@ def native_encoding(encoding: Encoding) -> _core.Encoding:
             )
             for form in encoding.forms
         ]
-        if len(_native_encodings) >= _MOST_CACHED:
+        if len(_native_encodings) >= _MAX_CACHED:
             _native_encodings.clear()
         native = _native_encodings[serial(encoding)] = _core.Encoding(forms)
     return native

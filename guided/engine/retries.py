@@ -32,10 +32,10 @@ from guided.errors import GuidedError, OptionError, brief
 from guided.frontends.json_schema.documents.source_spans import ScalarScanner
 from guided.keywords import is_number
 
-__all__ = ["MOST_RETRIES", "THRESHOLD", "Retries", "check_retries"]
+__all__ = ["MAX_RETRIES", "THRESHOLD", "Retries", "check_retries"]
 
 THRESHOLD: Final = 0.5
-MOST_RETRIES: Final = 64
+MAX_RETRIES: Final = 64
 
 
 class _Version:
@@ -232,8 +232,8 @@ def check_retries(retries: object, threshold: object, features: Mapping[str, boo
     Raises:
         OptionError: an option is invalid, or cannot be combined with `retries`.
     """
-    if not isinstance(retries, int) or isinstance(retries, bool) or not 0 <= retries <= MOST_RETRIES:
-        message = f"retries is {brief(retries)}, but must be an integer from 0 to {MOST_RETRIES}"
+    if not isinstance(retries, int) or isinstance(retries, bool) or not 0 <= retries <= MAX_RETRIES:
+        message = f"retries is {brief(retries)}, but must be an integer from 0 to {MAX_RETRIES}"
         raise OptionError(message, option="retries")
     if not is_number(threshold) or not 0 <= threshold <= 1:
         raise OptionError(f"retry_below is {brief(threshold)}, but must be from 0 to 1", option="retry_below")

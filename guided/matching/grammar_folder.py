@@ -6,7 +6,7 @@ changed: after an update, other names are used. A specification whose key does n
 composed specifications, whose keys are objects, and grammars that import files from the caller's folders.
 
 A file begins with the digest that is its name. It is written under a temporary name and then renamed, so readers find
-all of it or nothing. After reading, its time of modification is set. If all files take more than `_MOST_BYTES`, those
+all of it or nothing. After reading, its time of modification is set. If all files take more than `_MAX_BYTES`, those
 with the oldest times are removed. Temporary files that a process has left behind are removed after an hour.
 
 Errors of the file system never fail a compilation. If a file cannot be written, one warning says so.
@@ -40,7 +40,7 @@ from guided.version import __version__
 
 __all__ = ["GrammarFolder"]
 
-_MOST_BYTES: Final = 256 << 20
+_MAX_BYTES: Final = 256 << 20
 _LARGEST: Final = 64 << 20  # bytes of a file
 _BETWEEN_SCANS: Final = 64  # files that are written before the folder is measured again
 _SECONDS_OF_TEMPORARY: Final = 3600.0
@@ -57,7 +57,7 @@ class GrammarFolder:
         OptionError: `path` is not a path.
     """
 
-    def __init__(self, path: str | PathLike[str], most_bytes: int = _MOST_BYTES) -> None:
+    def __init__(self, path: str | PathLike[str], most_bytes: int = _MAX_BYTES) -> None:
         check_path("cache_dir", path)
         try:
             is_usable = isinstance(os.fspath(path), str) and b"\0" not in os.fsencode(path)

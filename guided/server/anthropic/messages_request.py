@@ -34,12 +34,12 @@ from guided.server.http.errors import RequestError
 from guided.server.openai.converted_request import ConvertedRequest
 from guided.server.openai.ignored_fields import Only
 from guided.server.openai.reading import Checked, one_of, read_part
-from guided.server.openai.requests import MOST_TOOLS, Specified
+from guided.server.openai.requests import MAX_TOOLS, Specified
 
 __all__ = ["CountTokensRequest", "MessagesRequest"]
 
-_MOST_STOPS = 128  # as in chat completions
-_LEAST_THINKING = 1024  # tokens, as in Anthropic's API
+_MAX_STOPS = 128  # as in chat completions
+_MIN_THINKING = 1024  # tokens, as in Anthropic's API
 _NO_THREADS: Final = "thread_unsupported_request"  # Anthropic's client then sends the whole conversation instead
 _NAMES: Final = (
     (re.compile(r"\bresponse_format\.json_schema\.schema\b"), "output_config.format.schema"),
@@ -56,7 +56,7 @@ _NAMES: Final = (
 # ---- thinking
 class _Enabled(Checked):
     type: Literal["enabled"]
-    budget_tokens: Annotated[int, Field(ge=_LEAST_THINKING, strict=True)]
+    budget_tokens: Annotated[int, Field(ge=_MIN_THINKING, strict=True)]
     display: Literal["summarized", "omitted"] | None = None
 
 
@@ -126,7 +126,7 @@ _ONLY_CUSTOM: Final = "this server has no tools of its own: describe a tool with
 
 
 def _tools(value: Any) -> Any:
-    if not isinstance(value, list) or len(value) > MOST_TOOLS:
+    if not isinstance(value, list) or len(value) > MAX_TOOLS:
         return value
     kinds = {"custom": _Tool}
     return [
@@ -163,7 +163,7 @@ class CountTokensRequest(ConvertedRequest):
     messages: Annotated[Annotated[list[InputMessage], Field(min_length=1)], BeforeValidator(_messages)]
     system: Annotated[TextContent | None, texts_at("system")] = None
     tools: Annotated[
-        Annotated[list[_Tool], Field(max_length=MOST_TOOLS, fail_fast=True)] | None, BeforeValidator(_tools)
+        Annotated[list[_Tool], Field(max_length=MAX_TOOLS, fail_fast=True)] | None, BeforeValidator(_tools)
     ] = None
     tool_choice: Annotated[_AnyChoice | _NamedChoice | _NoChoice | None, BeforeValidator(_tool_choice)] = None
     thinking: Annotated[_Enabled | _Adaptive | _Disabled | None, BeforeValidator(_thinking)] = None
@@ -288,7 +288,7 @@ class MessagesRequest(CountTokensRequest, Specified):
 
     max_tokens: Annotated[int, Field(ge=1, strict=True)]
     stream: bool | None = None
-    stop_sequences: Annotated[list[str], Field(max_length=_MOST_STOPS, fail_fast=True)] | None = None
+    stop_sequences: Annotated[list[str], Field(max_length=_MAX_STOPS, fail_fast=True)] | None = None
     temperature: Annotated[float, Field(ge=0, le=1)] | None = None
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
     top_k: Annotated[int, Field(ge=0)] | None = None

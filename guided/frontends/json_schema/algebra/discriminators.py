@@ -41,7 +41,7 @@ _Values: TypeAlias = frozenset[tuple[object, ...]]
 _Paths: TypeAlias = Mapping[_Path, _Values]
 
 _DEEP = 3  # the most steps of a path
-_MOST_PATHS, _MOST_ITEMS = 32, 4  # per alternative; per array
+_MAX_PATHS, _MAX_ITEMS = 32, 4  # per alternative; per array
 _FEW = 12  # with at most this many alternatives, all pairs are returned
 
 
@@ -89,12 +89,12 @@ def _paths(disjoint: Disjoint, schemas: Sequence[Schema], siblings: Shape, deep:
     for name, step, inner in _required(disjoint, shape) if deep else ():
         others = frozenset(("type", other) for other in shape.types if other != name)
         for path, values in _paths(disjoint, inner, ANYTHING, deep - 1).items():
-            if len(out) < _MOST_PATHS:
+            if len(out) < _MAX_PATHS:
                 out[step, *path] = values | others
     for group in (group for schema in schemas for group in disjoint.alternatives(schema)) if deep else ():
         branch_paths = [_paths(disjoint, (one,), shape, deep - 1) for one in group if disjoint.may_hold(one, shape)]
         for path in branch_paths[0] if branch_paths else ():
-            if path not in out and len(out) < _MOST_PATHS and all(path in one for one in branch_paths):
+            if path not in out and len(out) < _MAX_PATHS and all(path in one for one in branch_paths):
                 out[path] = frozenset[tuple[object, ...]]().union(*(one[path] for one in branch_paths))
     return out
 
@@ -106,6 +106,6 @@ def _required(disjoint: Disjoint, shape: Shape) -> Iterator[tuple[str, str | int
             if inner := disjoint.member(shape, name):
                 yield "object", name, inner
     if "array" in shape.types:
-        for at in range(min(shape.items.low, _MOST_ITEMS)):
+        for at in range(min(shape.items.low, _MAX_ITEMS)):
             if inner_items := item_goal(shape, at):
                 yield "array", at, inner_items
