@@ -139,10 +139,8 @@ class SequenceMaker:
         compiler: GrammarCompiler | None = None,
         **options: Any,
     ) -> list[Output]:
-        """Make the sequences of a request, one for each sample; see `Engine.generate`.
-
-        `ids`: the ids of the prompt, if the caller has encoded it. `compiler`: compiles the constraint; None: the
-        engine's compiler.
+        """Make the outputs of a request (`Engine.generate`). `ids`: the ids of the prompt, if the caller has them.
+        `compiler`: compiles the constraint; None: the engine's compiler.
 
         Raises:
             SpecError, UnsupportedError, BudgetError, GuidedError, OptionError: as `Engine.generate`.
@@ -164,6 +162,7 @@ class SequenceMaker:
         prefill = settings.check_prefill(continued_text(grammar, constraint, prompt, ids))
         make = self._matcher_maker(grammar, prefix, prefill, settings)
         is_exact, default_drafts = settings.sampling == "exact", DRAFTS if self._drafts_by_model else 0
+        drafts = default_drafts if settings.drafts is None else settings.drafts
         kind = partial(ExactSequence, max_passes=settings.max_passes) if is_exact else Sequence
         context_left, parse = self._context - len(ids), None if constraint is None else value_parser(grammar)
 
@@ -181,11 +180,7 @@ class SequenceMaker:
                 stops=stops,
                 logprobs=replace(logprobs, prompt=None) if before else logprobs,
                 calls=None if matcher is None or toolbox is None else ToolCalls(toolbox, matcher),
-                drafts=0
-                if is_exact or settings.retries
-                else default_drafts
-                if settings.drafts is None
-                else settings.drafts,
+                drafts=0 if is_exact or settings.retries else drafts,
                 drafted_by_model=self._drafts_by_model,
                 budget_ramp=0.0 if is_exact else float(settings.budget_ramp),
                 parse=parse,

@@ -14,7 +14,7 @@ namespace guided {
 
 class MaskDigests {
  public:
-  // Null if it has not been set.
+  // Null if no digest has been set.
   const Digest* known(int32_t state) const { return by_state_.get(state); }
   void set(int32_t state, const Digest& digest) {
     const std::lock_guard<std::mutex> lock(mutex_);

@@ -26,9 +26,9 @@ struct KeptSubtree {
 
 class KeptNodes {
  public:
-  static constexpr size_t kLeast = 16;  // the fewest nodes and automaton states of a subtree for which caching pays
+  static constexpr size_t kMinWeight = 16;  // the fewest nodes and automaton states of a subtree for which caching pays
   static constexpr size_t kLargest = 4096;
-  static constexpr size_t kMost = 20000;  // of all subtrees together
+  static constexpr size_t kMaxWeight = 20000;  // of all subtrees together
 
   std::shared_ptr<const KeptSubtree> find(PyObject* top) const {
     const nanobind::ft_lock_guard lock(mutex_);
@@ -39,7 +39,7 @@ class KeptNodes {
     if (weight > kLargest) return;
     Subtrees dropped;
     const nanobind::ft_lock_guard lock(mutex_);
-    if (weight_ + weight > kMost) dropped = take();
+    if (weight_ + weight > kMaxWeight) dropped = take();
     if (subtrees_.try_emplace(top, std::move(subtree)).second) weight_ += weight;
   }
   size_t size() const {

@@ -123,11 +123,11 @@ void TableBuilder::finish_remainders() {
 // If a token has left an earlier frame in several ways, these may meet again: after `ab`, it does not matter whether one
 // frame has read both letters, or two frames one each. Without this, the number of entries would grow exponentially.
 void TableBuilder::drop_repeated() {
-  std::vector<uint32_t> met(static_cast<size_t>(task_.vocabulary.words));
+  std::vector<uint32_t> entry_tokens(static_cast<size_t>(task_.vocabulary.words));
   bool repeated = false;
   for (const Remainder& r : table_->entries) {
-    repeated |= met[static_cast<size_t>(r.token) >> 5] >> (r.token & 31) & 1;
-    set_bit(met.data(), r.token);
+    repeated |= entry_tokens[static_cast<size_t>(r.token) >> 5] >> (r.token & 31) & 1;
+    set_bit(entry_tokens.data(), r.token);
   }
   if (!repeated) return;
   std::ranges::sort(table_->entries);
