@@ -35,7 +35,7 @@ BUDGETS = {"tight": 20}
 
 
 def constraints() -> dict[str, Any]:
-    """By the names of the prompts."""
+    """The constraints, by the names of the prompts."""
     text = {"type": "string", "maxLength": 12}
     person = {
         "type": "object",
@@ -55,7 +55,7 @@ def constraints() -> dict[str, Any]:
 
 
 def engine(path: Path) -> dict[str, Any]:
-    """Ids of each answer by guided's engine."""
+    """The ids of each answer by guided's engine."""
     guided.GrammarMatcher.forced_tokens = lambda self: []  # type: ignore[method-assign]
     made = guided.Engine.from_pretrained(path, device="cpu", dtype="float32")
     answers = {}
@@ -69,7 +69,7 @@ def engine(path: Path) -> dict[str, Any]:
 
 
 def llama_cpp(path: Path, expected: dict[str, Any]) -> dict[str, Any]:
-    """Ids of each answer by llama.cpp, and where the other side's token first differs, the distance of their scores."""
+    """The ids of each answer by llama.cpp, and the difference of the scores at the first different token."""
     from llama_cpp import Llama, LogitsProcessorList
 
     from guided.integrations.llama_cpp import GuidedLogitsProcessor
@@ -102,7 +102,9 @@ def llama_cpp(path: Path, expected: dict[str, Any]) -> dict[str, Any]:
 
 
 def _gap(own: list[int], other: list[int], scores: list[np.ndarray[Any, Any]]) -> dict[str, Any] | None:
-    """Where both first differ, and how much lower the other's token was scored; None: they are equal."""
+    """The first position at which both differ, and by how much the other's token was scored lower; None if they are
+    equal.
+    """
     if own == other:
         return None
     step = next((at for at, pair in enumerate(zip(own, other, strict=False)) if pair[0] != pair[1]), None)

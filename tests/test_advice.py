@@ -1,4 +1,4 @@
-"""What errors advise is true: raising the limit that is named changes the outcome, options and extras exist."""
+"""The advice in errors is right: raising the named limit changes the outcome, and named options and extras exist."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def test_the_report_advises_the_same() -> None:
 
 
 def _texts() -> list[tuple[str, str]]:
-    """(file, every text in the sources that is no docstring)."""
+    """Pairs of a file and a string literal in it, for all sources, without docstrings."""
     found = []
     for path in sorted((ROOT / "guided").rglob("*.py")):
         tree = ast.parse(path.read_text("utf-8"))

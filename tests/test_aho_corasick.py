@@ -34,7 +34,7 @@ def occurs(text: str, strings: list[str]) -> bool:
 
 
 def ends_first(text: str, at: int, ends: list[str], never: list[str]) -> bool:
-    """Whether `text` ends with the first occurrence of an end, and this is end number `at`; by the definition."""
+    """Whether `text` ends with the first occurrence of a word, and this is word number `at`; by definition."""
     for stop in range(len(text) + 1):
         seen = text[:stop]
         if occurs(seen, never):

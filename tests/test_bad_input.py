@@ -416,12 +416,12 @@ def test_arguments(act, error, message):
     ],
 )
 def test_types_that_the_core_does_not_take(act):
-    """Its errors name the types that it takes."""
+    """The error lists the accepted types."""
     assert "The following argument types are supported" in str(refused(act, TypeError))
 
 
 def test_errors_leave_no_trace():
-    """A matcher and a bitmask go on as before after a refused call."""
+    """A matcher and a bitmask work as before after a refused call."""
     at, mask = matcher(), bitmask()
     before = mask.copy()
     for act in (lambda: at.fill_next_token_bitmask(mask, max_tokens=1), lambda: at.rollback(3)):
@@ -470,6 +470,6 @@ UNSPEAKABLE: dict[str, Any] = {"deep": nested(100_000), "no repr": Unspeakable()
     [(name, what) for name in ARGUMENT for what in UNSPEAKABLE if (name, what) != ("special", "long integer")],
 )
 def test_values_that_cannot_be_shown_have_an_error_like_others(name, what):
-    """They nest too deeply for `repr`, have too many digits, or a `repr` that fails: messages name their types."""
+    """They nest too deeply for `repr`, have too many digits, or have a `repr` that fails: messages name their types."""
     with pytest.raises((GuidedError, TypeError, ValueError), match=r"that cannot be shown|is no"):
         ARGUMENT[name](UNSPEAKABLE[what])

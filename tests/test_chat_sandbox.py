@@ -1,4 +1,4 @@
-"""What a chat template may not do; and texts that know who wrote them, against plain strings."""
+"""Operations that a chat template may not use; and texts that track their origin, compared with plain strings."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def test_as_jinja_and_transformers_have_it(text: str, expected: str):
 
 
 def test_a_long_conversation_has_room():
-    """The budget grows with what is given."""
+    """The budget grows with the input."""
     messages = [{"role": role, "content": "word " * 2000} for role in ("user", "assistant") * 400]
     text = (
         "{% for m in messages %}{% if m != messages[-1] or '</x>' in m.content or messages|length > loop.index %}"
@@ -186,7 +186,7 @@ def check(text: str, plain: str) -> None:
 
 
 def step(source: random.Random, texts: list[tuple[str, str]]) -> None:
-    """One operation on tracked texts and on plain ones."""
+    """One operation on tracked texts and on plain texts."""
     (one, plain), (other, plain_other), (third, plain_third) = (source.choice(texts) for _ in range(3))
     start, end = sorted(source.choices(range(-3, len(plain) + 3), k=2))
     chars, sep, most = (

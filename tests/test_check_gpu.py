@@ -1,4 +1,4 @@
-"""scripts/check_gpu.py: a dry run of all parts, and what it does when a part fails, or there is no GPU."""
+"""scripts/check_gpu.py: a dry run of all parts, and its behaviour if a part fails or there is no GPU."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_all_parts_take_less_than_25_minutes() -> None:
 
 
 def test_a_part_that_takes_too_long_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The next one runs, and what is said of both is in the table."""
+    """The next part runs, and the table has the messages of both."""
     monkeypatch.setattr(check_gpu, "LIMITS", {"models": 0.3, "build": 60})
     assert check_gpu.main(["--dry", "--out", str(tmp_path)]) == 1
     summary = json.loads((tmp_path / "summary.json").read_text("utf-8"))["parts"]
@@ -121,7 +121,7 @@ def test_the_page_names_the_parts_and_their_limits() -> None:
 
 
 class Event:
-    """In the place of a CUDA event: a call takes 5 us, and what was launched before the first one does not count."""
+    """Replaces a CUDA event: a call takes 5 us, and work launched before the first event does not count."""
 
     now = 0
 
@@ -189,7 +189,7 @@ def test_schemas_differ_and_fit_their_budget() -> None:
 
 
 def test_shapes_are_those_of_the_models() -> None:
-    """Weights in billions, the head counted once."""
+    """Weights in billions; the head is counted once."""
     for config, billions in ((QWEN_17B, 1.72), (LLAMA_8B, 7.5)):
         c = config
         attention = c.dim * c.head_dim * (2 * c.heads + 2 * c.kv_heads)

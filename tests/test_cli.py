@@ -1,4 +1,6 @@
-"""The command line: exit codes, text and JSON, refusals; its answers against `re` and the jsonschema package."""
+"""The command line: exit codes, text and JSON, refusals. Its verdicts are compared with `re` and the jsonschema
+package.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hints on the command line: they speak of its options, of files by their names, and of control tokens."""
+"""Hints on the command line mention its options, files by their names, and control tokens."""
 
 from __future__ import annotations
 

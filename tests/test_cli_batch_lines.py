@@ -1,4 +1,4 @@
-"""`guided generate --batch`: what a line may say of its specification."""
+"""`guided generate --batch`: the fields of a line that determine its specification."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.test_cli_batch import batch, engine, with_engine  # noqa: F401 (fixtu
 
 
 def test_how_a_line_is_written(tmp_path):
-    """By the options that `compile_json_schema` and `compile_regex` have."""
+    """The options of `compile_json_schema` and `compile_regex`."""
     point = {"type": "object", "properties": {"x": {"enum": [1]}}, "required": ["x"]}
     lines = [
         {"prompt": "a", "schema": point},
@@ -50,7 +50,7 @@ def test_classes_of_a_line(tmp_path):
 
 
 def test_the_specification_of_a_line(tmp_path):
-    """What the command line has for a single request, and by the same names."""
+    """The options that the command line has for a single request, under the same names."""
     lark = {"prompt": "a", "lark": 'start: "y"\nother: A "b"\nA: /[ab]+/\n', "max_tokens": 9}
     block = 'start: "a" _NEWLINE _INDENT "b" _NEWLINE _DEDENT\n%declare _INDENT _DEDENT\n_NEWLINE: /(\\n *)+/'
     given = {"prompt": "a", "lark": "start: @word @value", "grammars": {"word": 'start: "w"', "value": {"const": None}}}

@@ -1,4 +1,4 @@
-"""`guided generate` says when the budget shortened an answer, and only then."""
+"""`guided generate` reports if the budget shortened an answer, and only then."""
 
 from __future__ import annotations
 

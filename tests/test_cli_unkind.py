@@ -433,7 +433,7 @@ def example_files(tmp_path, monkeypatch):
 
 @pytest.fixture
 def ends_at_once(engine, monkeypatch):  # noqa: F811
-    """A server that has everything but requests."""
+    """A server that ends immediately instead of answering requests."""
 
     async def nothing(*_) -> None:
         pass

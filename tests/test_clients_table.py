@@ -1,4 +1,4 @@
-"""scripts/clients.py: what it reads of recipes, what becomes of those that fail, and the table in the guide."""
+"""scripts/clients.py: reading recipes, recipes that fail, and the table in the guide."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RECIPES = {
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A folder of recipes, none of which needs anything, and one of which cannot be installed."""
+    """A folder of recipes that need no packages, except one that cannot be installed."""
     examples = tmp_path / "examples"
     examples.mkdir()
     for name, code in RECIPES.items():

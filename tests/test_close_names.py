@@ -1,4 +1,4 @@
-"""The name that a wrong name was meant to be: difflib's choice, found with bounded work."""
+"""The intended name for a misspelled one: difflib's choice, found with bounded work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Combinators: random terms against spans computed from their definition, refusals, and names that do not meddle."""
+"""Combinators: random terms compared with spans computed from their definition, refusals, and names that do not
+collide.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +83,7 @@ def built(term) -> guided.Expr:
 
 
 class Oracle:
-    """The parts (i, j) of a word that a term matches; those of rules grow until nothing is added."""
+    """The parts (i, j) of a word that a term matches. The sets of rules grow until nothing is added."""
 
     def __init__(self, word: str) -> None:
         self.word, self.found, self.meaning = word, {}, {}
@@ -327,7 +329,7 @@ SCHEMAS = [
 @pytest.mark.parametrize("schema", SCHEMAS, ids=range(len(SCHEMAS)))
 @pytest.mark.parametrize("order", ["declared", "any"])
 def test_a_schema_is_the_same_inside_of_others(schema, order):
-    """Whatever nodes it is made of, and whatever names others have: walks through it alone and between two more."""
+    """For any nodes and any other names: walks through the schema alone and between two copies."""
     compiler = GrammarCompiler(Vocabulary([bytes([b]) for b in range(256)], eos_token_ids=[256]))
     alone = compiler.compile_json_schema(schema, property_order=order)
     around = [guided.json_schema(other) for other in ({"const": {"k": [1]}}, {"type": "array"})]

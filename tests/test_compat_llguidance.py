@@ -231,7 +231,7 @@ LOOKING = {
 
 @pytest.mark.parametrize("pattern", LOOKING)
 def test_lookarounds_are_enforced_or_refused(ll, pattern):
-    """Those of a terminal that look inside of it, and all in JSON; llguidance refuses all."""
+    """Lookarounds inside a terminal are enforced; others, and all in JSON, are refused. llguidance refuses all."""
     ours, text = ll.__name__ != "llguidance", LOOKING[pattern]
     one = matcher(ll, f"start: /{pattern}/")
     assert one.is_error() == (text is None or not ours)
@@ -242,7 +242,7 @@ def test_lookarounds_are_enforced_or_refused(ll, pattern):
 
 
 def test_bounds_on_the_number_of_members(ll):
-    """Where members may be left out llguidance has none."""
+    """llguidance has no bounds if members may be left out."""
     schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "minProperties": 1}
     open_, closed = (ll.LLMatcher.grammar_from_json_schema(each) for each in (schema, schema | {"required": ["a"]}))
     ours = ll.__name__ != "llguidance"

@@ -240,7 +240,7 @@ ANY = {byte: [byte[0]] for byte in (bytes([number]) for number in range(256))}
 
 
 def written(index, seed, most=150):
-    """A random text of an index, or None where it did not end."""
+    """A random text of an index; None if it did not end."""
     guide, draw, out = ours.Guide(index), random.Random(seed), bytearray()
     for _ in range(most):
         tokens = [token for token in guide.get_tokens() if token == 256 or 32 <= token < 127 or token > 193]

@@ -1,4 +1,4 @@
-"""Patterns in Rust's notation mean what Rust's crate takes them for: llguidance, which has it, is the judge."""
+"""Patterns in Rust's notation have the meaning of Rust's crate. The judge is llguidance, which uses this crate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`guided.compat.xgrammar`: what xgrammar's README and documents show, written out."""
+"""`guided.compat.xgrammar`: the examples of xgrammar's README and documentation."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ CALLS = r"""
 
 @pytest.mark.parametrize("tokens", [[], [0, 11], [1], [10, 2], [1, 2, 3, 4, 5, 6], [0, 1, 2, 3, 4, 5, 6, 7, 0]])
 def test_a_named_token_is_no_text(library: Any, tokens: Sequence[int]) -> None:
-    """After it comes the call, since free text cannot be what it is."""
+    """A call follows it, since free text cannot equal the token's name."""
     info = library.TokenizerInfo(TOKENS, stop_token_ids=[9])
     matcher = library.GrammarMatcher(library.GrammarCompiler(info).compile_lark(CALLS))
     for token in tokens:

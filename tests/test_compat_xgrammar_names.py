@@ -1,4 +1,4 @@
-"""The facade has the names and signatures of the installed xgrammar; what is left out is listed, with the reason."""
+"""The facade has the names and signatures of the installed xgrammar. A list has the omitted names, with reasons."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def named(package: str, module: str) -> Any:
 
 
 def defined(module: Any) -> dict[str, Any]:
-    """What a module of xgrammar defines, and its public names."""
+    """The definitions of a module of xgrammar, and its public names."""
     return {
         name: value
         for name, value in vars(module).items()

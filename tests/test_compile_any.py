@@ -1,4 +1,4 @@
-"""`GrammarCompiler.compile` takes what `Engine.generate` takes, and means the same."""
+"""`GrammarCompiler.compile` accepts what `Engine.generate` accepts, with the same meaning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Parts with a lexer in composed specifications: the texts are those that can be split, and masks lead to an end."""
+"""Parts with a lexer in composed specifications: the texts are those that can be split, and masks never lead to dead
+ends.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ def fits(grammar: guided.CompiledGrammar, text: str) -> bool:
 
 
 class Drawn:
-    """A composition, and its texts by their definition: all ways to cut a text are tried."""
+    """A composition, and its texts by definition, which tries all ways to cut a text."""
 
     def __init__(self, rng: random.Random, depth: int = 0) -> None:
         self.kind = rng.choice(("lexed", "plain", "sequence", "choice", "repeat") if depth < 3 else ("lexed", "plain"))
@@ -115,7 +117,7 @@ def test_texts_are_those_that_can_be_split(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_masks_and_budgets(seed: int) -> None:
-    """A mask has the tokens that can be accepted; under a budget a walk ends within it, whatever is chosen."""
+    """A mask has exactly the acceptable tokens. Under a budget, a walk ends in time for any choice."""
     rng, enough, missed = random.Random(seed), 0, 0
     for whole, grammar in drawn(100 + seed, 12):
         for _ in range(4):
@@ -200,7 +202,9 @@ def test_explanations_name_rules_of_all_parts() -> None:
 
 
 def test_tokens_that_leave_a_long_lexeme() -> None:
-    """Inside of a string of JSON, tokens without a quote are left out at once; the masks are what single bytes say."""
+    """Inside a JSON string, tokens without a quotation mark are skipped at once. The masks equal those from single
+    bytes.
+    """
     words = ["abc", 'a"', '"}', '"}\n', '"]}\n`', 'é"', "é", "a\\", '\\"', " a", 'b c"}', "a b", '"}\nabc', '"]', "\n`"]
     tokens = sorted({bytes([byte]) for byte in range(256)} | {word.encode() for word in words})
     grammar = guided.GrammarCompiler(vocabulary_of(tokens)).compile(guided.grammar("json") + guided.regex("\n`[a-c]*"))

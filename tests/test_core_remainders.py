@@ -1,4 +1,4 @@
-"""Tokens that leave the frames of several rules, one after the other, in many ways. Judge: a walk of each token."""
+"""Tokens that leave the frames of several rules in sequence, in many ways. The judge is a walk of each token."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def check(grammar: str, texts: list[bytes], steps: int) -> GrammarMatcher:
 
 @pytest.mark.parametrize("name", RUNS)
 def test_no_long_token_is_missing(name: str) -> None:
-    """The number of ways to divide a token between frames must not count."""
+    """The number of ways to divide a token between frames must not matter."""
     grammar, unit = RUNS[name]
     matcher = check(grammar, [unit.encode() * length for length in range(2, MAX_LENGTH)], 3)
     assert matcher.memory_bytes < 100 << 20

@@ -163,7 +163,7 @@ def test_inferred_styles() -> None:
 
 
 def jinja_of(form: str) -> str:
-    """Arguments of a call, in a form."""
+    """A template for the arguments of a call, in one form."""
     loop = "{% for k, v in c.function.arguments.items() %}"
     plain = "{{ v if v is string else v|tojson }}"
     return {
@@ -193,7 +193,7 @@ def unknown_templates(draw: st.DrawFn) -> str:
 @given(unknown_templates(), st.randoms(use_true_random=False))
 @examples(25)
 def test_an_unknown_template_is_derived_or_refused(source: str, draw: random.Random) -> None:
-    """Never wrongly: a style that is derived writes what Jinja renders."""
+    """A derived style is never wrong: it writes what Jinja renders."""
     try:
         style = guided.derive_tool_style(source)
     except UnsupportedError as error:
@@ -300,7 +300,7 @@ def test_a_template_without_a_known_style_has_its_derived_style() -> None:
 
 
 def test_published_templates_have_a_known_style_or_are_derived() -> None:
-    """All but those that show no calls, and Command R7B, whose answers have headers of their own."""
+    """All except those that show no calls, and Command R7B, whose answers have other headers."""
     without = {"command-r7b-tool-use", "gemma-2", "gemma-3", "phi-3.5", "smollm-3"}
     chats = {name: ChatTemplate(VOCABULARY, source, tokens=TOKENS) for name, source in PUBLISHED.items()}
     assert {name for name, chat in chats.items() if chat.style is None} == without

@@ -1,4 +1,4 @@
-"""Descriptions of specifications: what they say, that any schema has one, and where they go in a conversation."""
+"""Descriptions of specifications: their text, that any schema has one, and where they are put in a conversation."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ WITH_DEFAULT = (
 
 
 def shown(template: str, prompt: Any, constraint: object, **options: Any) -> str:
-    """The conversation that an engine shows its model."""
+    """The conversation that an engine shows to its model."""
     engine = Engine(Llama.random(CONFIG, seed=1), VOCABULARY, chat=ChatTemplate(VOCABULARY, template))
     tasks = engine.tasks(guided.Request(prompt, constraint, options=options))
     sequence = tasks[0].future.result()[0].sequence if tasks[0].future is not None else tasks[0].sequence

@@ -75,7 +75,7 @@ def test_the_collector_detects_wrong_blocks(tmp_path):
 
 
 def test_the_documents_show_code():
-    """So that a collector which finds nothing is noticed."""
+    """This detects a collector that finds nothing."""
     assert sum(block.runs for blocks in BLOCKS.values() for block in blocks) >= 60
 
 
@@ -107,7 +107,9 @@ def test_the_map_has_every_folder_and_its_order_is_that_of_the_layers():
 
 
 def test_files_that_pages_name_exist():
-    """Files in backticks on the pages about the inside: paths lead from one of the roots, names alone are anywhere."""
+    """Files in backticks on the pages about the inside: paths are relative to one of the roots, and plain names may be
+    anywhere.
+    """
     package = ROOT / "guided"
     front = package / "frontends"
     roots = [ROOT, package, package / "automaton" / "native", front, front / "json_schema"]
@@ -160,7 +162,7 @@ def test_pictures_are_what_their_script_draws():
 
 
 def test_mask_times_have_one_name_and_one_figure():
-    """The README and the comparison repeat rows of the benchmarks; the demo measures one of them."""
+    """The README and the comparison repeat rows of the benchmarks, and the demo measures one of them."""
 
     def rows(page, table):
         lines = (ROOT / page).read_text(encoding="utf-8").split(f"\n| {table} |")[1].split("\n\n")[0].splitlines()[2:]

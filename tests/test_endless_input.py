@@ -1,4 +1,4 @@
-"""Arguments that are iterated over: what has no end is an error, and not an endless loop."""
+"""Arguments that are iterated over: an endless iterator is an error, not an endless loop."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ CALLS: dict[str, tuple[object, Callable[[Any], object]]] = {
 
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bounds that are reached soon."""
+    """Small limits that are soon reached."""
     monkeypatch.setattr(keywords, "_MAX_ITEMS", 10_000)
     monkeypatch.setattr(pattern, "_DEFAULT_LIMITS", guided.Limits(nodes=10_000))
     monkeypatch.setattr(pattern, "_MAX_CHARACTERS", 10_000)

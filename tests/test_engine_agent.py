@@ -227,7 +227,7 @@ def test_coroutines_run_at_once_and_functions_on_threads():
         return a + 1
 
     async def second(a: int) -> int:
-        """Let the first go on."""
+        """Let the first function continue."""
         both.set()
         return a + 2
 
@@ -269,7 +269,7 @@ def test_refusals(tools: Sequence[Any], options: dict[str, Any], message: str):
 
 @pytest.mark.parametrize("style", ["qwen_3", "llama", "qwen_3_coder", "glm_4_7", "minimax", "kimi"])
 def test_real_engines_call_in_every_style(style: str):
-    """Random weights: what the constraint does not force is noise, and is called all the same."""
+    """With random weights, everything that the constraint does not force is noise, and functions are called anyway."""
     engine = small_engine(6000, more=("<tool_call>", "</tool_call>"))
     for seed in range(3):
         result = engine.chat(

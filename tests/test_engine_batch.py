@@ -1,4 +1,6 @@
-"""Many requests at once: answers are those of single runs, errors stop no other, and progress counts what is there."""
+"""Many requests at once: answers equal those of single runs, errors do not stop other requests, and progress counts are
+right.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +83,7 @@ def test_answers_are_those_of_single_runs(requests, ahead):
 
 
 def test_a_failing_request_does_not_affect_others():
-    """A stop pattern that follows too many places is only known once the text is there."""
+    """A stop pattern with too many unfinished matches is only detected while the text is generated."""
     requests = [
         Request("a", options={"max_tokens": 9}),
         Request("b", options={"max_tokens": 9, "stop_regex": "(?s:.{1,60})z"}),
@@ -142,7 +144,7 @@ def test_figures_of_progress():
 
 
 def test_the_estimate_is_steady_though_requests_end_together():
-    """Eight at a time, all of 100 tokens, 10 steps a second: the first ends when 8 * 100 tokens are there."""
+    """Eight requests at a time, all of 100 tokens, 10 steps per second: the first ends when 8 * 100 tokens exist."""
     errors = []
     for step in range(101, 1000):
         done = 8 * (step // 100)

@@ -1,4 +1,4 @@
-"""Chat templates: what is rendered, what is refused, and that text cannot become a control token."""
+"""Chat templates: rendering, refusals, and that text cannot become a control token."""
 
 from __future__ import annotations
 

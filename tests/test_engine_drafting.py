@@ -1,4 +1,6 @@
-"""Drafts change nothing but the number of forward passes; see also tests/test_engine_scheduler.py, where some draft."""
+"""Drafts change only the number of forward passes. tests/test_engine_scheduler.py mixes sequences with and without
+drafts.
+"""
 
 from __future__ import annotations
 

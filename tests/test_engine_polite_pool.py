@@ -1,4 +1,4 @@
-"""Long calls give way to everything else; a pool is otherwise a pool."""
+"""Long calls yield to everything else. Otherwise, the pool behaves like any pool."""
 
 from __future__ import annotations
 

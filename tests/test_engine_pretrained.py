@@ -1,4 +1,6 @@
-"""Engines out of directories: tokens, template, begin of text and weights, written by the packages that define them."""
+"""Engines from directories: tokens, template, first token and weights, written by the packages that define their
+formats.
+"""
 
 from __future__ import annotations
 
@@ -158,7 +160,7 @@ def test_whether_a_text_begins_with_a_token_is_a_boolean(tmp_path, flag):
 
 
 def test_an_adapter(directory, tmp_path):
-    """The engine and the command line answer with it, as transformers does with the merged weights."""
+    """The engine and the command line use it, with the same results as transformers with merged weights."""
     safetensors_torch = pytest.importorskip("safetensors.torch")
     name, generator = "model.layers.0.mlp.down_proj", torch.Generator().manual_seed(1)
     a, b = torch.randn(3, 24, generator=generator), torch.randn(16, 3, generator=generator)
@@ -208,7 +210,7 @@ def test_incompatible_options_are_refused_before_anything_is_loaded(directory):
 
 
 def test_where_the_chat_templates_are(directory):
-    """The files of transformers, each before those that it counts more than."""
+    """The files of transformers, in order of their precedence."""
     say, settings = [{"role": "user", "content": "a"}], directory / "tokenizer_config.json"
 
     def shown(**more):

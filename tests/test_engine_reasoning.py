@@ -32,7 +32,9 @@ def allowed(matcher, left) -> set[int]:
 @SHORT
 @given(st.sampled_from(ENDS), st.randoms(use_true_random=False), st.integers(0, 6))
 def test_masks_are_what_leaves_room(end, rng, spare):
-    """Walks through the gate: a token is in the mask exactly where what it leads to can be ended in what is left."""
+    """Walks through the gate: a token is in the mask if and only if the output can be completed after it within the
+    budget.
+    """
     gate = ReasoningGate(GrammarMatcher(GRAMMAR), end, VOCABULARY)
     left, walked = gate.min_tokens_to_finish() + spare, []
     while not gate.is_terminated():

@@ -1,4 +1,4 @@
-"""Doubtful values that are written again: the best version stays, and everything reported of it is right."""
+"""Doubtful values that are written again: the best version is kept, and everything reported about it is right."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_values_are_found_while_a_text_grows(value: Any, indent: int | None, siz
 
 
 class Watched:
-    """What was chosen among which versions."""
+    """Records the choices among versions."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.chosen = list[tuple[float, list[float]]]()

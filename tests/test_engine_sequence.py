@@ -1,4 +1,4 @@
-"""The decode loop with a small random model and a matcher of a finite language, written here as simply as can be."""
+"""The decode loop with a small random model and a simple matcher of a finite language."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Words:
         return 1 + min((self.shortest(done + LETTERS[i]) for i in self.tokens(done)), default=math.inf)
 
     def within(self, left: float) -> list[int]:
-        """What may come where so many tokens are left."""
+        """The tokens that are allowed with a given number of tokens left."""
         fits = [i for i in self.tokens(self.done) if 1 + self.shortest(self.done + LETTERS[i]) <= left]
         return [*fits, *[EOS] * self.is_accepting()]
 
@@ -122,7 +122,7 @@ def decode(matcher, params=SamplingParams(), max_tokens=40, **options):  # noqa:
 
 
 def log_softmax(tokens: list[int]) -> torch.Tensor:
-    """By full recompute: log probabilities after each token."""
+    """Log probabilities after each token, by full recomputation."""
     return Reader(MODEL, 100).forward(tokens, len(tokens)).double().log_softmax(-1)
 
 
@@ -146,8 +146,9 @@ def test_outputs_are_words_and_complete_within_the_budget(words, params, forces,
 @settings(deadline=None, max_examples=60)
 @given(WORDS, PARAMS, st.integers(0, 6) | st.just(40), st.sampled_from([0, 3]), st.sampled_from([0.0, 1.0, 5.0]))
 def test_each_choice_is_that_of_full_recompute(words, params, slack, drafts, ramp):
-    """Cache, chunks and masks change nothing: an oracle without any of them makes the same choices, and counts the same
-    that the mask takes, and the budget alone."""
+    """Cache, chunks and masks change nothing: an oracle without them makes the same choices, and computes the same
+    probabilities removed by the mask and by the budget.
+    """
     from guided.sampling.sampler import choose
 
     budget = Words(words).min_tokens_to_finish() - 1 + slack
@@ -193,7 +194,7 @@ def test_each_choice_is_that_of_full_recompute(words, params, slack, drafts, ram
 @settings(deadline=None, max_examples=60)
 @given(WORDS, PARAMS)
 def test_scored_weights_are_those_of_importance_sampling(words, params):
-    """log q(output) - log p(output) at temperature 1, where q is the sampler's own probability of its choices."""
+    """log q(output) - log p(output) at temperature 1. q is the probability with which the sampler makes its choices."""
     result = decode(Words(words), params, score_forced=True)[-1].result
     p = log_softmax([*PROMPT, *result.tokens])[len(PROMPT) - 1 :]
     expected, oracle = 0.0, Words(words)
@@ -244,7 +245,7 @@ def test_a_budget_that_cannot_be_met_is_refused_before_anything_runs(monkeypatch
 
 
 def test_an_end_costs_no_token_and_where_it_is_forced_no_forward_pass(monkeypatch):
-    """A choice of one token is met with a budget of one token, in one pass over the prompt."""
+    """A choice of one token fits into a budget of one token, with one pass over the prompt."""
     steps, step = [], ModelRunner.step
     monkeypatch.setattr(ModelRunner, "step", lambda *args: steps.append(1) or step(*args))
     result = decode(Words([b"a", b"b"]), max_tokens=1)[-1].result
@@ -367,7 +368,7 @@ def test_a_cancelled_output_holds_nothing():
 
 
 def test_the_time_of_a_mask_is_that_of_the_matcher_for_the_row_that_is_applied(monkeypatch):
-    """By a clock that only the matcher's calls move, each by what is left of its budget."""
+    """With a clock that only the matcher's calls advance, by the remaining budget of the call."""
     now = [0.0]
     monkeypatch.setattr("guided.engine.masks.perf_counter", lambda: now[0])
 

@@ -1,4 +1,4 @@
-"""Stops against their definition, and whole outputs of a small model that are stopped."""
+"""Stops compared with their definition, and outputs of a small model that are stopped."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ STOPS = st.lists(st.text("abcé ", min_size=1, max_size=4), max_size=4)
 
 
 def first_stop(text: str, texts: list[str], patterns: list[str], after: int = 0) -> StopMatch | None:
-    """By definition: of all stops that end after `after`, the first to end, then the first to begin."""
+    """By definition: of all stops that end after `after`, the one that ends first, and among these the one that begins
+    first.
+    """
     for end in range(after + 1, len(text) + 1):
         for begin in range(end):
             piece = text[begin:end]
@@ -80,7 +82,7 @@ def test_a_pattern_that_follows_too_many_places_fails(monkeypatch):
 
 
 def plain(seed: int, **options):
-    """Tokens of the same output without stops, far enough."""
+    """Enough tokens of the same output without stops."""
     return ENGINE.generate("ab", temperature=3.0, seed=seed, max_tokens=60, **options)
 
 
@@ -108,14 +110,14 @@ def test_outputs_stop_where_the_definition_stops(seed, texts, patterns, included
 
 
 def decoded(tokens: list[int]) -> str:
-    """Whole characters of the tokens; broken ones are U+FFFD once it is known that they are."""
+    """The complete characters of the tokens. A broken character becomes U+FFFD once it is known to be broken."""
     import codecs
 
     return codecs.getincrementaldecoder("utf-8")("replace").decode(VOCABULARY.decode(tokens))
 
 
 def known_end(known: list[int], end: int) -> int:
-    """How many tokens had been chosen when the text first reached `end`."""
+    """The number of tokens chosen when the text first reached `end`."""
     return next(n for n, length in enumerate(known) if length >= end)
 
 

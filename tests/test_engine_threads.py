@@ -1,4 +1,4 @@
-"""How many threads the model gets, and how they wait."""
+"""The number of threads of the model, and how they wait."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_no_more_threads_than_cores_unless_the_environment_sets_more(monkeypatch
     ],
 )
 def test_threads_sleep_early_while_they_wait(given: dict[str, str], expected: str):
-    """Set before torch is imported, and only where the caller has not said anything."""
+    """Set before torch is imported, and only if the caller has not set it."""
     code = """
 import os, sys
 class Spy:
@@ -101,7 +101,7 @@ def test_other_processes_inherit_only_the_policy_of_the_caller(monkeypatch, give
 
 @pytest.mark.skipif(sys.platform != "linux", reason="threads have priorities of their own on Linux alone")
 def test_threads_that_compile_give_way():
-    """All others keep the priority of the process."""
+    """All other threads keep the priority of the process."""
     small = small_engine()
     own = os.getpriority(os.PRIO_PROCESS, 0)
     there = small._pool.submit(lambda: os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))

@@ -1,4 +1,4 @@
-"""The examples of guided inside other engines: all of them can be read, and those run whose engine is at hand."""
+"""The examples of guided inside other engines: all can be parsed, and those whose engine is installed run."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_transformers(tmp_path, capsys):
 
 
 def test_the_client_of_sglang_at_a_server_that_understands_the_same_fields():
-    """SGLang itself needs a GPU; `guided serve` takes its requests."""
+    """SGLang itself needs a GPU. `guided serve` accepts its requests."""
     for package in ("torch", "fastapi", "uvicorn", "openai"):
         pytest.importorskip(package, reason=f"{package} is not installed")
     from tests.live_server import listening

@@ -1,4 +1,4 @@
-"""What messages name instead of bytes: the characters that may follow, in words; against masks and brute force."""
+"""Names of the characters that may follow, which messages use instead of bytes; compared with masks and brute force."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ def test_an_explanation_names_characters():
 
 
 def caret_under(text: str, marked: str) -> bool:
-    """Whether the carets of a marked line stand under `marked`, on a terminal with a tab stop each 8 columns."""
+    """Whether the carets of a marked line are under `marked`, on a terminal with a tab stop every 8 columns."""
     wide = set("語読詞")
 
     def column(line: str, end: int) -> int:

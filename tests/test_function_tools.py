@@ -124,7 +124,7 @@ class Unknown:
 
 
 class Connection:
-    """Has no JSON form."""
+    """A class without a JSON form."""
 
 
 def query(connection: Connection, key: str) -> str:

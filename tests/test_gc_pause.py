@@ -1,4 +1,4 @@
-"""The cyclic garbage collector pauses while something compiles, and is afterwards as it was before."""
+"""The cyclic garbage collector pauses during compilations, and then has its earlier state."""
 
 import gc
 import threading

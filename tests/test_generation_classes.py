@@ -1,4 +1,4 @@
-r"""`\d`, `\s` and `\w` as generation writes them: a part of what is accepted, and nothing only where all is nothing."""
+r"""`\d`, `\s` and `\w` during generation: a subset of the accepted characters, empty only if these are empty."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ LOOKS = ["(?=", "(?!"]
 
 @st.composite
 def parts(draw: st.DrawFn, depth: int = 2) -> str:
-    """A pattern in which classes stand in and behind everything that may turn more into less."""
+    """A pattern with classes inside and after constructs that may reverse inclusion."""
     kind = draw(st.integers(0, 9))
     atom = draw(st.sampled_from(ATOMS))
     if kind < 4 or depth == 0:

@@ -1,4 +1,4 @@
-"""What a compiler keeps: found by content, bounded by what it weighs, also where matching makes it heavier later."""
+"""A compiler's cache: entries are found by content, and bounded in size, even if matching makes them larger later."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_one_that_is_too_heavy_alone_replaces_no_others():
 
 
 def test_one_that_is_found_again_and_again_does_not_grow_for_ever():
-    """Brackets that nest ever deeper make states that were never seen."""
+    """Brackets that nest deeper and deeper create new states."""
     compiler, grammars = guided.GrammarCompiler(VOCABULARY, cache_bytes=100_000), list[guided.CompiledGrammar]()
     bitmask = guided.allocate_token_bitmask(1, VOCABULARY.size)
     for depth in range(0, 3000, 30):

@@ -1,4 +1,4 @@
-"""Compiled grammars in a folder: found by content, shared by processes, never in the way."""
+"""Compiled grammars in a folder: found by content, shared by processes, harmless if files are missing or damaged."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_findings_are_warned_of_again(tmp_path):
 
 
 def test_grammars_that_the_key_does_not_determine_are_not_stored(tmp_path, reads):
-    """Composed specifications, objects whose `repr` is no content, and files that may change."""
+    """Composed specifications, objects whose `repr` does not show their content, and files that may change."""
     pytest.importorskip("lark")
     from lark.indenter import PythonIndenter
 
@@ -154,7 +154,7 @@ def test_damaged_files_are_replaced(damage, tmp_path, reads):
 
 
 def test_a_folder_that_cannot_be_written(tmp_path):
-    """One warning, and no error."""
+    """There is one warning and no error."""
     place = tmp_path / "file"
     place.write_text("not a folder")
     compiler = GrammarCompiler(VOCABULARY, cache_dir=place)

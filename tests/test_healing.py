@@ -1,4 +1,4 @@
-"""Prompt healing: brute force over small vocabularies, and the engine over a small random model."""
+"""Prompt healing: brute force over small vocabularies, and the engine with a small random model."""
 
 from __future__ import annotations
 

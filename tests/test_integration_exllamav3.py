@@ -1,4 +1,4 @@
-"""The filter for ExLlamaV3, driven as its generator does; with a stand-in where ExLlamaV3 is not installed."""
+"""The filter for ExLlamaV3, called as by its generator; a stand-in replaces ExLlamaV3 if it is not installed."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def allowed(filter) -> set[int]:
 
 
 def write(filter, rng, most=200) -> tuple[list[int], bool]:
-    """What the generator samples, and whether the filter ended it. Some tokens are taken back and sampled again."""
+    """The generator's samples, and whether the filter ended the output. Some tokens are removed and sampled again."""
     ids = list[int]()
     while len(ids) < most:
         choices = sorted(allowed(filter)) if filter.is_active else [ord("?"), TRIGGER]

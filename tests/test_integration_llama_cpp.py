@@ -1,4 +1,4 @@
-"""The processor for llama-cpp-python, called as `Llama.generate` calls it: with ids so far and logits."""
+"""The processor for llama-cpp-python, called as `Llama.generate` calls it: with the ids so far and logits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"enum
 
 
 def write(processor, prompt: bytes, most: int, rng: random.Random) -> str:
-    """A completion by random logits, as llama-cpp-python makes it; an end token ends it."""
+    """A completion with random logits, in the manner of llama-cpp-python. An end token ends it."""
     ids = np.frombuffer(prompt, np.uint8).astype(np.intc)
     begin = len(ids)
     for _ in range(most):

@@ -1,4 +1,4 @@
-"""The processor for mlx-lm: in mlx-lm itself where it is installed (on a CPU, too), else with numpy in MLX's place."""
+"""The processor for mlx-lm: in mlx-lm itself if it is installed (also on a CPU), else with numpy instead of MLX."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ END, WIDTH = 256, 264
 
 @pytest.fixture
 def mx(monkeypatch):
-    """MLX, or numpy by the names that the processor uses."""
+    """MLX, or numpy under the names that the processor uses."""
     if REAL:
         import mlx.core
 
@@ -46,7 +46,7 @@ def text(ids) -> str:
 
 
 def steps(mx, processor, prompt, most, rng):
-    """As `generate_step` calls it: one call more than tokens are taken, and the first with the tail of the prompt."""
+    """As `generate_step` calls it: one call more than there are tokens, the first with the end of the prompt."""
     ids = list(prompt[-2:])
     written = list[int]()
     for _ in range(most + 1):
@@ -116,7 +116,7 @@ def test_without_mlx_the_error_names_the_package(needs_it, monkeypatch):
 
 
 def test_the_processor_of_xgrammars_interface(mx, monkeypatch):
-    """The prompt is no part of the output, though its last token may be one that the grammar allows."""
+    """The prompt is not part of the output, although the grammar may allow its last token."""
     xgr = importlib.import_module("guided.compat.xgrammar")
     monkeypatch.delitem(sys.modules, "guided.compat.xgrammar.contrib.mlxlm", raising=False)
     tokens = [bytes([byte]) for byte in range(256)]
@@ -180,7 +180,7 @@ def generating():
 
 
 def taken(tokens):
-    """The ids up to an end."""
+    """The ids up to an end token."""
     ids = list[int]()
     for token in tokens:
         if token == END:
@@ -207,7 +207,7 @@ def test_mlx_lm_generates_what_is_allowed(generating, prompt):
 
 @needs_mlx
 def test_mlx_lm_drafts_and_takes_back(generating):
-    """The greedy tokens are those without drafts, whatever the smaller model drafts."""
+    """The greedy tokens are the same as without drafts, for any drafts of the smaller model."""
     import mlx.core as core
 
     model, draft = small_model(1), small_model(2)

@@ -1,4 +1,6 @@
-"""What of the integration with Ray Serve needs no Ray: sessions of prompts, arguments, a replica, and no Ray at all."""
+"""The parts of the integration with Ray Serve that need no Ray: sessions of prompts, arguments, a replica, and a
+missing Ray.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ OTHER = {"role": "user", "content": "Good-bye."}
 def passed_on(
     pieces: list[bytes], headers=(), path="/v1/chat/completions", gone=False
 ) -> tuple[dict[bytes, bytes], bytes]:
-    """What of a request an application behind the middleware sees: its headers and its body."""
+    """The headers and the body of a request that an application behind the middleware receives."""
     found = {}
 
     async def application(scope, receive, send):

@@ -59,7 +59,7 @@ def tokenizer():
 
 @pytest.fixture
 def make(tokenizer, monkeypatch):
-    """A backend as SGLang's registry makes it, with options of the server."""
+    """A backend as SGLang's registry creates it, with the server's options."""
 
     def made(**options):
         serving = SimpleNamespace(**{**vars(SERVING), **options})
@@ -71,7 +71,7 @@ def make(tokenizer, monkeypatch):
 
 
 def grammar_of(backend, kind, text, *, reasoning=False):
-    """What a request gets, the first time and again, as `GrammarManager` does it."""
+    """The grammar of a request, the first time and again, as in `GrammarManager`."""
     value, hit = backend.get_cached_or_future_value((kind, text), reasoning)
     if not hit:
         value = value.result()
@@ -222,7 +222,7 @@ def test_batches_are_filled_and_applied_like_single_rows(make, tokenizer):
 
 @pytest.mark.parametrize("reasoning", [False, True])
 def test_drafts_are_rolled_back_past_the_end_and_before_the_answer(make, tokenizer, reasoning):
-    """Random walks of accepted and drafted tokens; what follows equals a grammar that only accepted."""
+    """Random walks with accepted and drafted tokens. Afterwards the grammar equals one that only accepted tokens."""
     size, rng = len(tokenizer) + 6, random.Random(7)
     backend = make(reasoning_parser="qwen3")
     text = tokenizer.encode('hm</think>{"a": true, "b": 1}' if reasoning else '{"a":true,"b":2}')
@@ -353,7 +353,7 @@ def test_sglang_finds_it_and_takes_its_name_as_an_option(monkeypatch):
 
 @needs_sglang
 def test_sglangs_manager_answers_invalid_specifications_and_serves_others(make, tokenizer, monkeypatch):
-    """The real `GrammarManager` with a scheduler that has nothing else, and the real mask of a batch."""
+    """The real `GrammarManager` with a minimal scheduler, and the real mask of a batch."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         managing = import_module("sglang.srt.constrained.grammar_manager")

@@ -29,7 +29,9 @@ def text(ids) -> str:
 
 
 def write(processor, req_id, prompt, beams, most, *, width=264, shuffled=False):
-    """Beams as the engine makes them: it samples each, copies and reorders some, and goes on after ends with ends."""
+    """Beams in the manner of the engine: it samples each, copies and reorders some, and pads finished ones with end
+    tokens.
+    """
     rows = [list(prompt) for _ in range(beams)]
     for _ in range(most):
         logits = torch.randn(1, beams, width, dtype=torch.float16)
@@ -82,7 +84,7 @@ def test_canonical_masks_admit_what_the_tokenizer_writes():
 
 
 def test_it_is_restored_in_another_process(tmp_path):
-    """TensorRT-LLM sends processors to its workers; the constraint is compiled there."""
+    """TensorRT-LLM sends processors to its workers, which compile the constraint there."""
     import tokenizers
 
     backend = tokenizers.Tokenizer(tokenizers.models.BPE({"a": 0, "b": 1, "c": 2}, []))

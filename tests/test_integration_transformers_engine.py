@@ -1,4 +1,4 @@
-"""The engine over models of transformers: its outputs are those of `generate` with the processor."""
+"""The engine with models of transformers: its outputs equal those of `generate` with the processor."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SIZES = {"hidden_size": 32, "num_hidden_layers": 2}
 
 
 def other_models(tokenizer):
-    """Architectures whose caches are of other kinds: learned positions, a sliding window, a state space."""
+    """Architectures with other kinds of caches: learned positions, a sliding window, a state space."""
     size, ends = len(tokenizer), {"eos_token_id": tokenizer.eos_token_id, "bos_token_id": None}
     attention = {**SIZES, **ends, "num_attention_heads": 4, "num_key_value_heads": 2}
     attention |= {"intermediate_size": 48, "max_position_embeddings": 256}
@@ -50,7 +50,7 @@ def tokenizer():
 
 
 def alone(model, tokenizer, prompt, constraint, max_tokens):
-    """What transformers writes by itself, greedily."""
+    """The output of transformers alone, greedily."""
     inputs = tokenizer([prompt], return_tensors="pt")
     processor = [] if constraint is None else [
         GuidedLogitsProcessor(constraint, vocabulary_of(tokenizer, model), max_new_tokens=max_tokens)
@@ -113,7 +113,7 @@ def test_models_that_read_prompts_differently_are_refused(tokenizer):
 
 @pytest.mark.parametrize("template", ["<pad> $A", "<pad> $A <eos>", "<pad> <eos> $A", "$A <eos>", "$A"])
 def test_texts_begin_as_the_tokenizer_has_them(template):
-    """It puts control tokens there by its post-processor, as Llama 3's does, whatever `add_bos_token` says."""
+    """Its post-processor adds control tokens, as Llama 3's does, whatever `add_bos_token` says."""
     tokenizer = small_tokenizer()
     ids = {name: tokenizer.convert_tokens_to_ids(name) for name in ("<pad>", "<eos>")}
     processing = tokenizers.processors.TemplateProcessing

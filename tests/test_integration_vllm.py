@@ -84,7 +84,9 @@ def test_answers_are_right_and_complete_within_max_tokens(case):
 
 @pytest.mark.parametrize("case", CHECKS.CASES)
 def test_drafts_are_cut_where_the_masks_forbid_them(case):
-    """As the engine has it: drafts are validated, each gets a row, they are taken back, and some are then sampled."""
+    """In the manner of the engine: drafts are validated, each gets a row, they are rolled back, and some are then
+    sampled.
+    """
     given, judge = CHECKS.CASES[case]
     for seed in range(6):
         rng, most = random.Random(seed), 70

@@ -171,7 +171,7 @@ def test_errors_of_requests_have_vllms_class(vllm):
 
 
 def test_reasoning_counts_towards_the_budget(vllm):
-    """As the engine has it: a request writes, one token or some at a time, and is then asked what comes next."""
+    """In the manner of the engine: a request writes one or several tokens at a time, and then gets the next mask."""
     accept, end_of_reasoning = StructuredOutputManager.accept_tokens, 7
     plugin.install(Settings())
     assert StructuredOutputManager.accept_tokens is not accept
@@ -226,7 +226,7 @@ def test_the_stand_in_is_like_the_vllm_that_is_installed():
 
 
 def like(of) -> object:
-    """What callers see of a class or function."""
+    """The part of a class or function that callers see."""
     if inspect.isclass(of) and issubclass(of, enum.Enum):
         return list(of.__members__)
     if not inspect.isclass(of):

@@ -1,4 +1,4 @@
-"""escapes="minimal": strings are spelled as json.dumps(ensure_ascii=False) spells them, and keys are forced."""
+"""escapes="minimal": strings have the spelling of json.dumps(ensure_ascii=False), and keys are forced."""
 
 import json
 import re

@@ -53,7 +53,7 @@ def expanded(schema):
 
 
 def few(schema):
-    """What `ListedValues` says of the schema."""
+    """The result of `ListedValues` for the schema."""
     expander, goal = expanded(schema)
     return expander.listed_values.values_of(goal)
 
@@ -165,7 +165,7 @@ def test_all_values_and_no_others(schema):
 @QUIET
 @given(st.data())
 def test_no_value_is_forgotten(data):
-    """Next to keywords of every kind, what is said is a bound; nothing is said where there may be many."""
+    """With keywords of every kind, the result is an upper bound. There is no result if there may be many values."""
     schema = data.draw(schemas())
     if data.draw(st.booleans()):
         texts = data.draw(st.lists(st.sampled_from(sorted({*ALL, *OTHERS})), min_size=1, max_size=9))

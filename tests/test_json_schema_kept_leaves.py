@@ -1,4 +1,6 @@
-"""What schemas of scalars say is kept across compilations: with it and without, grammars and errors are the same."""
+"""Results for schemas of scalars are cached across compilations: with and without the cache, grammars and errors are
+equal.
+"""
 
 from __future__ import annotations
 

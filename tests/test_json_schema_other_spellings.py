@@ -1,4 +1,4 @@
-"""The options with which JSON is written as other libraries write it: chosen escapes, separators, plain integers."""
+"""The options for writing JSON as other libraries do: chosen escapes, separators, plain integers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`unevaluated*`: many branches take no product, and each verdict is that of jsonschema."""
+"""`unevaluated*`: many branches need no product, and each verdict equals that of jsonschema."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The choice of tokens, natively, in torch and in Triton: against the form for one row, and what a choice is."""
+"""The choice of tokens, natively, in torch and in Triton: compared with the form for one row and the definition."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:All-NaN:RuntimeWarning")
 
 @pytest.fixture(scope="module", params=["native", "torch", "triton"])
 def answer(request):
-    """Chooses as a CPU does, or as a device does with torch alone, or with Triton's kernels."""
+    """Choose as a CPU does, as a device does with torch alone, or with Triton's kernels."""
 
     def on_device(requests):
         found = iter(DeviceChoices(requests).wait() if requests else ())
@@ -185,7 +185,7 @@ def test_ties_go_to_the_lowest_id(answer):
 
 
 def test_top_p_over_many_equal_tokens(answer, request):
-    """More than a first look holds, and more than the second."""
+    """More tokens than the first look holds, and more than the second."""
     slow = request.node.callspec.params["answer"] == "triton"  # in its interpreter
     sizes, seeds = ((300, 5000), range(15)) if slow else ((300, 5000, 40000), range(60))
     for size in sizes:
@@ -233,7 +233,7 @@ def test_a_choice_does_not_depend_on_other_rows(answer):
 
 
 def test_requests_share_a_tensor(answer):
-    """Requests name their rows of a common tensor, in any order, beside requests that have a tensor of their own."""
+    """Requests refer to rows of a common tensor, in any order, next to requests with tensors of their own."""
     rng = np.random.default_rng(5)
     logits = torch.from_numpy(rng.normal(0, 3, (12, 40)).astype(np.float32))
     other = torch.from_numpy(rng.normal(0, 3, (3, 40)).astype(np.float32))
@@ -327,7 +327,7 @@ def edges():
 
 
 def test_a_number_at_the_edge_of_a_block_draws_what_is_allowed(answer, monkeypatch):
-    """Sums of blocks in another order may be smaller by their last bits than the sums up to a block."""
+    """Sums of blocks in another order may be smaller in their last bits than the sums up to a block."""
     from guided.kernels import choice_table
 
     allowed = [2048 * block + at for block in range(40) for at in (7, 8, 9)]

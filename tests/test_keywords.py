@@ -1,4 +1,4 @@
-"""Wrong keywords: every public call lists the ones there are, and says what was meant."""
+"""Wrong keywords: every public call lists the valid ones, and suggests the intended one."""
 
 from __future__ import annotations
 

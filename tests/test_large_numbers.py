@@ -1,4 +1,4 @@
-"""Numbers in specifications that nothing holds: the error has the number that was written."""
+"""Numbers in specifications that are too large: the error shows the number as it was written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts of a few lines that stand for more than a memory holds: each ends soon, in a grammar or in an error."""
+"""Texts of a few lines that expand to more than the memory holds: each ends soon, with a grammar or an error."""
 
 from __future__ import annotations
 
@@ -123,6 +123,6 @@ def test_large_grammars_are_read(text: str, good: str | None, bad: str) -> None:
 
 
 def test_repetitions_of_the_same_are_few_alternatives() -> None:
-    """`a* a*` has three: of four that are written out two are equal."""
+    """`a* a*` has three alternatives: two of the four that are written out are equal."""
     matcher = guided.GrammarMatcher(COMPILER.compile_lark("start: " + '"a"* ' * 64 + '"b"'))
     assert matcher.accept_string("a" * 100 + "b") and matcher.is_accepting()

@@ -90,7 +90,7 @@ LEAVES = st.sampled_from(["/a/", "/b+/", '"ab"', "/[ab]{1,2}/", '"."', "/a?b/", 
 
 @st.composite
 def expressions(draw: st.DrawFn) -> tuple[str, Any]:
-    """A terminal's expression, and a judge: text -> whether it is one of its texts."""
+    """A terminal's expression, and a judge, which decides whether a text is one of the terminal's."""
     if draw(st.integers(0, 3)) == 0:
         leaf = draw(LEAVES)
         pattern = {"/": leaf[1:-1]}.get(leaf[0]) or ("[a-b]" if ".." in leaf else re.escape(leaf[1:-1]))

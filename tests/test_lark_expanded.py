@@ -1,4 +1,4 @@
-"""Rules without operators, and terminals that are strings. Lark's own loader, and expressions, are the judges."""
+"""Rules without operators, and terminals that are strings. The judges are Lark's own loader, and expressions."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def outcome(read):
 
 
 def compare(text):
-    """Whether there are rules, which are then those of Lark."""
+    """Whether rules are returned. If so, they must equal Lark's."""
     grammar, _ = load_grammar(text, "<grammar>", [], False)
     expected = outcome(lambda: found_by_lark(grammar))
     assert outcome(lambda: compile_grammar(build_grammar(text, (), Limits())[0], "start")) == expected, text
@@ -85,7 +85,7 @@ def random_text(rng):
 
 
 def test_rules_of_random_grammars(monkeypatch):
-    """Of any shape: what is refused is refused by Lark, too."""
+    """Of any shape: grammars that are refused here are refused by Lark, too."""
     done, native = {True: 0, False: 0}, _lark.expanded
     left = []
 

@@ -1,4 +1,4 @@
-"""Indentation as Lark's indenter reads it: programs, and what is refused of `postlex`."""
+"""Indentation as in Lark's indenter: programs, and refused values of `postlex`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lark's grammars without a lexer: which texts are in the language? Lark's own Earley parser is the judge."""
+"""Lark's grammars without a lexer: the texts of their languages. The judge is Lark's own Earley parser."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ IGNORED = ['"c"', "/c+/", "/c[ab]*/", "/c(a|ab)/", "/b?c/", "/ca?b?/", "/c[^c]*?
 
 @st.composite
 def grammars(draw):
-    """Rules over some terminals: recursive in any way, empty alternatives included, perhaps with something ignored."""
+    """Rules over some terminals: recursive in any way, with empty alternatives, and sometimes an ignored terminal."""
     names = [f"T{number}" for number in range(draw(st.integers(1, 4)))]
     rules = ["start", *(f"r{number}" for number in range(draw(st.integers(0, 2))))]
     lines = [f"{name}: {draw(st.sampled_from(TERMINALS))}" for name in names]
@@ -232,7 +232,7 @@ def test_a_grammar_is_compiled_and_cached():
 
 
 def test_a_text_reads_no_file_of_the_current_folder(tmp_path, monkeypatch):
-    """A stranger's text has no folder of its own, and is not told which files there are."""
+    """A text from a client has no folder, and must not reveal which files exist."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "here.lark").write_text('X: "x"')
     (tmp_path / "folder.lark").mkdir()

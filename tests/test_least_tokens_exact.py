@@ -1,4 +1,4 @@
-"""Whether the number of tokens that complete an output is said to be the least only where it is."""
+"""The number of tokens that complete an output is called the smallest only if it is."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_a_shorter_completion_than_the_known_one() -> None:
 
 
 def test_a_number_is_exact_only_if_no_fewer_tokens_do() -> None:
-    """The oracle: all sequences of tokens."""
+    """The oracle tries all sequences of tokens."""
     rng, exact, others = random.Random(3), 0, 0
     parts = ['"a"', '"b"', '"ab"', '("a"|"b")', '("a"|"ab")', '"b" "a"', "root?"]
     for _ in range(150):

@@ -1,4 +1,4 @@
-"""The grammars that come with guided: their samples, and what is written with them, judged by other readers."""
+"""The built-in grammars: their samples, and texts generated with them, judged by other readers."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def samples(name: str, kind: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def compiler() -> guided.GrammarCompiler:
-    """Each byte is a token, and so are some pieces of the samples."""
+    """A token for each byte, and for some pieces of the samples."""
     data = [text.encode() for name in NAMES for text in samples(name, "accept")]
     pieces = {text[i : i + n] for text in data for n in (2, 3, 4) for i in range(len(text) - n + 1)}
     tokens = [bytes([byte]) for byte in range(256)] + sorted(pieces)
@@ -92,7 +92,7 @@ def written(
     *,
     ascii_only: bool = True,
 ) -> str:
-    """A random walk through the masks, complete within the budget, mostly of tokens that are liked."""
+    """A random walk through the masks, complete within the budget, which prefers certain tokens."""
     matcher, out, vocabulary = guided.GrammarMatcher(grammar), b"", grammar.vocabulary
     row = guided.allocate_token_bitmask(1, vocabulary.size)
     drawn = ascii_tokens(vocabulary) if ascii_only else np.ones(vocabulary.size, dtype=bool)
@@ -185,7 +185,7 @@ JUDGES = {
 @pytest.mark.parametrize("count", [40, pytest.param(500, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", JUDGES)
 def test_generated_texts_are_read_by_other_libraries(compiler: guided.GrammarCompiler, name: str, count: int) -> None:
-    """So many different texts."""
+    """A number of different texts."""
     grammar, rng, texts = compiler.compile(guided.grammar(name)), random.Random(f"{SEED} {name}"), set[str]()
     least = guided.GrammarMatcher(grammar).min_tokens_to_finish()
     for _ in range(5 * count):

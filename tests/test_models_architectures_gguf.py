@@ -1,4 +1,4 @@
-"""Decoders in GGUF files: what was written is read, and the logits are those of llama.cpp where it is installed."""
+"""Decoders in GGUF files: written tensors are read back, and the logits equal those of llama.cpp if it is installed."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def metadata_of(name: str, c: DecoderConfig, more: dict[str, Any]) -> dict[str, 
 
 
 def tensors_of(name: str, model: Decoder, kind: int = F32) -> dict[str, tuple[np.ndarray, int]]:
-    """As llama.cpp's converter writes them."""
+    """Tensors as llama.cpp's converter writes them."""
     c, names = model.config, GGUF_NAMES
     q, kv = c.heads * c.head_dim, c.kv_heads * c.head_dim
 

@@ -118,7 +118,7 @@ def test_a_model_survives_its_file(tmp_path, kind, tolerance):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_matrices_stay_quantised_on_request(tmp_path, dtype):
-    """The embedding, too, which is the head here; without a whole block in a row, a matrix is dense."""
+    """Including the embedding, which is also the head here. Without a whole block in a row, a matrix is dense."""
     model = Llama.random(CONFIG, seed=4)
     write_gguf(tmp_path / "m.gguf", metadata_of(CONFIG), tensors_of(model, Q8_0))
     exact, loaded = load(tmp_path / "m.gguf"), load(tmp_path / "m.gguf", dtype, as_stored=True)
@@ -163,7 +163,7 @@ def test_numbers_that_stand_alone_stay_as_they_are(tmp_path, kind):
     ],
 )
 def test_the_form_of_weights_on_a_cpu(tmp_path, kind, asked, dtype, form):
-    """They stay as they are unless float32 is asked for."""
+    """They are unchanged unless float32 is requested."""
     write_gguf(tmp_path / "m.gguf", metadata_of(CONFIG), tensors_of(Llama.random(CONFIG, seed=4), kind))
     model = load_model(tmp_path / "m.gguf", dtype=asked, device=torch.device("cpu"))
     assert model.dtype == dtype and isinstance(model.embedding, form) and isinstance(model.head, form)

@@ -1,4 +1,4 @@
-"""config.json: what is read, what is let pass, and what is refused by its name."""
+"""config.json: keys that are read, keys that are accepted, and keys that are refused by name."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ VALUES = st.recursive(
 
 
 def test_llama3_factors():
-    """Short waves keep their length, long ones grow by the factor, those between lie between, in order."""
+    """Short waves keep their length, long ones grow by the factor, and those in between are in between, in order."""
     factors = llama3_factors(500000.0, 128, factor=8.0, low=1.0, high=4.0, original_context=8192)
     waves = (2 * 3.141592653589793 / rotary_frequencies(500000.0, 128)).tolist()
     assert all(factor == 1 for factor, wave in zip(factors, waves, strict=True) if wave < 8192 / 4)

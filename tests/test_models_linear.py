@@ -1,4 +1,4 @@
-"""Products with dense matrices, in whatever form they are computed here."""
+"""Products with dense matrices, in every form of computation."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ NEVER = {"allOf", "not", "dependentRequired", "dependentSchemas", "if", "then", 
 
 
 def breaks_a_rule(schema: Any, root: bool = True) -> str:
-    """The first rule that a schema breaks; "" where it is one of strict mode."""
+    """The first rule that a schema breaks; "" if it follows all rules of strict mode."""
     if not isinstance(schema, dict):
         return "no schema"
     if found := NEVER & schema.keys():
@@ -112,7 +112,7 @@ types = st.recursive(
 
 @given(st.dictionaries(st.sampled_from("abcd"), st.tuples(types, st.booleans(), st.booleans()), min_size=1))
 def test_a_class_of_pydantic_is_as_in_openais_client(fields):
-    """Where that leaves a reference beside a default, this leaves both out, which says the same."""
+    """If the client keeps a reference next to a default, guided omits the default, with the same meaning."""
     said = {
         name: (tp, pydantic.Field(description="said") if described else pydantic.Field())
         if needed else (tp | None, None)
@@ -171,7 +171,7 @@ def test_schemas_of_usual_parts_are_written_for_strict_mode(schema):
 
 @given(st.one_of(drawn, tame), st.data())
 def test_every_value_of_what_is_written_satisfies_the_schema(schema, data):
-    """And what has no remark of a refusal is in strict mode, as the second reader says."""
+    """Schemas without a refusal in the remarks are in strict mode, according to the second reader."""
     format = guided.to_openai_schema(schema)
     strict = format["json_schema"]["schema"]
     assert not format.ok or breaks_a_rule(strict) == "", (strict, format.remarks)

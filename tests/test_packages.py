@@ -1,4 +1,4 @@
-"""Optional packages that are not installed: whatever needs one says what to install."""
+"""Optional packages that are not installed: the errors name what to install."""
 
 from __future__ import annotations
 

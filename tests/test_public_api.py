@@ -1,4 +1,4 @@
-"""The public names: all of them are shown, documented and short in print, and typed for users that check types."""
+"""The public names: all are listed, documented, short in print, and typed for users that check types."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_reprs_are_a_short_line():
 
 
 def test_matchers_keep_the_protocols():
-    """`isinstance` asks for the names; mypy checks the signatures where the engine takes a matcher."""
+    """`isinstance` checks the names. mypy checks the signatures where the engine accepts a matcher."""
     from guided.engine.reasoning import ReasoningGate
 
     matcher = guided.GrammarMatcher(GRAMMAR)
@@ -126,7 +126,7 @@ def test_matchers_keep_the_protocols():
 
 @pytest.mark.parametrize("module", ["automaton._core", "kernels._kernels", "frontends.lark._lark"])
 def test_help_for_native_functions_begins_with_their_signature(module):
-    """With the names of all parameters and the type of each, as Python code."""
+    """With the names and types of all parameters, as Python code."""
     native = import_module(f"guided.{module}")
     kinds = [native, *(value for value in vars(native).values() if isinstance(value, type))]
     functions = {

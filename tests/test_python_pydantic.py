@@ -1,4 +1,6 @@
-"""Types that pydantic reads: what is written validates, what differs a little is refused by both; pydantic judges."""
+"""Types that pydantic reads: generated texts validate, and both refuse texts that differ a little; pydantic is the
+judge.
+"""
 
 from __future__ import annotations
 
@@ -348,7 +350,7 @@ GRAMMARS: dict[str, Any] = {}
 
 
 def compiled(tp: Any) -> Any:
-    """Of a member, as it stands in models; made once."""
+    """The grammar of a member, as it occurs in models; compiled once."""
     if str(tp) not in GRAMMARS:
         GRAMMARS[str(tp)] = grammar(pydantic.create_model("Holder", value=(tp, ...)))
     return GRAMMARS[str(tp)]

@@ -1,4 +1,4 @@
-"""Python types: values to JSON and back, for random types; the reader takes what the schema of the type allows."""
+"""Python types: values to JSON and back, for random types. The reader accepts what the schema of the type allows."""
 
 import collections
 import dataclasses
@@ -197,7 +197,7 @@ def test_generated_texts_can_be_read(typed, seed):
 
 
 def constraint_of(tp: Any) -> Any:
-    """As a constraint None means that there is none."""
+    """As a constraint, None means that there is no constraint."""
     return type(None) if tp is None else tp
 
 

@@ -1,4 +1,4 @@
-"""Quotations: as types, keywords of JSON Schema and parts of specifications, and their places in the documents."""
+"""Quotations: as types, keywords of JSON Schema and parts of specifications, and their locations in the documents."""
 
 from __future__ import annotations
 

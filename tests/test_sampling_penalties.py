@@ -1,4 +1,4 @@
-"""Bias, bans and penalties against their definitions, written in plain Python over dictionaries of logits."""
+"""Bias, bans and penalties compared with their definitions, written in plain Python over dictionaries of logits."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def penalise(penalties: Penalties, logits: torch.Tensor, output: list[int]) -> N
 
 
 def oracle(row: list[float], params: SamplingParams, prompt: list[int], output: list[int]) -> dict[int, float]:
-    """Logit of each token that may come, from the definitions."""
+    """The logit of each allowed token, from the definitions."""
     left = {i: x for i, x in enumerate(row) if x > -math.inf}
     if params.allowed_token_ids is not None:
         left = {i: x for i, x in left.items() if i in params.allowed_token_ids}
@@ -66,7 +66,7 @@ def oracle(row: list[float], params: SamplingParams, prompt: list[int], output: 
 
 
 def distribution(logits: dict[int, float], params: SamplingParams) -> dict[int, float]:
-    """Probability of each token: temperature, min-p, top-k, top-p."""
+    """The probability of each token: temperature, min-p, top-k, top-p."""
     top = max(logits.values())
     p = {i: math.exp((x - top) / params.temperature) for i, x in logits.items()}
     order = sorted(p, key=lambda i: -p[i])

@@ -1,4 +1,4 @@
-"""Keys by identity: serial numbers and mappings. No cache of the front ends is keyed by an address."""
+"""Keys by identity: serial numbers and mappings. No cache of the front ends uses an address as a key."""
 
 import ast
 import gc

@@ -1,4 +1,4 @@
-"""The door: ids, keys, origins, what a request may weigh, aborting, and the log."""
+"""Access to the server: ids, keys, origins, limits on requests, aborting, and the log."""
 
 from __future__ import annotations
 

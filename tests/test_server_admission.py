@@ -1,4 +1,4 @@
-"""Who may come in: queues, keys, time. Refusals are told with what helps, and leave nothing in the engine."""
+"""Admission: queues, keys, timeouts. Refusals say what helps, and leave nothing in the engine."""
 
 from __future__ import annotations
 

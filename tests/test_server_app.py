@@ -1,4 +1,4 @@
-"""The server's routes, asked by the official client, over the application itself and over sockets."""
+"""The server's routes, called by the official client, on the application itself and over sockets."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.live_server import becomes_idle, served  # noqa: E402
 
 @asynccontextmanager
 async def client(**settings):
-    """OpenAI's client; afterwards nothing of its requests is left."""
+    """OpenAI's client. Afterwards nothing of its requests is left."""
     async with served(**settings) as (server, http):
         yield openai.AsyncOpenAI(api_key="k", base_url="http://t/v1", http_client=http, max_retries=0)
         assert await becomes_idle(server)  # cancelled requests end within a step

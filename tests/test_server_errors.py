@@ -1,4 +1,4 @@
-"""The errors of the server: each is in the guide, with a body that it has, and a defect is nobody else's fault."""
+"""The server's errors: each is in the guide with an example body, and a defect never blames the client."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _either(value: ast.expr) -> list[ast.expr]:
 
 
 def codes_of_the_source() -> set[str]:
-    """Each `code="..."` of a call, and each text that is given to a variable `code` or stands in `_CODES`."""
+    """Each `code="..."` of a call, and each text that is assigned to a variable `code` or is in `_CODES`."""
     found = set[str]()
     for path in (ROOT / "guided" / "server").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -85,7 +85,7 @@ def test_the_examples_of_the_guide(status, request_, body):
 
 
 def refusal(requests: int, *, waiting: int = 0, draining: bool = False, **settings: Any) -> RequestError:
-    """How the admission refuses the last of some requests of one key, while outputs of others are waiting."""
+    """The refusal of the last of some requests with one key, while outputs of others are waiting."""
     others = SimpleNamespace(tasks=[SimpleNamespace(admitted=0.0)] * waiting)
     thread: Any = SimpleNamespace(open=[others], draining=draining, alive=True)
     admission = Admission(thread, Settings(**settings))

@@ -1,4 +1,4 @@
-"""Fields of requests: what they do, and where and why they are refused."""
+"""Fields of requests: their effects, and the location and reason of refusals."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ def test_unknown_names_get_a_suggestion_from_the_same_object(path, body, param, 
 
 
 def engine_of_pairs():
-    """A token for each byte, and some for two, which may go on over the end of a prompt."""
+    """A token for each byte, and some tokens of two bytes, which may cross the end of a prompt."""
     vocabulary = Vocabulary([*(bytes([byte]) for byte in range(256)), b"bc", b"bd", b"b "], eos_token_ids=[259])
     sizes = {"layers": 1, "dim": 16, "heads": 2, "kv_heads": 1, "head_dim": 8, "hidden": 24}
     model = Llama.random(LlamaConfig(**sizes, vocab_size=vocabulary.size, context=100), seed=7)

@@ -194,7 +194,7 @@ def test_sentences_are_of_the_language_and_come_again():
 
 
 def test_a_step_is_that_of_the_engine():
-    """Each token of an answer is in the mask of its step, and the masses are those that the engine has counted."""
+    """Each token of an answer is in the mask of its step, and the masses equal those that the engine has counted."""
 
     async def body(ask, server, http):
         engine, regex, prompt = server.engine, "x[a-f]{2}(cd)?[0-9]{3}", "say"
@@ -226,7 +226,7 @@ def test_a_step_is_that_of_the_engine():
 
 
 def prefix_of(pattern: str, text: str) -> bool:
-    """Whether a text goes on to one of `x[a-f]{2}(cd)?[0-9]{3}`."""
+    """Whether a text can be continued to a match of `x[a-f]{2}(cd)?[0-9]{3}`."""
     rests = ("xaa000", "aa000", "a000", "cd000", "d000", "000", "00", "0", "")
     return any(re.fullmatch(pattern, text + rest) for rest in rests)
 
@@ -364,7 +364,7 @@ def test_one_sentence_alone_has_a_bound(monkeypatch):
 
 
 def test_the_garbage_collector_pauses_during_an_inspection(monkeypatch):
-    """It would stop the streams of others each time that it looks at what a large specification makes."""
+    """Otherwise it would stop other streams each time that it visits the objects of a large specification."""
     monkeypatch.setattr(grammars, "sample", lambda request, seconds: {"collects": gc.isenabled()})
 
     async def body(ask, server, http):

@@ -1,4 +1,4 @@
-"""Fields that say nothing: what OpenAI's clients, frameworks and vLLM's users send beside what they ask."""
+"""Fields without effect that OpenAI's clients, frameworks and users of vLLM send along."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_fields_without_effect_change_nothing(stream):
 
 
 def test_every_field_of_openais_client_may_be_null():
-    """And the client's own list says which there are."""
+    """The client's own list defines the fields."""
 
     async def body(ask):
         for path, kind, needed, more in (

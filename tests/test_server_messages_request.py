@@ -1,4 +1,4 @@
-"""Requests of `/v1/messages`: what they are as conversations, what is refused, and by which names."""
+"""Requests of `/v1/messages`: their conversion to conversations, refusals, and the field names in errors."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def text(words, **more):
 
 
 def turns(*messages):
-    """Messages of the user and the assistant in turn, from their contents."""
+    """Messages of the user and the assistant in turn, with these contents."""
     return [{"role": ("user", "assistant")[number % 2], "content": each} for number, each in enumerate(messages)]
 
 

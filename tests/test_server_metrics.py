@@ -1,4 +1,4 @@
-"""`/metrics`: read by Prometheus' own parser, and held against what was answered. The dashboard names what exists."""
+"""`/metrics`: read by Prometheus' own parser, and compared with the answers. The dashboard uses existing names."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SCHEMA = {"type": "object", "properties": {"x": {"type": "string"}}, "required":
 
 
 async def samples(http) -> dict[str, float]:
-    """Each sample by its name, and by the label that its metric has beyond those of all."""
+    """Each sample by its name, and by the label that only its metric has."""
     answer = await http.get("/metrics")
     assert answer.status_code == 200 and answer.headers["content-type"].startswith("text/plain")
     found = {}
@@ -139,7 +139,7 @@ def test_the_dashboard_names_metrics_that_exist():
 
 
 def test_the_documented_names_exist():
-    """The table at the head of the module."""
+    """Compared with the table at the head of the module."""
     from guided.server.http import metrics
 
     async def run():

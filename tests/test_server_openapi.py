@@ -1,4 +1,4 @@
-"""`/openapi.json` is true: every route is in it, and its schemas allow and forbid what the routes do."""
+"""`/openapi.json` is right: it has every route, and its schemas allow and forbid what the routes do."""
 
 from __future__ import annotations
 
@@ -177,7 +177,9 @@ def test_every_field_of_a_specification_has_a_schema():
 
 
 def refused_for_its_form(kind, body):
-    """Why a body is refused for what it is; None: it is read, or refused for what goes with what, or its content."""
+    """The reason why a body is refused for its form. None if it is read, or refused for combinations of fields or their
+    content.
+    """
     try:
         asked = read_request(kind, dict(body))
         if isinstance(asked, ConvertedRequest):

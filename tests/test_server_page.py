@@ -1,4 +1,4 @@
-"""The page in a real browser, against a real server: a stream, a step taken apart, places of errors, keys, phones."""
+"""The page in a real browser with a real server: a stream, the inspection of a step, error locations, keys, phones."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def browser() -> Iterator[Browser]:
 
 @contextmanager
 def opened(browser: Browser, address: str, path: str = "/#empty", *, fails: bool = False, **context) -> Iterator[Page]:
-    """The page. Afterwards it has asked no other origin, and, unless it `fails`, nothing was wrong on its console."""
+    """The opened page. Afterwards checks that it used no other origin, and has no errors unless it `fails`."""
     inside = browser.new_context(**{"viewport": {"width": 1400, "height": 900}, **context})
     page, wrong, asked = inside.new_page(), list[str](), list[str]()
     page.set_default_timeout(20_000)
@@ -118,7 +118,7 @@ def generate(page: Page, kind: str, spec: str, prompt: str = "Say", *, wait: boo
 
 
 def written(page: Page) -> str:
-    """The text of the tokens, without pictures of what is not seen."""
+    """The text of the tokens, without the symbols for invisible characters."""
     return page.locator("#tokens").evaluate("""box => {
         const copy = box.cloneNode(true);
         copy.querySelectorAll("i").forEach((each) => each.remove());
@@ -128,7 +128,7 @@ def written(page: Page) -> str:
 
 @contextmanager
 def paused(engine: Engine, after: int) -> Iterator[threading.Event]:
-    """The engine stands still after some steps, as a slow one would, until the event is set."""
+    """The engine stops after some steps, as if it were slow, until the event is set."""
     go, step, steps = threading.Event(), engine.driver.step, list[None]()
 
     def paced() -> bool:

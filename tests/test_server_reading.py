@@ -1,4 +1,4 @@
-"""What is read of an answer: deltas that put together are the whole, in every style, however the answer is cut."""
+"""Reading an answer: the deltas add up to the complete answer, in every style and for any division into pieces."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def result(text: str = "", finish_reason: Any = "stop", **more: Any) -> Result:
 
 
 def events(text: str, source: random.Random, most: int, reasoning: str | None = None) -> list[StreamEvent]:
-    """An answer as an engine says it: names of control tokens are these, which have no text."""
+    """The events of an engine for an answer. Names of control tokens stand for these tokens, which have no text."""
     out = []
     for said, thinks in ((reasoning or "", True), (text, False)):
         ids = VOCABULARY.encode_with_special(said)
@@ -103,14 +103,14 @@ def test_deltas_put_together_are_the_whole(style):
 
 
 def spelled(ids) -> bytes:
-    """Control tokens by their names."""
+    """The text of tokens, with control tokens by their names."""
     return b"".join(VOCABULARY.token_bytes(id) or VOCABULARY.special_tokens[id].encode() for id in ids)
 
 
 @pytest.mark.parametrize("shown", [True, False])
 @pytest.mark.parametrize("style", guided.TOOL_STYLES)
 def test_reported_tokens_spell_the_text_and_the_reasoning(style, shown):
-    """Each token of this vocabulary is a byte or a mark, so those of the text spell exactly the text."""
+    """Each token of this vocabulary is a byte or a marker, so the tokens of the text spell exactly the text."""
     source = random.Random(style)
     for row in table(style)["accepted"]:
         for most in (1, 5, 1000):

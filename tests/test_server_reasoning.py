@@ -1,4 +1,4 @@
-"""Reasoning before the answer, the server's own tools, and JSON that is told while it is written: in one stream."""
+"""Reasoning before the answer, the server's own tools, and JSON that is streamed while it is written: in one stream."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def thinker():
 
 
 async def streamed(ask, stream_options=None, **options):
-    """What a stream says, by field, and its usage."""
+    """The contents of a stream, by field, and its usage."""
     text, reasoning, older, results, partials, usage = "", "", "", [], [], None
     asked = {"include_usage": True} | (stream_options or {})
     stream = await ask.chat.completions.create(**options, stream=True, stream_options=asked)

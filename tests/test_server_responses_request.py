@@ -1,4 +1,4 @@
-"""Requests of `/v1/responses`: what they are as conversations, what is refused, and by which names."""
+"""Requests of `/v1/responses`: their conversion to conversations, refusals, and the field names in errors."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def test_the_first_chunk_of_each_choice_has_the_time_of_its_first_token():
 
 
 def test_the_second_request_with_the_same_prefix_reads_less():
-    """The cache has what the first one has read: the forward passes of the second one read the rest alone."""
+    """The cache has the tokens that the first one has read. The passes of the second one read only the rest."""
     engine = small_engine()
     read = []
     step = engine.scheduler.runner.step

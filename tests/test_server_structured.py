@@ -1,4 +1,4 @@
-"""What requests ask of a text, in the ways of OpenAI, vLLM and SGLang: written-out fields, and what is generated."""
+"""Constraints of requests in the notations of OpenAI, vLLM and SGLang: written-out fields, and generated texts."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def test_specifications_that_are_refused(fields, code, message):
 
 
 def test_every_field_is_read():
-    """None is passed over in silence: a value that no field can have is refused, or warned of."""
+    """No field is silently ignored: an impossible value is refused, or causes a warning."""
     for name in FIELDS:
         try:
             asked = structured({name: 3.5})
@@ -220,14 +220,14 @@ def test_no_field_is_ignored(fields, param):
 
 
 def test_malformed_fields_count_as_present():
-    """0 equals False in Python, which says that a field is not given."""
+    """0 equals False in Python, which stands for an absent field."""
     with pytest.raises(RequestError, match="json and regex"):
         structured({"structured_outputs": {"json": 0, "regex": "x"}})
 
 
 @pytest.mark.parametrize("constraint", [{}, {"guided_regex": "[a-z]{3}"}])
 def test_canonical_tokens_reach_the_engine(constraint):
-    """The vocabulary of the small engine is a list of tokens, of which no encoding is known."""
+    """The vocabulary of the small engine is a list of tokens, whose encoding is unknown."""
     pytest.importorskip("pydantic", reason="pydantic is not installed")
     from guided.server.openai.completion_request import CompletionRequest
 

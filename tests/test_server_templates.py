@@ -1,4 +1,4 @@
-"""What requests say to the chat template of the model, through `/tokenize`, which shows the prompt."""
+"""Fields of requests for the model's chat template, through `/tokenize`, which shows the prompt."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TALK = [
 
 
 async def prompt(ask: Any, **body: Any) -> str:
-    """The prompt of a request, control tokens by their names."""
+    """The prompt of a request, with control tokens by their names."""
     answer = await ask.post("../tokenize", cast_to=object, body={"model": "guided", "messages": SAY, **body})
     names = dict(enumerate((*NAMES, *MARKS), 256))
     return b"".join(bytes([id]) if id < 256 else f"[{names[id]}]".encode() for id in answer["tokens"]).decode()
@@ -206,7 +206,7 @@ UNKNOWN = (
 
 
 def test_calls_are_written_as_an_unknown_template_writes_them():
-    """Its style is derived. A style that the operator chose is used instead."""
+    """Its style is derived. A style that the operator chose takes precedence."""
 
     async def derived(ask):
         text = await prompt(ask, messages=TALK[:-1], tools=TOOLS)

@@ -21,7 +21,7 @@ TOKENS = {"bos_token": "<|im_start|>", "eos_token": "<|im_end|>", "pad_token": "
 
 
 def engine_with(*, tokens=None, bos=(), chat=True) -> Engine:
-    """The small engine, with token variables of its chat template, and ids before each text."""
+    """The small engine, with token variables for its chat template, and ids before each text."""
     small = small_engine()
     template = ChatTemplate(small.vocabulary, CHATML, tokens=tokens) if chat else None
     return Engine(small.model, small.vocabulary, chat=template, bos=bos)

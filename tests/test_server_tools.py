@@ -1,4 +1,4 @@
-"""Functions that a model may call, asked for by the official client: its own types and helpers judge the answers."""
+"""Functions that a model may call, requested by the official client, whose types and helpers judge the answers."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ BOTH = {"model": "guided", "messages": SAY, "tools": TOOLS, "max_tokens": 500}
 
 @asynccontextmanager
 async def client(engine=None, **settings):
-    """OpenAI's client of an application that runs."""
+    """OpenAI's client for a running application."""
     async with served(engine or small_engine(4000), **settings) as (_, http):
         yield openai.AsyncOpenAI(api_key="k", base_url="http://t/v1", http_client=http, max_retries=0)
 
@@ -58,7 +58,7 @@ def run(body, engine=None, **settings):
 
 
 def checked(call):
-    """A call whose arguments are an instance of its model."""
+    """Check that the arguments of a call are an instance of its model."""
     assert call.id.startswith("call_") and call.type == "function"
     kind = {"Weather": Weather, "find": Place}[call.function.name]
     assert isinstance(call.function.parsed_arguments, kind)

@@ -1,4 +1,4 @@
-"""What a client is told beside its answer: parts of its specification that are not enforced, and names that are old."""
+"""Warnings in addition to the answer: parts of the specification that are not enforced, and deprecated names."""
 
 from __future__ import annotations
 

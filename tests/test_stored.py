@@ -1,4 +1,4 @@
-"""Stored grammars: what was stored is read again, and offers the same as before."""
+"""Stored grammars: they are read back, and behave as before."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def reread(grammar: CompiledGrammar) -> CompiledGrammar:
 
 
 def assert_equal(one: CompiledGrammar, other: CompiledGrammar, steps: int = 25, seed: int = 1) -> None:
-    """The same data, and the same masks and budgets along random outputs."""
+    """Check for the same data, and for the same masks and budgets along random outputs."""
     assert (other.kind, other.findings, other.origins) == (one.kind, one.findings, one.origins)
     assert other.grammar.rules == one.grammar.rules
     assert other.regions == one.regions
@@ -47,7 +47,7 @@ def assert_equal(one: CompiledGrammar, other: CompiledGrammar, steps: int = 25, 
 
 
 def assert_same_masks(one: CompiledGrammar, other: CompiledGrammar, steps: int = 25, seed: int = 1) -> None:
-    """The same masks and budgets along random outputs."""
+    """Check for the same masks and budgets along random outputs."""
     rng, a, b = random.Random(seed), GrammarMatcher(one), GrammarMatcher(other)
     for _ in range(steps):
         least = a.min_tokens_to_finish()
@@ -79,7 +79,7 @@ def test_varied_specifications():
 
 @given(st.data())
 def test_any_ir(data):
-    """Every grammar is read again as it was. Equal nodes become the same object."""
+    """Every grammar is read back unchanged. Equal nodes become the same object."""
     alphabet = data.draw(st.sampled_from(ALPHABETS))
     grammar = data.draw(grammars(alphabet, specials=("<call>", 256)))
     extra = data.draw(

@@ -82,11 +82,11 @@ NODES = {
 
 
 class Rare(Exception):
-    """The core does not read the table."""
+    """The core refuses the table."""
 
 
 class ByTable(NativeCompiler):
-    """Compiles only what the core reads itself."""
+    """Compiles only tables that the core reads itself."""
 
     def compile(self, grammar: Grammar, limits: Limits) -> _core.Compiled:
         raise Rare
@@ -100,12 +100,12 @@ class ByIR(NativeCompiler):
 
 
 def both(data: bytes) -> list[CompiledGrammar]:
-    """The grammars that both readers make."""
+    """The grammars from both readers."""
     return [read_compiled(data, kind(VOCABULARY), Limits()) for kind in (ByTable, ByIR)]
 
 
 def facts(grammar: CompiledGrammar) -> tuple[Any, ...]:
-    """What the core knows about a grammar, and the data beside it."""
+    """The core's data about a grammar, and the data next to it."""
     native = grammar.native
     found = (type(native), native.positions, native.rules, native.recursive, grammar.origins, grammar.kind)
     if not isinstance(native, _core.CompiledRules) or native.positions > 5000:
@@ -126,7 +126,7 @@ def stored(grammar: Grammar, vocabulary: guided.Vocabulary = VOCABULARY) -> byte
 
 @contextmanager
 def no_objects(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Python reads no grammar."""
+    """Let Python read no grammar."""
 
     def read(*_: object) -> Grammar:
         raise AssertionError("Python reads a table")
@@ -258,7 +258,7 @@ def test_limits():
 
 
 def test_changed_tables():
-    """Whatever the core accepts, Python accepts, too, and makes the same grammar of it."""
+    """Python accepts whatever the core accepts, and gets the same grammar."""
     known, accepted, total = sorted(seeds(), key=len), 0, 0
     for rng in chances(5 * CASES):
         data = with_other_ints(*split(known[int(len(known) * rng.random() ** 2)]), rng)
@@ -281,7 +281,7 @@ def test_changed_tables():
 
 
 def test_tables_of_strangers():
-    """What no writer writes is refused, whatever the integers are."""
+    """Data that no writer produces is refused, for any integers."""
     rng = random.Random(5)
     for length in (0, 1, 3, 7, 40):
         for _ in range(40):
@@ -296,7 +296,7 @@ def test_tables_of_strangers():
 
 
 def test_a_table_is_of_its_builder():
-    """A table with a lexer is not compiled as rules, nor the reverse."""
+    """A table with a lexer cannot be compiled as rules, nor the reverse."""
     content = stored(Grammar({"start": Text("a")}))
     head, ints = split(content)
     table = _core.StoredTable(ints.tobytes(), tuple(head["texts"]), 0, 1, 1000)

@@ -1,4 +1,4 @@
-"""`minProperties` and `maxProperties` of arguments in XML styles, against a count of each combination of elements."""
+"""`minProperties` and `maxProperties` of arguments in XML styles, compared with counting combinations of elements."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ PIECES = [
 
 @cache
 def compiler(**limits: int) -> GrammarCompiler:
-    """Bytes, an end token, and tokens that run over borders."""
+    """Bytes, an end token, and tokens that cross boundaries."""
     letters = string.printable[:68]
     pairs = [a + b for a in letters for b in letters]  # so many tokens that distances are bounds, as for any model
     tokens = [bytes([byte]) for byte in range(256)] + [None] + [piece.encode() for piece in (*PIECES, *pairs)]
@@ -45,7 +45,7 @@ def compiler(**limits: int) -> GrammarCompiler:
 
 
 def both(tag: dict[str, Any], **limits: int) -> tuple[CompiledGrammar, CompiledGrammar]:
-    """A structural tag whose parts are compiled later, and the same compiled at once."""
+    """A structural tag whose parts are compiled later, and the same tag compiled at once."""
     whole = compiler().compile_grammar(structural_tag_to_grammar(tag))
     made = GrammarCompiler(compiler().vocabulary, limits=guided.Limits(**limits)).compile_structural_tag(tag)
     assert made.native.positions < whole.native.positions / 2, "the arguments are compiled already"
@@ -63,7 +63,7 @@ def begin_of(style: guided.ToolStyle, name: str) -> str:
 def walk_alike(
     later: CompiledGrammar, whole: CompiledGrammar, text: str, source: random.Random, budget: int | None
 ) -> None:
-    """Lead a matcher of each along a text and then at random; all that they say is the same."""
+    """Lead both matchers along a text and then at random. All their answers are equal."""
     one, other = guided.GrammarMatcher(later), guided.GrammarMatcher(whole)
     mask = guided.allocate_token_bitmask(2, later.vocabulary.size)
     data, forked = text.encode(), None

@@ -1,4 +1,4 @@
-"""Arguments whose names the schema does not give, in the XML styles, and the bounds of white space and of free text."""
+"""Arguments that the schema does not name, in the XML styles, and limits of white space and of free text."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_generated_calls_are_read_back(style: str) -> None:
 
 
 def _call(style: str, arguments: dict[str, Any]) -> bytes:
-    """A call as the style writes it, from its own file."""
+    """A call in the style, built from its own file."""
     from guided.frontends.structural_tag.element_forms import FORMS
 
     data, form = guided.tool_style(style).data, FORMS[FLAT[style]]

@@ -174,7 +174,7 @@ KEYS = {"type": "object", "properties": {"id": {"type": "integer"}, "tags": {"ty
 
 
 class Engine:
-    """An engine that is right."""
+    """A correct engine."""
 
     def __init__(self):
         compiler = guided.GrammarCompiler(VOCABULARY)
@@ -272,7 +272,7 @@ def test_planted_bugs_are_found(engine):
 
 
 def test_peers_conform_too():
-    """xgrammar's matcher on a regular expression, judged as any other engine is."""
+    """xgrammar's matcher on a regular expression, judged like any other engine."""
     xgrammar = pytest.importorskip("xgrammar", reason="xgrammar is not installed")
     tokens = [bytes([byte]) for byte in range(256)] + [b"ab", b"ba", b"abc"]
     vocabulary = guided.Vocabulary([*tokens, None], eos_token_ids=[len(tokens)])
@@ -303,7 +303,7 @@ def test_a_check_that_would_check_nothing_is_an_error(walks):
 
 
 def gives(allowed, accepted=True):
-    """A maker of followers that return this."""
+    """A function that makes followers with this result."""
     return lambda: SimpleNamespace(allowed=lambda: allowed, accept=lambda token: accepted)
 
 

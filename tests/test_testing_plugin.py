@@ -1,4 +1,4 @@
-"""pytest's plug-in, in a test run of its own."""
+"""pytest's plug-in, in another test run."""
 
 from __future__ import annotations
 

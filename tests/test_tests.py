@@ -49,7 +49,7 @@ def checking() -> frozenset[str]:
 
 
 def checks(node: ast.AST, within: tuple[type[ast.AST], ...] = ()) -> Iterator[tuple[type[ast.AST], ...]]:
-    """For each check in a node, the kinds of the branches around it."""
+    """The kinds of the branches around each check in a node."""
     if is_check(node) or (isinstance(node, ast.Call) and name_of(node) in checking()):
         yield within
     for field, value in ast.iter_fields(node):
@@ -60,7 +60,7 @@ def checks(node: ast.AST, within: tuple[type[ast.AST], ...] = ()) -> Iterator[tu
 
 
 def wrong(path: Path, tree: ast.Module) -> Iterator[str]:
-    """What is wrong with the tests of a file."""
+    """The problems of the tests of a file."""
     for node in ast.walk(tree):
         where = f"{path.name}:{getattr(node, 'lineno', 0)}"
         if isinstance(node, Function) and node.name.startswith("test_"):

@@ -1,4 +1,4 @@
-"""What a prompt says of tools: as the models' own template renders it, and read back as the style reads calls."""
+"""Tools in prompts: rendered as in the model's own template, and read back with the style's reader."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ QWEN = r"""
 
 
 def shown(ids: list[int]) -> str:
-    """The text of ids, control tokens by their names."""
+    """The text of ids, with control tokens by their names."""
     return b"".join(bytes([id]) if id < 256 else NAMES[id - 256].encode() for id in ids).decode()
 
 
@@ -185,7 +185,7 @@ def test_prompts_describe_the_form_of_calls(style):
 
 @pytest.mark.parametrize("style", ["qwen_3_coder", "qwen_3_5", "mimo"])
 def test_a_string_that_begins_a_line_stands_between_line_ends(style):
-    """So its reader knows from the first character what is told of it."""
+    """So its reader knows from the first character how to interpret it."""
     schema = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
     tools = [{"type": "function", "function": {"name": "f", "parameters": schema}}]
     own = guided.tool_style(style)
@@ -274,7 +274,7 @@ def random_value(source: random.Random, depth: int = 0) -> Any:
 
 @pytest.mark.parametrize("style", PLAIN)
 def test_any_arguments_are_read_back(style):
-    """Where the schema says the types; strings that hold what ends an element cannot be written in such a style."""
+    """If the schema determines the types. Strings with the end of an element cannot be written in such a style."""
     source = random.Random(style)
     kinds = {str: "string", dict: "object", list: "array", bool: "boolean", type(None): "null"}
 

@@ -1,4 +1,4 @@
-"""Tools in an engine: what is called, what is forced, and what happens when a tool misbehaves."""
+"""Tools in an engine: calls, forced results, and tools that misbehave."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def says(text: str, **options) -> Tool:
 
 
 def once(tool: Tool, constraint=None, max_tokens=100, **options):
-    """An output in which everything is forced but the end: a call, its result, and a mark."""
+    """An output in which everything except the end is forced: a call, its result, and a mark."""
     constraint = tool.segment + ";" if constraint is None else constraint
     return ENGINE.generate("x", constraint, tools=[tool], max_tokens=max_tokens, **options)
 
@@ -114,7 +114,7 @@ def test_a_result_enters_in_the_forward_pass_of_the_token_before_it():
 
 
 def beside_each_other(other, prompts, **options):
-    """The results of requests that are all in the first step. Else one may end before another one is compiled."""
+    """The results of requests that all take part in the first step. Else one may end before another is compiled."""
     groups = [other.tasks(Request(prompt, options=options)) for prompt in prompts]
     wait([task.future for (task,) in groups])
     done = {task: event.result for task, event in other.driver.events(groups) if event.result is not None}
@@ -271,7 +271,7 @@ def test_without_room_the_result_is_empty():
 @settings(max_examples=40)
 @given(st.integers(0, 10**6), st.integers(0, 40), st.integers(0, 60))
 def test_a_call_leaves_room_for_its_result(seed, room, more):
-    """A model that never ends a call by itself is led to its end while there is room for a result."""
+    """A model that never ends a call by itself is led to its end while there is space for a result."""
     tool = replace(CALCULATOR, room=room)
     options = {"temperature": 1.0, "logit_bias": {END_CALL: -50.0}, "seed": seed}
     least = 1 + 1 + 4 + 1  # a letter, the call of one digit, a letter
@@ -376,7 +376,7 @@ def test_ids_may_stand_for_names():
 
 
 class Wider:
-    """The character-level model with more logits than it has characters: new tokens read as a line's end."""
+    """The character-level model with more logits than characters: the model reads new tokens as line ends."""
 
     def __init__(self, model, size: int, likely: int) -> None:
         self.inner, self.likely = model, likely

@@ -1,4 +1,4 @@
-"""The calculator against Python's own evaluation, and every call that its grammar can write."""
+"""The calculator compared with Python's own evaluation, for every call that its grammar can generate."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GRAMMAR = GrammarCompiler(VOCABULARY).compile(sequence(CALCULATOR.arguments))
 
 
 def python_says(text: str) -> str | None:
-    """What Python's evaluation gives for a text of the whitelist: the value written out, None where there is none."""
+    """Python's result for a text of the whitelist, written out; None if there is none."""
     if text[:1] not in ("'", '"'):
         text = text.replace(",", "")
         assert set(text) <= set("0123456789*+-/.() ")
@@ -138,7 +138,7 @@ def test_no_text_takes_long():
 
 
 def answers(text: str) -> None:
-    """A call that was generated has a value, Python's own."""
+    """Check that a generated call has a value, and that it is Python's."""
     said = CALCULATOR.answer(text)
     assert not said.startswith("error: "), (text, said)
     assert said == python_says(text)

@@ -1,4 +1,4 @@
-"""Text to token ids: the packages' results against definitions that are slow and obvious, and what is added to them."""
+"""Text to token ids: the packages' results compared with slow and simple definitions, and additions to them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_byte_alphabet():
 
 
 def merged(symbols, rank) -> list:
-    """Joins the leftmost pair of lowest rank, found by looking at all pairs, until none has a rank."""
+    """Joins the leftmost pair of lowest rank, found by checking all pairs, until no pair has a rank."""
     symbols = list(symbols)
     while ranked := [(rank(a, b), k) for k, (a, b) in enumerate(pairwise(symbols)) if rank(a, b) is not None]:
         position = min(ranked)[1]
@@ -51,7 +51,7 @@ def merged(symbols, rank) -> list:
 
 @st.composite
 def merge_rules(draw):
-    """Merge rules over a, b and the space, each of whose sides is a letter or made by an earlier rule."""
+    """Merge rules over a, b and the space. Each side is a letter or the result of an earlier rule."""
     symbols, rules = ["a", "b", "Ġ"], []
     for _ in range(draw(st.integers(0, 8))):
         rule = draw(st.sampled_from(symbols)), draw(st.sampled_from(symbols))
@@ -245,7 +245,7 @@ def test_a_panic_becomes_an_error_and_an_interrupt_propagates(monkeypatch):
 
 
 def counted(encoder, calls):
-    """The encoder, which notes how many characters each call of the package is given."""
+    """The encoder, which records how many characters each call of the package gets."""
     inner = encoder._encode
 
     def encode(text):
@@ -287,7 +287,7 @@ def test_long_texts_have_the_ids_of_short_ones(special, monkeypatch):
 
 
 def test_other_threads_go_on_while_a_long_text_is_encoded():
-    """Another thread counts; it would not once, if the package held Python's lock."""
+    """Another thread counts, which would be impossible if the package held Python's lock."""
     counts, done = [0], threading.Event()
 
     def count():
