@@ -1,8 +1,8 @@
 """Samples outputs from the model's distribution, conditioned on the specification.
 
-Problem. A masked step chooses among the allowed tokens without regard to what follows. So outputs with a
-likely beginning and an unlikely rest are sampled too often, and the distribution of outputs may have almost nothing in
-common with the model's own (Park et al., 2024, arXiv 2405.21047).
+Problem. A masked step chooses among the allowed tokens without regard to what follows. So outputs with a likely
+beginning and an unlikely rest are sampled too often, and the distribution of outputs may have almost nothing in common
+with the model's own (Park et al., 2024, arXiv 2405.21047).
 
 In: a matcher, a budget, and the requests of a `Sequence`. Out: an output whose probability is the model's probability
 of it, with its end token, divided by that of all outputs that the masks allow: those of the specification within the

@@ -135,8 +135,8 @@ class Inliner {
     return ready.size() == draft.edges.size();
   }
 
-  // Counts the texts that complete one character in UTF-8, up to kManyCharacters. `more`: how many bytes of the character
-  // are missing; 0: it has not begun.
+  // Counts the texts that complete one character in UTF-8, up to kManyCharacters. `more`: how many bytes of the
+  // character are missing; 0: it has not begun.
   static int64_t count_character_texts(const Draft& draft, int32_t s, int more) {
     int64_t texts = 0;
     for (const Edge& e : draft.edges[s])
@@ -185,8 +185,8 @@ class Inliner {
     return has_inlined;
   }
 
-  // Inserts a body between two states. Its start becomes `from`, and its accepting states become `to`. `copy`: the number
-  // of the first of its other states, and whether these must be added.
+  // Inserts a body between two states. Its start becomes `from`, and its accepting states become `to`. `copy`: the
+  // number of the first of its other states, and whether these must be added.
   template <class Copy>
   static void insert(Draft& draft, int32_t from, const Draft& body, int32_t to, const Copy& copy) {
     std::vector<int32_t> state(body.edges.size(), to);

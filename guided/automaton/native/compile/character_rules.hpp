@@ -13,8 +13,8 @@
 // Explanations name the open rules. So each caller records which of its states belong to which inlined rules
 // (`LoweredRule::parts`).
 //
-// In: prepared rules. Out: the same rules, some with other automata, which are laid out for this grammar only. The cache
-// of rules keeps the automata with calls, since a rule's key does not depend on the content of its callees.
+// In: prepared rules. Out: the same rules, some with other automata, which are laid out for this grammar only. The
+// cache of rules keeps the automata with calls, since a rule's key does not depend on the content of its callees.
 // Cost: linear in the automata that call such a rule. Copies add at most kMaxAddedStates states to a grammar.
 #pragma once
 

@@ -1,7 +1,7 @@
 // Estimates the size of a node's automaton. It decides whether a counted repetition is unrolled or gets a register.
 //
-// In: a node. Out: approximately the number of states of one copy; any number above kMaxWeight means "too large". Each node
-// is weighed once.
+// In: a node. Out: approximately the number of states of one copy; any number above kMaxWeight means "too large". Each
+// node is weighed once.
 #pragma once
 
 #include <algorithm>

@@ -6,14 +6,14 @@
 // How: the suffix automaton, built character by character (Blumer et al., "The smallest automaton recognizing the
 // subwords of a text", 1985; for several texts, "Complete inverted files for efficient text retrieval and analysis",
 // 1987). Each of its states stands for substrings that end at the same places in the texts, so there are at most two
-// states and three edges for each character. At first, a mark is a character like any other. The result has no edges for
-// marks: the start is the state after kBeginMark, a state accepts if kEndMark may follow, and its edges are its own and
-// those of the states after the marks that may follow. The marks between two characters must depend on these characters
-// alone; otherwise the result would not be deterministic.
+// states and three edges for each character. At first, a mark is a character like any other. The result has no edges
+// for marks: the start is the state after kBeginMark, a state accepts if kEndMark may follow, and its edges are its own
+// and those of the states after the marks that may follow. The marks between two characters must depend on these
+// characters alone; otherwise the result would not be deterministic.
 //
 // The result has no cycle, and each state leads to an accepting one; without marks, all states accept. States are
-// numbered by the place in the texts where their substrings end first. So the states of a passage are neighbours in memory, and
-// each edge leads to a larger number.
+// numbered by the place in the texts where their substrings end first. So the states of a passage are neighbours in
+// memory, and each edge leads to a larger number.
 //
 // Cost: linear, 0.2 us for each character of a prose text, mostly cache misses.
 #pragma once

@@ -82,8 +82,8 @@ class CompetingTerminals {
 // Cost: one search for each competitor and last terminal, over at most kMaxVisited states.
 class EnduringCompetitors {
  public:
-  // `newline`: the terminal after whose text spaces may be written, or kNoTerminal. `can_follow`: whether the text of the
-  // second terminal may directly follow the text of the first.
+  // `newline`: the terminal after whose text spaces may be written, or kNoTerminal. `can_follow`: whether the text of
+  // the second terminal may directly follow the text of the first.
   EnduringCompetitors(CompetingTerminals& competing, int32_t newline, std::function<bool(int32_t, int32_t)> can_follow)
       : competing_(competing), newline_(newline), can_follow_(std::move(can_follow)) {}
   // The texts and separators of which completions consist.

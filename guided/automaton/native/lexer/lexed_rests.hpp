@@ -8,7 +8,8 @@
 // An unfinished newline may become a line of its current width or more, or, with another line feed, of any width. So
 // for lines, only the text up to a line feed, or an empty text, is stored; spaces follow it (safe_witnesses.hpp).
 //
-// Cost: a search visits at most kMaxLexerStates states, and also records the ends that it finds for the states on its paths.
+// Cost: a search visits at most kMaxLexerStates states, and also records the ends that it finds for the states on its
+// paths.
 #pragma once
 
 #include <unordered_set>

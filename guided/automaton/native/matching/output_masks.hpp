@@ -20,8 +20,8 @@
 
 namespace guided {
 
-// Accepts ids as long as they are allowed, and returns their number. `budget`: as in Matcher::fill, for the first id; it
-// shrinks by 1 with each. Throws BudgetFailure if no output fits.
+// Accepts ids as long as they are allowed, and returns their number. `budget`: as in Matcher::fill, for the first id;
+// it shrinks by 1 with each. Throws BudgetFailure if no output fits.
 size_t accept_output(Matcher& matcher, std::span<const int64_t> ids, int64_t budget);
 
 struct OutputMasks {

@@ -4,8 +4,8 @@
 // of the node of a row. The builder checks the values of nodes, as for nodes that come from Python, and nodes are added
 // in the same order, so the core gets the same grammar.
 //
-// This file refuses rows that it cannot read with a ValueError; then Python reads the table. A few nodes without children
-// need data that only Python has, such as the letters of all scripts. A callback adds these nodes.
+// This file refuses rows that it cannot read with a ValueError; then Python reads the table. A few nodes without
+// children need data that only Python has, such as the letters of all scripts. A callback adds these nodes.
 //
 // Cost: 0.1 us for each node, and 10 ns for each edge of an automaton.
 #pragma once
@@ -64,8 +64,8 @@ class RowEncodings {
 
 class RowReader {
  public:
-  // `tokens`: null for the rows of a terminal, which refer to no tokens and no rules. `other`: adds the node of a row that
-  // Python must read, and returns its number; null: such rows are refused.
+  // `tokens`: null for the rows of a terminal, which refer to no tokens and no rules. `other`: adds the node of a row
+  // that Python must read, and returns its number; null: such rows are refused.
   RowReader(const StoredTable& table, Builder& builder, RowNumbers& numbers, RowEncodings& encodings,
             const TokenFinder* tokens, const nb::callable* other)
       : table_(table), builder_(builder), numbers_(numbers), encodings_(encodings), tokens_(tokens), other_(other) {}

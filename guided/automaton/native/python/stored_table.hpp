@@ -1,13 +1,13 @@
 // Checks the rows of a stored grammar, and gives access to them by number.
 //
-// In: the integers of a table, as guided/frontends/stored/tables.py writes them, and the texts to which they refer. Out:
-// the kind of each row, the integers of its fields, and the parts of the grammar, which is the last row.
+// In: the integers of a table, as guided/frontends/stored/tables.py writes them, and the texts to which they refer.
+// Out: the kind of each row, the integers of its fields, and the parts of the grammar, which is the last row.
 //
 // A row is the number of a class, in the order of guided/frontends/stored/layout.py, followed by its fields. The bytes
 // may come from strangers. So this file checks everything that Python's reader checks: lengths, classes, references to
 // earlier rows only, one form for each value, no two equal rows. It refuses a table that is malformed or has rare parts
-// with a ValueError. Then Python's reader reads the table, or raises an error with a message. Python accepts every table
-// that is accepted here. It also reads the rows of the class `Embedded`, whose fields are JSON values.
+// with a ValueError. Then Python's reader reads the table, or raises an error with a message. Python accepts every
+// table that is accepted here. It also reads the rows of the class `Embedded`, whose fields are JSON values.
 //
 // Rare parts: several grammars or lexers, regions, parts with a lexer, and numbers of 2**30 and more.
 //

@@ -5,9 +5,10 @@
 //
 // How: a thread at the end of a rule continues after the call in each of its callers. Each rule that may begin is
 // entered once, with all of its callers in one return configuration. All callers of a rule are known once no pending
-// rule can begin with this rule. So rules are entered in the order of their height: a rule is higher than the rules with
-// which it may begin (the graph of left corners has no cycles, see left_recursion.cpp). A parser with a graph-structured
-// stack does the same (Tomita; Scott and Johnstone, "GLL Parsing"), here in an order that extends no node twice.
+// rule can begin with this rule. So rules are entered in the order of their height: a rule is higher than the rules
+// with which it may begin (the graph of left corners has no cycles, see left_recursion.cpp). A parser with a
+// graph-structured stack does the same (Tomita; Scott and Johnstone, "GLL Parsing"), here in an order that extends no
+// node twice.
 //
 // Cost: O(threads + edges from them). Entering a rule separately for each caller would cost the product of the callers
 // at all levels, as in expressions with many levels of precedence. An effect before a call may produce a caller late.
@@ -63,10 +64,11 @@ void Arena::merge_threads(std::vector<Thread>& threads, int depth) {
   if (n > 1) drop_higher_counts(threads);
 }
 
-// Suppose that several frames of a counted loop have reached its minimum, and differ only in their counts. Then the frame
-// with the lowest count can do all that the others can. Without this, `([a-z]{1,20} ?){1,200}` would have a thread for each way to
-// split a word. Counting-set automata keep the extremes of such counts, too (Turonova et al., OOPSLA 2020). Under kFree, a
-// register does not have the count from before the text, but a frame that can end has counted one item at least.
+// Suppose that several frames of a counted loop have reached its minimum, and differ only in their counts. Then the
+// frame with the lowest count can do all that the others can. Without this, `([a-z]{1,20} ?){1,200}` would have a
+// thread for each way to split a word. Counting-set automata keep the extremes of such counts, too (Turonova et al.,
+// OOPSLA 2020). Under kFree, a register does not have the count from before the text, but a frame that can end has
+// counted one item at least.
 void Arena::drop_higher_counts(std::vector<Thread>& threads) {
   size_t n = 0;
   for (size_t from = 0, to = 0; from < threads.size(); from = to) {
@@ -88,8 +90,8 @@ void Arena::drop_higher_counts(std::vector<Thread>& threads) {
 }
 
 // Whether a rule is a loop with a maximum for which the lowest count suffices. False if the loop contains itself, since
-// its frames share callers only if they have the same counts. False if it contains control tokens, because the number of
-// marks without text (matching/regions) would change.
+// its frames share callers only if they have the same counts. False if it contains control tokens, because the number
+// of marks without text (matching/regions) would change.
 bool Arena::needs_lowest_count(int32_t rule) {
   const Grammar& g = *grammar_;
   const Rule& loop = g.rules[rule];
