@@ -26,7 +26,7 @@ from guided.frontends.json_schema import JsonSchemaOptions
 
 __all__ = ["SHAPES", "WAYS", "Shape", "measure_hard"]
 
-MOST = 10_000
+MAX_TOKENS = 10_000
 WAYS: dict[str, dict[str, Any]] = {
     "any spelling": {},
     "generation": JsonSchemaOptions.for_generation(additional_properties=None).given(),
@@ -37,7 +37,10 @@ _WORDS = ("alpha", "berg", "cedar", "delta", "ember", "fjord", "grove", "harbour
 
 @dataclass(frozen=True)
 class Shape:
-    """A schema and an instance of it, of which at most `MOST` tokens are walked. `compiles`: that is what counts."""
+    """A schema and an instance of it, of which at most `MAX_TOKENS` tokens are walked.
+
+    `compiles`: that is what counts.
+    """
 
     name: str
     schema: Callable[[], Any]
@@ -193,7 +196,7 @@ def measure_hard(
             for budget, tokens in BUDGETS.items():
                 row: dict[str, Any] = {"shape": shape.name, "way": way, "budget": budget, "compiles": shape.compiles}
                 with Worker("guided", vocabulary) as worker:
-                    got = worker.call("hard", schema, WAYS[way] | shape.options, text, MOST, tokens, limit=limit)
+                    got = worker.call("hard", schema, WAYS[way] | shape.options, text, MAX_TOKENS, tokens, limit=limit)
                 out.append(row | ({"failure": got.reason} if isinstance(got, Failure) else _row(got)))
                 print(_line(out[-1]), file=sys.stderr, flush=True)
     return out

@@ -15,7 +15,7 @@ from typing import Any
 
 __all__ = ["RUNNERS", "Process"]
 
-_MOST = 200  # tokens of an answer
+_MAX_TOKENS = 200  # tokens of an answer
 
 
 class Guided:
@@ -62,7 +62,7 @@ class Guided:
                 if "no prefix cache" in variant:
                     self._forget()
                 drafts = 3 if "drafts" in variant else 0
-                results.append(self.engine.generate(prompt, grammar, max_tokens=_MOST, drafts=drafts))
+                results.append(self.engine.generate(prompt, grammar, max_tokens=_MAX_TOKENS, drafts=drafts))
         finally:
             GrammarMatcher.forced_tokens = forced  # type: ignore[method-assign]
         seconds = time.perf_counter() - begin
@@ -114,7 +114,7 @@ class Transformers:
         answers = []
         begin = time.perf_counter()
         for prompt, grammar in zip(prompts, grammars, strict=True):
-            ids = self._generate([prompt], max_new_tokens=_MOST, logits_processor=[LogitsProcessor(grammar)])
+            ids = self._generate([prompt], max_new_tokens=_MAX_TOKENS, logits_processor=[LogitsProcessor(grammar)])
             answers.append(ids[0, len(prompt) :].tolist())
         seconds = time.perf_counter() - begin
         texts = [self.vocabulary.decode(answer[:-1]).decode("utf-8", "replace") for answer in answers]
@@ -169,7 +169,9 @@ class LlamaCpp:
         answers = []
         begin = time.perf_counter()
         for prompt, grammar in zip(prompts, grammars, strict=True):
-            answers.append(self.model.create_completion(prompt, max_tokens=_MOST, temperature=0.0, grammar=grammar))
+            answers.append(
+                self.model.create_completion(prompt, max_tokens=_MAX_TOKENS, temperature=0.0, grammar=grammar)
+            )
         seconds = time.perf_counter() - begin
         tokens = sum(answer["usage"]["completion_tokens"] for answer in answers)
         texts = [answer["choices"][0]["text"] for answer in answers]

@@ -34,9 +34,9 @@ from benchmarks.statistics import quantile
 __all__ = ["Seen", "milliseconds"]
 
 _ROUTE: Final = "/v1/chat/completions"
-_MOST_REFUSAL: Final = 0.05  # seconds
+_MAX_REFUSAL: Final = 0.05  # seconds
 _BURST_RATE: Final = 150.0  # requests per second
-_MOST_GROWTH: Final = 48  # MiB
+_MAX_GROWTH: Final = 48  # MiB
 
 
 @dataclass(slots=True)
@@ -162,8 +162,8 @@ def main() -> int:
         "wrong or lost": (seen.wrong + burst.wrong)[:20],
     }
     print(json.dumps(report, indent=1))
-    slow = bool(refusals) and max(refusals) > _MOST_REFUSAL
-    return int(bool(seen.wrong or burst.wrong or code or slow or seen.growth > _MOST_GROWTH))
+    slow = bool(refusals) and max(refusals) > _MAX_REFUSAL
+    return int(bool(seen.wrong or burst.wrong or code or slow or seen.growth > _MAX_GROWTH))
 
 
 if __name__ == "__main__":

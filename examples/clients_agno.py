@@ -1,6 +1,6 @@
 """Agno against `guided serve`: an object, a stream, an agent that calls a tool, and an error.
 
-pip install agno openai; then, beside a running server: python examples/clients_agno.py
+pip install agno openai; then, while a server runs: python examples/clients_agno.py
 It imports clients_types.py, which must be in the same folder.
 """
 

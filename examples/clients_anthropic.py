@@ -1,6 +1,6 @@
 """Anthropic's client against `guided serve`: an object, a stream, calls of tools and their results, and an error.
 
-pip install anthropic; then, beside a running server: python examples/clients_anthropic.py
+pip install anthropic; then, while a server runs: python examples/clients_anthropic.py
 It imports clients_types.py, which must be in the same folder.
 """
 

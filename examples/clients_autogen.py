@@ -1,6 +1,6 @@
 """AutoGen against `guided serve`: an object, a stream, an agent that calls a tool, and an error.
 
-pip install autogen-agentchat 'autogen-ext[openai]'; then, beside a running server: python examples/clients_autogen.py
+pip install autogen-agentchat 'autogen-ext[openai]'; then, while a server runs: python examples/clients_autogen.py
 It imports clients_types.py, which must be in the same folder.
 """
 

@@ -1,6 +1,6 @@
 """DSPy against `guided serve`: a signature whose output is an object, calls of tools, and an error.
 
-pip install dspy; then, beside a running server: python examples/clients_dspy.py
+pip install dspy; then, while a server runs: python examples/clients_dspy.py
 It imports clients_types.py, which must be in the same folder.
 """
 

@@ -1,6 +1,6 @@
 """Haystack against `guided serve`: an object, a stream, calls of tools, and an error.
 
-pip install haystack-ai; then, beside a running server: python examples/clients_haystack.py
+pip install haystack-ai; then, while a server runs: python examples/clients_haystack.py
 It imports clients_types.py, which must be in the same folder.
 """
 

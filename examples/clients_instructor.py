@@ -1,6 +1,6 @@
 """instructor against `guided serve`: an object, a stream of partial objects, calls of tools, and an error.
 
-pip install instructor; then, beside a running server: python examples/clients_instructor.py
+pip install instructor; then, while a server runs: python examples/clients_instructor.py
 It imports clients_types.py, which must be in the same folder.
 """
 

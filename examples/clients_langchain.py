@@ -1,6 +1,6 @@
 """LangChain against `guided serve`: an object, calls of tools, streams, a regular expression, and an error.
 
-pip install langchain-openai; then, beside a running server: python examples/clients_langchain.py
+pip install langchain-openai; then, while a server runs: python examples/clients_langchain.py
 It imports clients_types.py, which must be in the same folder.
 """
 

@@ -1,6 +1,6 @@
 """LiteLLM against `guided serve`: an object, a stream, calls of tools, and an error.
 
-pip install litellm; then, beside a running server: python examples/clients_litellm.py
+pip install litellm; then, while a server runs: python examples/clients_litellm.py
 It imports clients_types.py, which must be in the same folder.
 """
 

@@ -1,6 +1,6 @@
 """LlamaIndex against `guided serve`: an object, a stream of partial objects, calls of tools, and an error.
 
-pip install llama-index-llms-openai-like; then, beside a running server: python examples/clients_llama_index.py
+pip install llama-index-llms-openai-like; then, while a server runs: python examples/clients_llama_index.py
 It imports clients_types.py, which must be in the same folder.
 """
 

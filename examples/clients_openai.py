@@ -1,6 +1,6 @@
 """OpenAI's client against `guided serve`: an object, a stream, calls of tools, and an error, in both APIs.
 
-pip install openai; then, beside a running server: python examples/clients_openai.py
+pip install openai; then, while a server runs: python examples/clients_openai.py
 It imports clients_types.py, which must be in the same folder.
 """
 

@@ -1,6 +1,6 @@
 """OpenAI's Agents SDK against `guided serve`: an object, a stream, calls of tools, and an error, in both APIs.
 
-pip install openai-agents; then, beside a running server: python examples/clients_openai_agents.py
+pip install openai-agents; then, while a server runs: python examples/clients_openai_agents.py
 It imports clients_types.py, which must be in the same folder.
 """
 

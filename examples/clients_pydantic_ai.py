@@ -1,6 +1,6 @@
 """pydantic-ai against `guided serve`: an object, a stream of partial objects, calls of tools, and an error.
 
-pip install 'pydantic-ai-slim[openai]'; then, beside a running server: python examples/clients_pydantic_ai.py
+pip install 'pydantic-ai-slim[openai]'; then, while a server runs: python examples/clients_pydantic_ai.py
 It imports clients_types.py, which must be in the same folder.
 """
 

@@ -1,6 +1,6 @@
 """smolagents against `guided serve`: an object, a stream, an agent that calls tools, one that writes code, an error.
 
-pip install 'smolagents[openai]'; then, beside a running server: python examples/clients_smolagents.py
+pip install 'smolagents[openai]'; then, while a server runs: python examples/clients_smolagents.py
 It imports clients_types.py, which must be in the same folder.
 """
 
@@ -53,7 +53,7 @@ def steps(agent: MultiStepAgent) -> list[ActionStep]:
     return [step for step in agent.memory.steps if isinstance(step, ActionStep)]
 
 
-# Each step of this agent is a call, the last one of the tool `final_answer`, which must have no others beside it.
+# Each step of this agent is a call. The last step calls only the tool `final_answer`.
 one_call = OpenAIModel(MODEL, **server, parallel_tool_calls=False)
 calls = [call for step in steps(ToolCallingAgent([weather], one_call, **limits)) for call in step.tool_calls or ()]
 names = {"weather": {"place", "unit"}, "final_answer": {"answer"}}

@@ -1,6 +1,6 @@
 """The main job, shown on SmolLM2-135M-Instruct: what the model writes satisfies the specification, within its budget.
 
-In: email.txt and order.schema.json beside this file. Out, on standard output: what the model makes of the e-mail when
+In: email.txt and order.schema.json next to this file. Out, on standard output: what the model makes of the e-mail when
 it is only asked for JSON; the record under a schema, field by field beside what the e-mail says; the same under a
 budget a third as large; a date under a regular expression; and a table of what was measured in this very run. Exit code
 1 where an independent judge (the jsonschema package, `re`) finds that an output does not satisfy its specification.

@@ -20,8 +20,8 @@ from typing import Final
 __all__ = ["close_name"]
 
 _MAX_LENGTH: Final = 100  # characters of a name
-_MOST_MEASURED: Final = 2_000  # names whose letters are counted
-_MOST_COMPARED: Final = 20
+_MAX_MEASURED: Final = 2_000  # names whose letters are counted
+_MAX_COMPARED: Final = 20
 
 
 def close_name(name: object, known: Iterable[str], *, cutoff: float = 0.6) -> str:
@@ -39,13 +39,13 @@ def close_name(name: object, known: Iterable[str], *, cutoff: float = 0.6) -> st
     matcher = SequenceMatcher()
     matcher.set_seq2(name)
     bounds: list[tuple[float, str]] = []
-    for other in islice(candidates, _MOST_MEASURED):
+    for other in islice(candidates, _MAX_MEASURED):
         least = cutoff * (size + len(other)) / 2  # characters in common
         if sum(map(other.__contains__, name)) >= least and sum(map(name.__contains__, other)) >= least:
             matcher.set_seq1(other)
             bounds.append((matcher.quick_ratio(), other))
     best = (cutoff, "")
-    for bound, other in nlargest(_MOST_COMPARED, bounds):
+    for bound, other in nlargest(_MAX_COMPARED, bounds):
         if bound < best[0]:
             break
         matcher.set_seq1(other)

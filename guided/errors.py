@@ -328,12 +328,12 @@ class GuidedWarning(UserWarning):
         super().__init__(self.findings)
 
     def __str__(self) -> str:
-        lines = [f"not enforced: {finding}" for finding in self.findings[:_MOST_LISTED]]
-        more = len(self.findings) - _MOST_LISTED
+        lines = [f"not enforced: {finding}" for finding in self.findings[:_MAX_LISTED]]
+        more = len(self.findings) - _MAX_LISTED
         return "\n".join([*lines, f"and {more} more; `guided check` lists them all"] if more > 0 else lines)
 
 
-_MOST_LISTED = 10
+_MAX_LISTED = 10
 
 
 def warn_of(findings: Sequence[Finding]) -> None:

@@ -31,7 +31,7 @@ __all__ = [
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 _EMPTY: Final[Mapping[str, str]] = {}
-_MOST_ITEMS: Final = 1 << 22
+_MAX_ITEMS: Final = 1 << 22
 _AT_ONCE: Final = 64
 _WITH_LENGTH: Final = frozenset((str, bytes, list, tuple))
 
@@ -151,7 +151,7 @@ def read_items(
     """
     if not isinstance(items, Iterable):
         raise TypeError(f"{name} is {brief(items)}, but must be a list")
-    most = _MOST_ITEMS if most is None else most
+    most = _MAX_ITEMS if most is None else most
     if isinstance(items, Sized):
         if len(items) > most:
             raise error(f"{name} has more than {most:,} items")

@@ -95,7 +95,7 @@ CASES: dict[str, tuple[dict[str, Any], Callable[[str], Any]]] = {
 BUDGETS, SEEDS = (40, 64), (1, 2, 3)
 OUTLINES = {"backend": "outlines"}
 DRAFTS = {"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_max": 3, "prompt_lookup_min": 1}
-THOUGHT, MOST_NEEDED = 11, 30
+THOUGHT, MAX_NEEDED = 11, 30
 """The token that ends a reasoning; more than the shortest answer of any case needs."""
 PART = "GUIDED_CHECK_PART"
 """The variable that names the part which a process runs."""
@@ -271,7 +271,7 @@ def reasoning(folder: str) -> None:
         for (case, _), output in zip(asked, llm.chat(messages, params, use_tqdm=False), strict=True):
             tokens = list(output.outputs[0].token_ids)
             thoughts = tokens.index(THOUGHT) + 1 if THOUGHT in tokens else 64
-            if thoughts > 64 - MOST_NEEDED:
+            if thoughts > 64 - MAX_NEEDED:
                 continue  # the shortest answer may not fit any more
             longest = max(longest, thoughts)
             text = llm.get_tokenizer().decode(tokens[thoughts:], skip_special_tokens=True)

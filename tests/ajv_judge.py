@@ -27,7 +27,7 @@ _DRAFTS = {
 
 
 def why_no_ajv() -> str:
-    """What is missing; empty where ajv can be asked."""
+    """Why ajv cannot be used; "" if it can."""
     if shutil.which("node") is None:
         return "node is not installed"
     if not (FOLDER / "node_modules" / "ajv-draft-04").is_dir():
@@ -52,7 +52,7 @@ class Ajv:
         self._process.communicate()
 
     def verdicts(self, schema: Any, texts: list[str]) -> list[bool] | None:
-        """Whether each text satisfies the schema; None where ajv does not compile it."""
+        """Whether each text satisfies the schema; None if ajv cannot compile it."""
         assert self._process.stdin is not None and self._process.stdout is not None
         draft = _DRAFTS.get(schema.get("$schema", ""), "2020-12") if isinstance(schema, dict) else "2020-12"
         self._process.stdin.write(json.dumps({"draft": draft, "schema": schema, "texts": texts}) + "\n")

@@ -44,14 +44,14 @@ def check_extra(value: Any) -> None:
 
 
 def content_of(message: Message) -> list[Any]:
-    """What two answers to one request have in common."""
+    """The parts that two answers to one request have in common."""
     names = ("type", "text", "thinking", "name", "input")
     blocks = [{name: getattr(block, name, None) for name in names} for block in message.content]
     return [message.role, message.model, message.stop_reason, message.stop_sequence, message.usage.to_dict(), blocks]
 
 
 async def check_answers(client: anthropic.AsyncAnthropic) -> None:
-    """A whole message, its events, and the message that the client makes of them."""
+    """Compare a whole message with its events, and with the message that the client builds from them."""
     for body in BODIES:
         whole = await client.messages.create(**ASK, **body, **GREEDY)
         check_extra(Message.model_validate(whole.to_dict(), strict=True))
@@ -71,7 +71,7 @@ async def check_answers(client: anthropic.AsyncAnthropic) -> None:
 
 
 async def check_errors(client: anthropic.AsyncAnthropic) -> None:
-    """Errors are those of the client."""
+    """Check that errors are instances of the client's classes."""
     for kind, more in (
         (anthropic.BadRequestError, {"max_tokens": 0}),
         (anthropic.BadRequestError, {"output_config": {"format": {"type": "json_schema", "schema": {"type": "x"}}}}),
@@ -109,7 +109,7 @@ async def check_tool_runner(client: anthropic.AsyncAnthropic) -> None:
 
 
 async def main() -> None:
-    """Ask in each way."""
+    """Check each kind of request."""
     async with anthropic.AsyncAnthropic(base_url=BASE_URL, api_key="none", max_retries=0) as client:
         await check_answers(client)
         await check_errors(client)

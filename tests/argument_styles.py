@@ -39,7 +39,7 @@ KIMI = {dict: "object", list: "array", bool: "boolean", type(None): "null"}
 
 
 class Element(NamedTuple):
-    """`kind`: "string", "json", "object" or "array" where the style says it, else "". `value`: text, or elements."""
+    """`kind`: "string", "json", "object" or "array" if the style says so, otherwise "". `value`: text, or elements."""
 
     name: str
     kind: str
@@ -88,7 +88,7 @@ def _minimax(value: Any, name: str) -> str:
 
 
 def elements(style: str, text: str) -> list[Element]:
-    """The elements of a text in one of the flat styles, or in that of Cohere; an error if it is anything else."""
+    """The elements of a text in one of the flat styles, or in Cohere's. Raises an error for other text."""
     if style == "cohere_xml":
         found, at = _cohere_elements(text, 0)
         assert at == len(text), text[at:]
@@ -137,7 +137,7 @@ def _cohere_elements(text: str, at: int) -> tuple[list[Element], int]:
 
 
 def value_of(element: Element) -> Any:
-    """The value of an element whose style says what it is."""
+    """The value of an element whose style determines its kind."""
     match element.kind:
         case "string":
             return element.value

@@ -1,5 +1,5 @@
-// Prints the instructions in use, and for each format a checksum of the bits of products of random blocks. The same on all
-// processors that fuse multiplication and addition alike: test_models_block_arm.py compares them under an emulator.
+// Prints the instructions in use, and for each format a checksum of the bits of products of random blocks. The same on
+// all processors that fuse multiplication and addition alike: test_models_block_arm.py compares them under an emulator.
 #include <algorithm>
 #include <cstdio>
 #include <vector>

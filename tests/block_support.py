@@ -18,7 +18,7 @@ NUMBERS: Final = {GGML_TYPES[kind][0]: kind for kind in FORMATS}  # by name: "Q4
 
 
 def quantise_q4_1(weight: npt.NDArray[np.float32]) -> Blocks:
-    """A matrix rounded to 16 numbers between the least and the greatest of 32 neighbours."""
+    """A matrix rounded to 16 numbers between the smallest and the largest of 32 neighbours."""
     groups = weight.reshape(-1, 32)
     low = groups.min(1, keepdims=True)
     scale = np.maximum((groups.max(1, keepdims=True) - low) / 15, 1e-4).astype("<f2")

@@ -1,4 +1,4 @@
-"""Bodies in which one field is as large as asked for: every list, object and text that a stranger may send."""
+"""Request bodies in which one field has a given size: every list, object and text that a client may send."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _LOGPROBS = "message.output_text.logprobs"
 
 
 def items(item: Callable[[int], Any], size: int) -> list[Any]:
-    """So many items that they have about `size` bytes of JSON."""
+    """As many items as fit into about `size` bytes of JSON."""
     one = len(json.dumps(item(10_000), separators=(",", ":"))) + 1
     return [item(number) for number in range(max(1, size // one))]
 
 
 def members(value: Any, size: int, name: str = "k") -> dict[str, Any]:
-    """The same as members of an object."""
+    """The same, as members of an object."""
     one = len(json.dumps({f"{name}10000": value}, separators=(",", ":")))
     return {f"{name}{number}": value for number in range(max(1, size // one))}
 

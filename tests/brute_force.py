@@ -241,7 +241,7 @@ class Outputs:
 
 
 def holds(condition: Condition, written: set[int]) -> bool:
-    """Whether the condition holds where these members are written."""
+    """Whether the condition holds if these members are present."""
     if isinstance(condition, Written):
         return any(member in written for member in condition.members)
     found = [holds(item, written) for item in condition.items]
@@ -249,7 +249,7 @@ def holds(condition: Condition, written: set[int]) -> bool:
 
 
 def may_follow(node: Permutation, order: tuple[int, ...], at: int) -> bool:
-    """Whether a member may come after those of `order`, by its slot and the permutation's order."""
+    """Whether a member may follow the members of `order`, given its slot and the permutation's order."""
     members, slots = node.members, node.slots or tuple(range(len(node.members)))
     if members[at].repeatable:
         return True
@@ -266,7 +266,7 @@ def language(
 
 
 def fewest_tokens(rest: Output, texts: Iterable[bytes]) -> int | None:
-    """The fewest tokens that write `rest` (bytes, and control tokens as ~id), or None if no tokens do."""
+    """The smallest number of tokens that write `rest` (bytes, and control tokens as ~id). None if no tokens do."""
     pieces = {tuple(text) for text in texts}
     best: list[int | None] = [0]
     for end in range(1, len(rest) + 1):

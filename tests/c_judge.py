@@ -90,7 +90,7 @@ def preprocessed(text: str) -> str:
 
 
 def is_parsed(text: str) -> bool:
-    """Whether pycparser takes a text."""
+    """Whether pycparser accepts a text."""
     try:
         CParser().parse(preprocessed(text))
     except ParseError:

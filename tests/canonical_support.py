@@ -24,7 +24,7 @@ def huggingface(
     added: Sequence[str] = (),
     normalizer: str | None = None,
 ) -> Vocabulary:
-    """256 bytes, what the merges make, `more` tokens that nothing makes, added tokens, and an end."""
+    """256 bytes, the results of the merges, `more` tokens that no merge produces, added tokens, and an end token."""
     alphabet = byte_alphabet()
 
     def spelled(data: bytes) -> str:
@@ -62,7 +62,7 @@ def tiktoken_like(tokens: Iterable[bytes], pattern: str) -> Vocabulary:
 
 
 def encodings(vocabulary: Vocabulary, alphabet: str, longest: int) -> dict[str, tuple[int, ...]]:
-    """Every text of so many characters -> its encoding."""
+    """Every text of a given length -> its encoding."""
     texts = ("".join(chars) for n in range(longest + 1) for chars in itertools.product(alphabet, repeat=n))
     return {text: tuple(vocabulary.encode(text, continued=True)) for text in texts}
 

@@ -1,4 +1,4 @@
-"""When a choice is as good as another: sums and thresholds may differ by their last bits."""
+"""Whether two choices are equally good: sums and thresholds may differ in their last bits."""
 
 from __future__ import annotations
 

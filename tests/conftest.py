@@ -46,7 +46,7 @@ settings.load_profile("random" if "GUIDED_EXAMPLES" in os.environ else "fixed")
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup() -> None:
-    """The same start of the global generators for each test, whichever tests the worker ran before."""
+    """The same state of the global random generators for each test, independent of earlier tests."""
     random.seed(0)
     if numpy := sys.modules.get("numpy"):
         numpy.random.seed(0)
@@ -66,7 +66,9 @@ _MISSING = re.compile(r"could not import '([\w.]+)|([\w.-]+) is not installed")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """One line about skipped tests: how many for want of what. `-rs` lists them with their reasons."""
+    """One line about skipped tests: how many were skipped for each missing requirement. `-rs` lists them with their
+    reasons.
+    """
     reasons = [report.longrepr[2] for report in terminalreporter.stats.get("skipped", [])]
     if not reasons or "s" in terminalreporter.reportchars:
         return

@@ -60,7 +60,7 @@ PIECES = (
 
 
 class ReadingCompiler(GrammarCompiler):
-    """Keeps the rules of what it compiled last, which a compiled grammar does not."""
+    """Keeps the rules of the last compilation, which a compiled grammar does not keep."""
 
     rules: Grammar
 
@@ -71,7 +71,9 @@ class ReadingCompiler(GrammarCompiler):
 
 @cache
 def vocabulary(words: int = 150) -> Vocabulary:
-    """All bytes, common pieces of text, random words, control tokens 256 and 257, a hole, a twin, an end token."""
+    """All bytes, common pieces of text, random words, control tokens 256 and 257, an unused id, a duplicate, an end
+    token.
+    """
     rng = random.Random(5)
     tokens: list[bytes | None] = [bytes([byte]) for byte in range(256)] + [None, None, None, b"ab"]
     tokens += [piece.encode() for piece in PIECES]
@@ -193,7 +195,7 @@ EVERY_SPEC = {**SPECS, "captured": captured, **(LEXED_SPECS if find_spec("lark")
 
 
 def mask_of(matcher: GrammarMatcher, max_tokens: int | None = None) -> tuple[int, ...]:
-    """The ids that are allowed, ascending."""
+    """The allowed ids, in ascending order."""
     bitmask = allocate_token_bitmask(1, matcher.grammar.vocabulary.size)
     matcher.fill_next_token_bitmask(bitmask, max_tokens=max_tokens)
     return tuple(allowed_tokens(bitmask))
@@ -206,7 +208,7 @@ def journey(
     *,
     visit: Callable[[GrammarMatcher], None] | None = None,
 ) -> list[object]:
-    """Random calls; what they answered. `visit` is called after each."""
+    """Random calls and their results. Calls `visit` after each."""
     rng = random.Random(seed)
     record: list[object] = []
     for _ in range(steps):

@@ -1,4 +1,6 @@
-"""Chat templates by the style of their calls, and small templates that have the same markup as models without one."""
+"""Chat templates by the style of their calls, and small templates with the same markup for models whose template is
+missing.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,7 @@ _QWEN = """
 
 
 def template(opening: str, call: str, closing: str, separator: str = "", macros: str = "") -> str:
-    """A template that writes calls like this. `call` is Jinja text about `c`."""
+    """A template that writes calls in this form. `call` is Jinja text about `c`."""
     calls = (
         f"{{% for c in m.tool_calls %}}{call}{{% if not loop.last %}}{{{{ {separator!r} }}}}{{% endif %}}{{% endfor %}}"
     )

@@ -80,7 +80,7 @@ COMMA = Text(",")
 
 @dataclass
 class Drawing:
-    """Draws one grammar. `roomy`: what must be written has endlessly many values."""
+    """Draws one grammar. `roomy`: required values come from infinite sets."""
 
     draw: st.DrawFn
     roomy: bool
@@ -90,7 +90,7 @@ class Drawing:
         return self.draw(st.sampled_from(options))
 
     def named(self, node: Node) -> Node:
-        """Seldom as a rule."""
+        """The node itself, and sometimes a reference to it."""
         if self.one_of(0, 0, 1):
             name = f"rule{len(self.rules)}"
             self.rules[name] = node
@@ -124,7 +124,7 @@ class Drawing:
         return self.named(Entry(value if gap == EPSILON else Seq((gap, value))))
 
     def member(self, depth: int) -> Node:
-        """Mostly an entry; seldom one in brackets, or none."""
+        """Usually an entry; sometimes an entry in brackets, or no entry."""
         kind = self.one_of("entry", "entry", "inside", "none")
         if kind == "none":
             return Text(self.one_of("[1]", "{}"))
@@ -135,7 +135,7 @@ class Drawing:
         return self.named(Distinct(self.body(depth, unbounded), known))
 
     def body(self, depth: int, unbounded: bool) -> Node:
-        """Some entries and what stands between them."""
+        """Some entries, and the text between them."""
         kind = self.one_of("list", "list", "few", "members", "object", "touching", "either", "pair")
         gap = self.one_of(*GAPS)
         separator = COMMA if gap == EPSILON else Seq((COMMA, gap))
@@ -212,7 +212,7 @@ tokens = st.composite(_tokens)()
 
 
 def both(grammar: Grammar, drawn: tuple[bytes | None, ...]) -> tuple[GrammarMatcher, ReferenceGrammar] | None:
-    """Compile with the core and with the twin; None where both refuse, or one reaches a limit."""
+    """Compile with the core and with the twin. None if both refuse, or if either reaches a limit."""
     control, end = len(drawn) - 2, len(drawn) - 1
     return compile_both(grammar, drawn, {end}, {control: CONTROL}, everything_supported=True)
 
@@ -222,7 +222,7 @@ def answers(matcher: GrammarMatcher) -> tuple[tuple[int, ...], bool, bool, int]:
 
 
 def finish(matcher: GrammarMatcher, n: int, rng: random.Random) -> None:
-    """Any tokens that the budget allows end the output in time."""
+    """Check that any tokens that the budget allows end the output in time."""
     path: list[int] = []
     while not matcher.is_terminated():
         assert n > 0, path

@@ -67,7 +67,7 @@ class Block:
 
 
 def blocks_of(path: Path) -> list[Block]:
-    """All code blocks of a page, outputs joined to what prints them."""
+    """All code blocks of a page. Outputs are attached to the blocks that print them."""
     text = path.read_text(encoding="utf-8")
     found: list[Block] = []
     end = 0
@@ -102,7 +102,7 @@ def _marks(said: str) -> dict[str, object]:
 
 
 def missing(needs: str) -> str:
-    """Why something is not there; empty if it is."""
+    """Why a requirement is missing; "" if it is present."""
     name = "smollm2-135m-instruct" if needs == "model" else needs
     if name in MODELS:
         return "" if cached_model(name) else f"{name} is not in the cache: `guided models --fetch {name}` fetches it"
@@ -137,7 +137,7 @@ for block in json.loads(sys.argv[1]):
 
 
 def run_page(blocks: list[Block], folder: Path) -> list[str]:
-    """Run the blocks of a page in a folder; what went otherwise than the page says, a message for each."""
+    """Run the blocks of a page in a folder. Return a message for each difference from the page."""
     commands = folder / "bin"
     commands.mkdir()
     (commands / "guided").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m guided "$@"\n')
@@ -168,7 +168,7 @@ def run_page(blocks: list[Block], folder: Path) -> list[str]:
 
 
 def is_output(shown: str, printed: str) -> bool:
-    """Whether a page shows what was printed: `...` stands for any text, and blanks at the ends of lines for none."""
+    """Whether a page shows the printed text: `...` stands for any text, and trailing blanks are ignored."""
     lines = [re.escape(line.rstrip()).replace(re.escape("..."), ".*") for line in shown.strip().splitlines()]
     plain = "\n".join(line.rstrip() for line in printed.strip().splitlines())
     return re.fullmatch(r"\n".join(lines), plain, re.DOTALL) is not None

@@ -52,7 +52,9 @@ seldom = st.composite(_seldom)
 
 @cache
 def leaves(alphabet: str) -> st.SearchStrategy[Node]:
-    """One character or a short text over `alphabet`; seldom any character, none, the empty text, or a substring."""
+    """One character or a short text over `alphabet`; rarely any character, the empty set, the empty text, or a
+    substring.
+    """
     texts = st.text(alphabet, min_size=1, max_size=2).map(Text)
     odd = st.sampled_from([ANY_CHAR, Chars(()), EPSILON, Text(""), Text(3 * alphabet[0])])
     return seldom(texts | st.composite(_chars)(alphabet), odd | substrings(alphabet))
@@ -86,13 +88,13 @@ def _plain(items: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
 
 @cache
 def plain_nodes(alphabet: str, max_leaves: int = 6) -> st.SearchStrategy[Node]:
-    """Regular nodes without boolean operations: what a textbook regex can say."""
+    """Regular nodes without boolean operations, as in a textbook."""
     return st.recursive(leaves(alphabet), _plain, max_leaves=max_leaves)
 
 
 @cache
 def regular_nodes(alphabet: str, names: tuple[str, ...] = (), max_leaves: int = 6) -> st.SearchStrategy[Node]:
-    """Regular nodes of every kind that may stand inside a boolean node; `names` are rules to refer to."""
+    """Regular nodes of every kind that may be part of a boolean node. `names`: the rules to refer to."""
     base = leaves(alphabet)
     if names:
         base = base | st.sampled_from(sorted(names)).map(Ref)
@@ -129,7 +131,7 @@ def _permutation(draw: st.DrawFn, alphabet: str, items: st.SearchStrategy[Node],
 
 
 def conditions(members: int) -> st.SearchStrategy[Condition | None]:
-    """Conditions on so many members."""
+    """Conditions on a given number of members."""
     some = st.builds(Written, st.lists(st.integers(0, members - 1), max_size=3, unique=True).map(tuple))
 
     def extend(items: st.SearchStrategy[Condition]) -> st.SearchStrategy[Condition]:
@@ -214,13 +216,13 @@ class DrawnVocabulary:
 
     @property
     def texts(self) -> dict[int, bytes]:
-        """The ids that spell text."""
+        """The ids that encode a text."""
         no_text = {*self.eos_token_ids, *self.special_tokens}
         return {id: data for id, data in enumerate(self.tokens) if data and id not in no_text}
 
     @property
     def ids(self) -> dict[int | str, set[int]]:
-        """What a grammar may call a control token -> the ids."""
+        """How a grammar can refer to a control token -> the ids."""
         names: dict[int | str, set[int]] = {id: {id} for id in self.special_tokens}
         for id, name in self.special_tokens.items():
             names.setdefault(name, set()).add(id)

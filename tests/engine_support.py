@@ -1,4 +1,4 @@
-"""One sequence through a model, for tests that want logits."""
+"""Runs one sequence through a model, for tests that need logits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Reader", "drive"]
 
 
 class Reader:
-    """A model that reads one sequence; the dense cache unless another is given."""
+    """A model that reads one sequence; by default with the dense cache."""
 
     def __init__(self, model: Model, capacity: int = 1024, cache: KVCache | None = None) -> None:
         self.runner = ModelRunner(model, cache or DenseCache(cache_shape(model), max(256, capacity)))
@@ -35,7 +35,7 @@ class Reader:
 
 
 def drive(scheduler, group):
-    """All events of a group of tasks, by task; an error is raised."""
+    """All events of a group of tasks, by task. Raises the errors of tasks."""
     scheduler.add(group)
     events = {task: [] for task in group}
     while scheduler:

@@ -1,4 +1,4 @@
-"""`exllamav3.generator.filter.Filter` of 1.6.5, as far as a generator and a filter meet in it."""
+"""The parts of `exllamav3.generator.filter.Filter` 1.6.5 that a generator uses."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Filter:
 
 
 def install() -> None:
-    """Put it where `import` finds it."""
+    """Make it importable."""
     for name in ("exllamav3", "exllamav3.generator", "exllamav3.generator.filter"):
         sys.modules[name] = ModuleType(name)
         sys.modules[name].__path__, sys.modules[name].__spec__ = [], ModuleSpec(name, None)

@@ -34,7 +34,7 @@ class Failures:
         self.injected = Counter[str]()
 
     def failing(self, call: Callable[[], Any], unchanged: Callable[[], Any]) -> Any:
-        """What `call` returns, as soon as it returns. `unchanged`: what a failure must leave alone."""
+        """The result of `call`, once it succeeds. `unchanged`: the state that failures must not change."""
         assert arm_fault is not None
         before = unchanged()
         for point in self._points():
@@ -72,7 +72,7 @@ class FailingMatcher:
         return lambda *args, **named: self.failures.failing(lambda: value(*args, **named), self._seen)
 
     def explain(self, asked: str) -> Explanation:
-        """An explanation that is complete: one that says that it is partial was cut by a failure."""
+        """A complete explanation. A partial one means that a failure interrupted it."""
 
         def whole() -> Explanation:
             told = self.matcher.explain(asked)

@@ -50,7 +50,7 @@ _CUDA, _META = 1, 14  # numbers of device types in c10
 
 
 class DeviceReadError(AssertionError):
-    """The CPU would wait for the device."""
+    """The CPU would have to wait for the device."""
 
 
 class StepCounter(TorchDispatchMode):
@@ -70,18 +70,18 @@ class StepCounter(TorchDispatchMode):
         self._staged: list[Tensor] = []
 
     def clear(self) -> None:
-        """Count from zero."""
+        """Reset the counts."""
         self.operations.clear()
         self.sent = self.fetched = self.waits = 0
         self._staged.clear()
 
     @property
     def launches(self) -> Counter[str]:
-        """Operations that are neither views nor allocations."""
+        """The number of operations that are neither views nor allocations."""
         return Counter({name: number for name, number in self.operations.items() if not name.startswith("host ")})
 
     def stage(self, size: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-        """What stands for pinned memory (`transfer._staging`)."""
+        """Replaces pinned memory (`transfer._staging`)."""
         with unset_fake_temporarily():
             self._staged.append(torch.zeros(size, dtype=dtype))
         return self._staged[-1]
@@ -146,7 +146,7 @@ def _route(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[st
 
 
 class _Kernel:
-    """In the place of a Triton kernel."""
+    """Replaces a Triton kernel."""
 
     def __init__(self, name: str, counter: StepCounter) -> None:
         self._name, self._counter = name, counter
@@ -164,7 +164,7 @@ class _Kernel:
 
 
 class _Stream:
-    """In the place of a CUDA stream and of its events."""
+    """Replaces a CUDA stream and its events."""
 
     def __init__(self, counter: StepCounter) -> None:
         self._counter = counter
@@ -226,13 +226,13 @@ def _guarded_cuda() -> Iterator[None]:
 
 
 def fake_weights(x: Tensor) -> Tensor:
-    """A fake tensor on `CUDA` like this one; floats are bfloat16."""
+    """A fake tensor on `CUDA` with the same shape; floats become bfloat16."""
     dtype = torch.bfloat16 if x.is_floating_point() else x.dtype
     return torch.empty_strided(x.shape, x.stride(), dtype=dtype, device=CUDA)
 
 
 def moved(value: Any, place: Callable[[Tensor], Tensor]) -> Any:
-    """A model, or any part of one, with what `place` makes of each tensor. Tensors that are shared stay so."""
+    """A model, or a part of one, with `place` applied to each tensor. Shared tensors stay shared."""
     return _moved(value, place, {})
 
 

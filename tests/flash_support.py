@@ -32,7 +32,7 @@ def flash_attn_with_kvcache(
 def attend(
     q: Tensor, keys: Tensor, values: Tensor, lengths: Tensor, scale=None, window=(-1, -1), softcap=0.0
 ) -> Tensor:
-    """Causal, aligned to the last of each row's `lengths` keys; where there is nothing to read, zero."""
+    """Causal, aligned to the last of each row's `lengths` keys; zero if there is nothing to read."""
     assert window == (-1, -1) or (window[0] >= 0 and window[1] == 0)
     new, total = q.shape[1], keys.shape[1]
     groups = q.shape[2] // keys.shape[2]
@@ -80,8 +80,9 @@ def flash_attn_varlen_func(
 def attend_spans(
     q: Tensor, k: Tensor, v: Tensor, starts: Tensor, lengths: Tensor, most: int, table: Tensor, *options
 ) -> Tensor:
-    """The queries of row i are those from starts[i] on; queries after the last one, and of rows without keys, are NaN,
-    which a kernel may leave there."""
+    """The queries of row i begin at starts[i]. Queries after the last one, and those of rows without keys, are NaN,
+    which kernels may leave there.
+    """
     counts, at = starts.diff(), torch.arange(len(q))
     holds = (starts[0] == 0) & (starts[-1] <= len(q)) & (counts >= 0).all() & (counts <= most).all()
     torch._assert_async(holds & (table >= 0).all() & (table < len(k)).all())
@@ -121,8 +122,9 @@ def varlen_attn(
     query, key, value, cu_seq_q, cu_seq_k, max_q, max_k, *, return_aux=None, scale=None, window_size=(-1, -1),
     enable_gqa=False, seqused_k=None, block_table=None, num_splits=None,
 ):  # fmt: skip
-    """The signature of torch 2.13, for blocks, of any size and dtype. No number of a tensor is read; rows without keys
-    are NaN, which the kernel may leave there."""
+    """The signature of torch 2.13, for blocks of any size and dtype. Reads no number of a tensor. Rows without keys are
+    NaN, which the kernel may leave there.
+    """
     assert query.dim() == 3 and key.dim() == 4 and key.shape == value.shape and query.shape[2] == key.shape[3]
     assert query.dtype == key.dtype == value.dtype and query.stride(-1) == key.stride(-1) == value.stride(-1) == 1
     assert query.shape[1] % key.shape[2] == 0 and enable_gqa == (query.shape[1] != key.shape[2])
@@ -148,7 +150,7 @@ KERNELS = ("flash-attn 2", "flash-attn 3", "varlen_attn")
 
 
 def use_flash(monkeypatch, kernel: str = "flash-attn 2") -> None:
-    """Attention over paged caches as on CUDA, in torch's operations only, which a graph can see."""
+    """Attention over paged caches as on CUDA, with torch operations only, so that a graph can record it."""
     assert kernel in KERNELS
     two, three = (
         package if kernel == f"flash-attn {n}" else None for n, package in ((2, FLASH_ATTN), (3, FLASH_ATTN_3))
@@ -163,7 +165,7 @@ def use_flash(monkeypatch, kernel: str = "flash-attn 2") -> None:
 
 
 class Recorder(TorchDispatchMode):
-    """Notes each operation, and refuses those that make the CPU wait for a device."""
+    """Records each operation, and refuses operations that make the CPU wait for a device."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -182,7 +184,7 @@ class Recorder(TorchDispatchMode):
 
 
 class FakeCapture:
-    """As CUDA's graphs: Python runs once; what is replayed are its operations, on the memory that they had then."""
+    """Like CUDA graphs: Python runs once, and a replay repeats its operations on the memory that they had then."""
 
     def __init__(self) -> None:
         self.captured: list[int] = []  # batch sizes

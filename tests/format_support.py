@@ -1,4 +1,4 @@
-"""Shared by the tests of `format`: whether a schema takes a value, examples, and texts that nearly are some."""
+"""Shared by the tests of `format`: whether a schema accepts a value, examples, and texts that are nearly valid."""
 
 import json
 import re
@@ -36,7 +36,7 @@ def _matcher(schema):
 
 
 def takes(schema, value):
-    """Whether a schema, as text, takes the value."""
+    """Whether a schema, given as text, accepts the value."""
     matcher = _matcher(schema)
     matcher.reset()
     return matcher.accept_string(json.dumps(value, ensure_ascii=False)) and matcher.is_accepting()
@@ -48,7 +48,7 @@ def conforms(name, text):
 
 
 def near(examples, alphabet, changes=3):
-    """An example after a few changes: a character put in, taken out or replaced, a piece taken twice, two joined."""
+    """An example after a few changes: a character inserted, removed or replaced, a piece doubled, two pieces joined."""
 
     @st.composite
     def made(draw):

@@ -83,7 +83,7 @@ class Drawn:
         return regex(pick(PATTERNS))
 
     def tags(self, loop: bool) -> Tree:
-        """Tags and excluded texts, none of which holds another one but at its end."""
+        """Tags and excluded texts, none of which contains another one except at its end."""
         words: list[str] = []
         for _ in range(self.random.randint(0, 4)):
             word = "".join(self.random.choice(self.letters) for _ in range(self.random.randint(1, 3)))
@@ -111,7 +111,7 @@ class Drawn:
         return letter_of(self.random, [" ", "  ", "\t", *(["\n", " # note\n  ", "\r\n"] if nested else [])])
 
     def written(self, tree: Tree, nested: bool) -> str:
-        """The text of a tree, as an alternative list."""
+        """The text of a tree, as a list of alternatives."""
         match tree:
             case ("alt", items):
                 bar = f"{self.gap(nested)}|{self.gap(True)}"

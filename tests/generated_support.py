@@ -1,4 +1,4 @@
-"""What generated texts of every notation are asked: a place in each error, what trees mean, and walks that end."""
+"""Checks for generated texts of every notation: errors have a location, trees have their meaning, and walks end."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ RANDOMS = st.randoms(use_true_random=False)
 
 
 def tell(text: str) -> None:
-    """What a failure shows: hypothesis has notes, pytest the output."""
+    """Show details of a failure: as hypothesis notes, or in pytest's output."""
     (note if currently_in_test_context() else print)(text)
 
 
 def answered(text: str, compile: Callable[[str], CompiledGrammar]) -> CompiledGrammar | GuidedError:
-    """The grammar, or the error of a text that is refused: it has a place in the text."""
+    """The grammar, or the error of a refused text, which must have a location in the text."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", GuidedWarning)
@@ -61,7 +61,7 @@ def answered(text: str, compile: Callable[[str], CompiledGrammar]) -> CompiledGr
 
 
 def at_pointer(value: Any, pointer: str) -> Any:
-    """The value at a JSON Pointer; None for a member that an object lacks."""
+    """The value at a JSON Pointer; None for a member that an object does not have."""
     keys = [key.replace("~1", "/").replace("~0", "~") for key in pointer.split("/")[1:]]
     for number, key in enumerate(keys):
         if isinstance(value, dict) and key not in value:
@@ -72,7 +72,7 @@ def at_pointer(value: Any, pointer: str) -> Any:
 
 
 def takes(grammar: CompiledGrammar, text: str) -> bool:
-    """Whether the grammar takes the text, in which tokens without a text are characters of their own."""
+    """Whether the grammar accepts the text. Tokens without text are characters of their own in it."""
     matcher = GrammarMatcher(grammar)
     ids = [id for char in text for id in ([id_of(char)] if is_control(char) else char.encode())]
     return all(map(matcher.accept_token, ids)) and matcher.is_accepting()
@@ -98,7 +98,7 @@ def walked(grammar: CompiledGrammar, rng: random.Random, more: int) -> str:
 def agree(
     grammar: CompiledGrammar | GuidedError, rules: Rules, letters: str, rng: random.Random, root: str = "root"
 ) -> None:
-    """The grammar is the tree's: on random texts, and on those that it writes itself."""
+    """Check that the grammar agrees with the tree on random texts, and on texts that it generates itself."""
     if not isinstance(grammar, CompiledGrammar):
         own = isinstance(grammar, LimitExceeded | UnsupportedError) or "are the same" in str(grammar)  # a rule of Lark
         assert own or not generates_something(rules, root), str(grammar)
@@ -115,7 +115,7 @@ def agree(
 
 
 def broken(text: str, pieces: re.Pattern[str], others: list[str], rng: random.Random) -> str:
-    """The text with a few of its pieces left out, doubled, moved, or replaced by `others`."""
+    """The text with a few pieces removed, doubled, moved, or replaced by `others`."""
     found = [each[0] for each in pieces.finditer(text)]
     for _ in range(rng.randint(1, 3)):
         at = rng.randrange(len(found) + 1)
@@ -125,6 +125,6 @@ def broken(text: str, pieces: re.Pattern[str], others: list[str], rng: random.Ra
 
 
 def walked_if_short(grammar: CompiledGrammar | GuidedError, rng: random.Random) -> None:
-    """A walk to the end, unless thousands of tokens are needed."""
+    """A walk to the end, unless it needs thousands of tokens."""
     if isinstance(grammar, CompiledGrammar) and GrammarMatcher(grammar).min_tokens_to_finish() < 100:
         walked(grammar, rng, 3)

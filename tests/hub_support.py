@@ -1,4 +1,4 @@
-"""A small Hugging Face hub on this machine: the routes that `huggingface_hub` asks, over files in memory."""
+"""A small Hugging Face hub on this machine: the routes that `huggingface_hub` uses, with files in memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COMMITS = {"main": "a" * 40, "v1": "b" * 40, "refs/pr/1": "c" * 40}
 
 
 class Hub:
-    """Repositories: name -> revision -> file -> bytes. `gated` ones are refused; `asked`: the requests."""
+    """Repositories: name -> revision -> file -> bytes. `gated` ones are refused. `asked`: the requests so far."""
 
     def __init__(self, repositories: Mapping[str, Mapping[str, Mapping[str, bytes]]]) -> None:
         self.repositories = {name: dict(revisions) for name, revisions in repositories.items()}
@@ -81,7 +81,7 @@ class Hub:
 
 @contextmanager
 def running_hub(hub: Hub) -> Iterator[Hub]:
-    """The hub, listening; `hub.url` is its address."""
+    """The hub while it is listening; `hub.url` is its address."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -98,7 +98,7 @@ def running_hub(hub: Hub) -> Iterator[Hub]:
         do_GET = do_HEAD = _answer
 
         def log_message(self, format: str, *args: Any) -> None:
-            """Nothing."""
+            """Log nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
@@ -115,7 +115,7 @@ def running_hub(hub: Hub) -> Iterator[Hub]:
 
 @contextmanager
 def library_asks(hub: Hub, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
-    """The hub, running, as the only one that `huggingface_hub` asks; the library's cache and token are in `folder`."""
+    """The running hub, as the only one that `huggingface_hub` uses. The library's cache and token are in `folder`."""
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     monkeypatch.setenv("HF_HUB_DISABLE_PROGRESS_BARS", "1")

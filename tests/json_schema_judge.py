@@ -34,11 +34,11 @@ _DEPTH = (
 
 
 class NoJudge(Exception):
-    """It cannot tell: a pattern that Python cannot search, a reference that it does not find, a verdict without end."""
+    """The judge cannot decide: a pattern that Python cannot search, an unknown reference, or an endless evaluation."""
 
 
 class Judge:
-    """Whether texts satisfy `schema`, in the dialect it names (else 2020-12)."""
+    """Whether texts satisfy `schema`, in the dialect that it names (by default 2020-12)."""
 
     def __init__(self, schema: Any) -> None:
         exactly = exact(schema)
@@ -50,7 +50,7 @@ class Judge:
         self._validator = _exact_kind(kind)(rewritten, registry=REGISTRY)
 
     def __call__(self, text: str | bytes) -> bool:
-        """The verdict on one text."""
+        """Whether one text is valid."""
         limit = sys.getrecursionlimit()
         sys.setrecursionlimit(max(limit, _DEPTH))
         try:
@@ -76,12 +76,12 @@ class Judge:
 
 
 def exact(value: Any) -> Any:
-    """A JSON value whose floats are decimals: the shortest ones that read as these floats."""
+    """A JSON value whose floats are decimals: the shortest decimals that read as these floats."""
     return _parse(json.dumps(value))
 
 
 def _parse(text: str | bytes) -> Any:
-    """The value of a JSON text. ValueError where it is none, or an object names a member twice."""
+    """The value of a JSON text. ValueError if the text is not JSON, or an object has a member twice."""
     if isinstance(text, bytes):
         text = text.decode()
     return json.loads(
@@ -101,7 +101,7 @@ def _match(pattern: re.Pattern[str], text: str) -> re.Match[str]:
 
 
 class _LongInteger(Decimal):
-    """Written as an integer that `int` does not read."""
+    """An integer that is too long for `int`."""
 
 
 def _integer(text: str) -> int | Decimal:
@@ -140,7 +140,7 @@ def _is_integer(value: Any) -> bool:
 
 
 def _is_written_integer(value: Any) -> bool:
-    """As draft 4 has it: without fraction and exponent."""
+    """As in draft 4: without a fraction and an exponent."""
     return isinstance(value, int | _LongInteger) and not isinstance(value, bool)
 
 
@@ -150,7 +150,7 @@ def _multiple_of(validator: Any, divisor: Any, value: Any, _: Any) -> Iterator[j
 
 
 def _divides(divisor: Decimal, value: Decimal) -> bool:
-    """Whether value / divisor is an integer; exponents of any size."""
+    """Whether value / divisor is an integer, for exponents of any size."""
     (_, over, shift), (_, under, less) = value.as_tuple(), divisor.as_tuple()
     assert isinstance(shift, int) and isinstance(less, int)
     numerator, denominator = int("".join(map(str, over))), int("".join(map(str, under)))
@@ -182,7 +182,7 @@ def _content_media_type(validator: Any, name: Any, value: Any, schema: Any) -> I
 
 
 def _decoded(text: str) -> bytes | None:
-    """What stands there in base 64; None where that is not so."""
+    """The base64 content of a text; None if it is not base64."""
     try:
         return base64.b64decode(text, validate=True) if len(text) % 4 == 0 else None
     except ValueError:

@@ -1,4 +1,4 @@
-"""Test helpers: random small schemas, instances near them, every way to spell an instance, and samples."""
+"""Test helpers: random small schemas, instances near them, all spellings of an instance, and samples."""
 
 import json
 from decimal import Decimal
@@ -31,7 +31,7 @@ def byte_compiler():
 
 
 def accepts(grammar, data):
-    """Whether the native core takes all of `data`; a grammar is compiled anew each time."""
+    """Whether the native core accepts all of `data`. Compiles the grammar on each call."""
     try:
         matcher = GrammarMatcher(byte_compiler().compile_grammar(grammar))
     except SpecError:  # it generates nothing
@@ -40,7 +40,7 @@ def accepts(grammar, data):
 
 
 def verdicts(schema, *values, **options):
-    """Whether the schema allows each of the values, members in any order; the language may be empty."""
+    """Whether the schema allows each of the values, with members in any order. The language may be empty."""
     try:
         grammar = byte_compiler().compile_json_schema(schema, property_order="any", **options)
     except SpecError as error:
@@ -55,7 +55,7 @@ def allows(compiled, value):
 
 
 def matches(compiled, text):
-    """Whether a text is in a compiled language; None is the empty one."""
+    """Whether a text is in a compiled language; None stands for the empty language."""
     matcher = compiled and GrammarMatcher(compiled)
     return matcher is not None and matcher.accept_string(text) and matcher.is_accepting()
 
@@ -65,7 +65,7 @@ REFUSED = ("two equal items", "would take too many states")
 
 
 def grammar_of(schema, options):
-    """The grammar, or None for an empty language. Schemas that refer to themselves without end are left out."""
+    """The grammar; None for an empty language. Excludes schemas that refer to themselves without end."""
     try:
         return json_schema_to_grammar(schema, options)
     except UnsupportedError as error:
@@ -78,7 +78,9 @@ def grammar_of(schema, options):
 
 
 def compiled(grammar, compiler=None):
-    """The grammar over single bytes, or by `compiler`; None for none, as where a pattern contradicts a length."""
+    """The grammar over single bytes, or by `compiler`. None for an empty language, for example if a pattern contradicts
+    a length.
+    """
     try:
         return grammar and (compiler or byte_compiler()).compile_grammar(grammar)
     except SpecError:
@@ -89,7 +91,7 @@ _MARKS, _WORDS = frozenset(b'{}[]",:'), frozenset(b"abz019.-e ")
 
 
 def sample(compiled, rng, most):
-    """A text of the language: at most `most` bytes drawn from the masks, and the shortest way to the end."""
+    """A text of the language: at most `most` bytes drawn from the masks, and then a shortest completion."""
     matcher, out = GrammarMatcher(compiled), bytearray()
     for _ in range(rng.randint(0, most)):
         allowed = mask_of(matcher)
@@ -218,7 +220,7 @@ def schemas(patterns=True, leaves=5):
 
 @st.composite
 def near(draw, schema, root=None, depth=0):
-    """A value that may well satisfy the schema, or not."""
+    """A value that may or may not satisfy the schema."""
     root = root or schema
     if depth > 4 or isinstance(schema, bool) or draw(st.integers(0, 7)) == 0:
         return draw(values)

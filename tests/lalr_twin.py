@@ -20,12 +20,12 @@ _Call: TypeAlias = tuple[int, str]
 
 
 def terminal_states(rules: Rules, start: str) -> list[State] | None:
-    """As `guided.frontends.lark.lalr.terminal_states` says."""
+    """See `guided.frontends.lark.lalr.terminal_states`."""
     return Lookaheads(Lr0({ROOT: [[(start, False)]], **rules}), start).states()
 
 
 class Lr0:
-    """The LR(0) automaton: `closures` are the items of each state, `to` where its symbols lead."""
+    """The LR(0) automaton. `closures`: the items of each state. `to`: the targets of its symbols."""
 
     def __init__(self, rules: Rules) -> None:
         self.rules = rules
@@ -52,11 +52,11 @@ class Lr0:
             self.to.append(row)
 
     def symbols(self, place: Item) -> Sequence[tuple[str, bool]]:
-        """The symbols of the alternative that a place is in."""
+        """The symbols of the alternative to which a position belongs."""
         return self.rules[place.rule][place.alternative]
 
     def _called(self, name: str) -> list[str]:
-        """The rules with which `name` may begin, itself included."""
+        """The rules with which `name` may begin, including itself."""
         found = {name: None}
         todo = [name]
         for rule in todo:
@@ -99,7 +99,7 @@ class Lookaheads:
         self.certain = self._certain()
 
     def _follow_alternatives(self, call: _Call) -> None:
-        """Where the alternatives of a callee lead from the state that calls it."""
+        """The targets of a callee's alternatives, from the state that calls it."""
         state, rule = call
         to = self.automaton.to
         for number, symbols in enumerate(self.automaton.rules[rule]):
@@ -112,7 +112,7 @@ class Lookaheads:
             self.lookback.setdefault((at, rule, number), []).append(call)
 
     def _read(self, start: str) -> dict[_Call, int]:
-        """The terminals that are shifted after a call, when callees without text have been passed."""
+        """The terminals that are shifted after a call, including those after callees that match the empty text."""
         to, direct, reads = self.automaton.to, {}, {}
         for p, name in self.calls:
             after = to[p][name]
@@ -122,7 +122,7 @@ class Lookaheads:
         return _least(reads, direct)
 
     def _certain(self) -> dict[_Call, int]:
-        """See the head: the terminals that follow a call whatever stands before."""
+        """See the head: the terminals that follow a call in every context."""
         certain = dict(self.follow)
         users: dict[_Call, set[_Call]] = {}
         for call, ways in self.includes.items():
@@ -168,7 +168,7 @@ def _all(sets: Mapping[_Call, int], calls: Sequence[_Call]) -> int:
 
 
 def _least(edges: Mapping[_Call, Sequence[_Call]], values: Mapping[_Call, int]) -> dict[_Call, int]:
-    """The least sets that contain their value and the sets of their neighbours."""
+    """The smallest sets that contain their value and the sets of their neighbours."""
     out = dict(values)
     users: dict[_Call, list[_Call]] = {}
     for call, uses in edges.items():

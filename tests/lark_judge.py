@@ -43,7 +43,7 @@ def lalr(text, lexer="contextual", **options):
 
 
 def parses(parser, text):
-    """Whether Lark parses the text. Its indenter ends in other errors where brackets or newlines make no sense."""
+    """Whether Lark parses the text. Its indenter raises other errors if brackets or newlines are misplaced."""
     try:
         parser.parse(text)
     except (lark.exceptions.LarkError, AssertionError, IndexError):
@@ -93,7 +93,7 @@ def parses_in_exact_contexts(parser, text):
 
 
 def tokens(parser, text, tried):
-    """What Lark's lexer finds in the text, if `tried()` are the names of the terminals that are tried next."""
+    """The tokens that Lark's lexer finds in the text. `tried()`: the names of the terminals that it tries next."""
     state = LexerState(TextSlice.cast_from(text))
     with suppress(EOFError):
         while True:
@@ -105,7 +105,9 @@ def tokens(parser, text, tried):
 
 
 class Sequences:
-    """The sequences of at most `most` terminals that the rules of a grammar generate, and the beginnings of any."""
+    """The sequences of at most `most` terminals that the rules of a grammar generate, and the prefixes of all
+    sequences.
+    """
 
     def __init__(self, text, most):
         self.parser, self.most = load(text, parser="earley", lexer="basic"), most
@@ -138,7 +140,7 @@ class Sequences:
         return {a + b for a in first for b in second if len(a) + len(b) <= self.most}
 
     def parses(self, text):
-        """Whether the contextual lexer and the rules take the text, which has at most `most` characters."""
+        """Whether the contextual lexer and the rules accept the text, which has at most `most` characters."""
         assert len(text) <= self.most
         start = next(rule.origin for rule in self.parser.rules if rule.origin.name == "start")
         read, names = [], {each.name for each in self.parser.terminals}
@@ -151,7 +153,7 @@ class Sequences:
 
 
 def idle_rules(parser):
-    """The rules that generate nothing: their terminals are in Lark's tables, though no text can go on with them."""
+    """The rules that generate nothing. Lark's tables have their terminals, although no text can continue with them."""
     productive = set()
     while True:
         found = {

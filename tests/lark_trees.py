@@ -13,13 +13,13 @@ NAMED = {"sub": 'start: "b" start | "a"'}
 
 
 def matching(written: str, pattern: str) -> Tree:
-    """A leaf whose texts Python's `re` knows."""
+    """A leaf whose texts Python's `re` can decide."""
     compiled = re.compile(pattern, re.DOTALL)
     return ("where", written, lambda text: compiled.fullmatch(text) is not None)
 
 
 def is_nested(text: str) -> bool:
-    """The texts of a c b, in as many pairs of a and b as one likes."""
+    """The texts of a c b, with any number of pairs of a and b around c."""
     half = len(text) // 2
     return text == "a" * half + "c" + "b" * half
 
@@ -92,7 +92,7 @@ class DrawnLark:
         return pick(LEAVES)
 
     def text(self, rules: Rules) -> str:
-        """The grammar: its rules and terminals in any order."""
+        """The grammar, with its rules and terminals in any order."""
         lines = []
         for name, tree in rules.items():
             if tree[0] == "where" and tree[1].startswith("["):

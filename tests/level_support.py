@@ -1,4 +1,4 @@
-"""The 65 characters, texts as ids and back, and lines of plays read without a regular expression."""
+"""The 65 characters, conversion between texts and ids, and a parser for lines of plays without regular expressions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def text(row: torch.Tensor) -> str:
 
 
 def is_play(script: str) -> bool:
-    """What `PLAY_SCRIPT` says, line by line, as one would read it."""
+    """Whether a text is a play in the sense of `PLAY_SCRIPT`, checked line by line."""
     return all(is_speech(speech) for speech in script.removesuffix("\n").split("\n\n")) and script.endswith("\n")
 
 

@@ -49,7 +49,7 @@ def vocabulary_of(tokens: tuple[bytes, ...] | list[bytes]) -> guided.Vocabulary:
 
 
 def vocabulary_for(texts: list[str]) -> guided.Vocabulary:
-    """Each byte, and pieces of the texts, so that tokens hold several lexemes."""
+    """Each byte, and pieces of the texts, so that tokens contain several lexemes."""
     pieces = {data[i : i + n] for data in map(str.encode, texts) for n in (2, 3, 5) for i in range(len(data) - n + 1)}
     tokens = [*(bytes([byte]) for byte in range(256)), *sorted(pieces)]
     return guided.Vocabulary([*tokens, None], eos_token_ids=[len(tokens)])
@@ -60,7 +60,7 @@ def mask_of(matcher: guided.GrammarMatcher, max_tokens: int | None = None) -> se
 
 
 def allowed_by(language: LexedLanguage, state: LexedState, tokens: tuple[bytes, ...]) -> set[int]:
-    """The mask by the twin: the tokens after which some output goes on, and the end token behind them."""
+    """The twin's mask: the tokens with which some output continues, and then the end token."""
     found = {len(tokens)} if language.accepting(state) else set()
     for number, token in enumerate(tokens):
         after = state
@@ -72,7 +72,7 @@ def allowed_by(language: LexedLanguage, state: LexedState, tokens: tuple[bytes, 
 
 
 def random_grammar(rng):
-    """Rules over some terminals: recursive in any way, empty alternatives included, perhaps with something ignored."""
+    """Rules over some terminals, recursive in any way, with empty alternatives, and sometimes an ignored terminal."""
     names = [f"T{number}" for number in range(rng.randint(2, 5))]
     rules = ["start", *(f"r{number}" for number in range(1, rng.randint(1, 3)))]
     lines = []
@@ -107,7 +107,7 @@ def random_blocks(rng):
 
 
 def random_lines(rng):
-    """Lines that are indented by one of the widths before, by more, or anyhow."""
+    """Lines that are indented by an earlier width, by a larger width, or by a random one."""
     widths, out = [0], []
     for _ in range(rng.randint(0, 6)):
         widths.append(
@@ -122,7 +122,7 @@ def random_lines(rng):
 
 
 def near(rng, text, alphabet, chance=0.4):
-    """The text, perhaps with one character added, removed or replaced."""
+    """The text, sometimes with one character added, removed or replaced."""
     if rng.random() >= chance:
         return text
     at = rng.randrange(len(text) + 1)
@@ -130,7 +130,7 @@ def near(rng, text, alphabet, chance=0.4):
 
 
 def walk(rng, twin, alphabet, size):
-    """The longest text that the twin accepts along a random way of `size` bytes."""
+    """The longest text that the twin accepts along a random walk of `size` bytes."""
     state, out, best = twin.first, b"", b""
     while len(out) < size:
         ways = [(char, after) for char in alphabet if (after := twin.read(state, ord(char)))]

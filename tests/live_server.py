@@ -27,7 +27,7 @@ PATIENCE = 60.0  # seconds, on a machine that does other things
 
 @asynccontextmanager
 async def served(engine=None, **settings) -> AsyncIterator[tuple[Server, httpx.AsyncClient]]:
-    """An application that runs, and a client of HTTP for it."""
+    """A running application, and an HTTP client for it."""
     app = create_app(engine or small_engine(), Settings(**settings))
     async with app.router.lifespan_context(app):
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
@@ -37,7 +37,7 @@ async def served(engine=None, **settings) -> AsyncIterator[tuple[Server, httpx.A
 
 @dataclass
 class Listening:
-    """A server at a socket: its parts, its port, and the loop that it runs on."""
+    """A server at a socket: its parts, its port, and its event loop."""
 
     server: Server
     engine: Engine
@@ -47,18 +47,18 @@ class Listening:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is left of any request: in the engine, on the loop, among the connections."""
+        """Whether nothing of any request is left in the engine, on the loop, or among the connections."""
         state = self.http.server_state
         return is_idle(self.server) and not (state.tasks or state.connections)
 
     def tasks(self) -> int:
-        """How many tasks the loop has."""
+        """The number of tasks of the loop."""
         return len(asyncio.all_tasks(self.loop))
 
 
 @contextmanager
 def listening_at(engine=None, *, uvicorn_options=None, **settings) -> Iterator[Listening]:
-    """A server that answers, until the block ends."""
+    """A running server, until the block ends."""
     engine = engine or small_engine()
     app = create_app(engine, Settings(**settings))
     options = {"http": Connection, "h11_max_incomplete_event_size": 64 << 10, "timeout_graceful_shutdown": 5}
@@ -84,20 +84,20 @@ def listening_at(engine=None, *, uvicorn_options=None, **settings) -> Iterator[L
 
 @contextmanager
 def listening(engine=None, **options) -> Iterator[tuple[Server, str]]:
-    """The same: the server, and its address."""
+    """The same: the server and its address."""
     with listening_at(engine, **options) as at:
         yield at.server, f"http://127.0.0.1:{at.port}"
 
 
 def raw_request(path: str, body: object) -> bytes:
-    """The bytes of a request, after whose answer the connection closes."""
+    """The bytes of a request. The connection closes after its answer."""
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nConnection: close\r\n"
     return f"{head}Content-Length: {len(data)}\r\n\r\n".encode() + data
 
 
 def read_to_end(client: socket.socket) -> bytes:
-    """What comes until the connection closes. One `recv` returns any part of it."""
+    """All data until the connection closes. One `recv` may return any part of it."""
     return b"".join(iter(lambda: client.recv(4096), b""))
 
 
@@ -109,13 +109,13 @@ def is_idle(server: Server) -> bool:
 
 
 async def becomes_idle(server: Server) -> bool:
-    """Whether nothing of any request is left, once that may be so."""
+    """Whether the engine has no part of any request left, after waiting for it."""
     await until(lambda: is_idle(server))
     return True
 
 
 async def until(true: Callable[[], object]) -> None:
-    """Wait for something that becomes true."""
+    """Wait until a condition is true."""
     end = time.monotonic() + PATIENCE
     while not true():
         assert time.monotonic() < end, "it did not become true"
@@ -123,7 +123,7 @@ async def until(true: Callable[[], object]) -> None:
 
 
 def wait_until(true: Callable[[], object], seconds: float = PATIENCE, otherwise: str = "it is not so") -> None:
-    """Wait for something that another thread does."""
+    """Wait for the effect of another thread."""
     end = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < end, otherwise

@@ -20,7 +20,7 @@ import numpy as np
 
 import guided
 
-MOST = 60
+MAX_TOKENS = 60
 PROMPTS = {
     "schema": "Describe a person named Ada, who is 36 years old and likes chess, as JSON: ",
     "type": "Three colours of the rainbow as a JSON array: ",
@@ -35,7 +35,7 @@ BUDGETS = {"tight": 20}
 
 
 def constraints() -> dict[str, Any]:
-    """By the names of the prompts."""
+    """The constraints, by the names of the prompts."""
     text = {"type": "string", "maxLength": 12}
     person = {
         "type": "object",
@@ -55,12 +55,12 @@ def constraints() -> dict[str, Any]:
 
 
 def engine(path: Path) -> dict[str, Any]:
-    """Ids of each answer by guided's engine."""
+    """The ids of each answer by guided's engine."""
     guided.GrammarMatcher.forced_tokens = lambda self: []  # type: ignore[method-assign]
     made = guided.Engine.from_pretrained(path, device="cpu", dtype="float32")
     answers = {}
     for name, constraint in constraints().items():
-        budget = BUDGETS.get(name, MOST)
+        budget = BUDGETS.get(name, MAX_TOKENS)
         prompt = made.vocabulary.encode(PROMPTS[name])
         result = made.generate(prompt, constraint, max_tokens=budget, temperature=0.0, budget_ramp=0.0)
         answers[name] = {"tokens": list(result.tokens), "text": result.text}
@@ -69,7 +69,7 @@ def engine(path: Path) -> dict[str, Any]:
 
 
 def llama_cpp(path: Path, expected: dict[str, Any]) -> dict[str, Any]:
-    """Ids of each answer by llama.cpp, and where the other side's token first differs, the distance of their scores."""
+    """The ids of each answer by llama.cpp, and the difference of the scores at the first different token."""
     from llama_cpp import Llama, LogitsProcessorList
 
     from guided.integrations.llama_cpp import GuidedLogitsProcessor
@@ -78,7 +78,7 @@ def llama_cpp(path: Path, expected: dict[str, Any]) -> dict[str, Any]:
     compiler = guided.GrammarCompiler(guided.Vocabulary.from_gguf(path))
     answers = {}
     for name, constraint in constraints().items():
-        budget = BUDGETS.get(name, MOST)
+        budget = BUDGETS.get(name, MAX_TOKENS)
         processor = GuidedLogitsProcessor(constraint, compiler, max_tokens=budget)
         seen: list[np.ndarray[Any, Any]] = []
 
@@ -102,7 +102,9 @@ def llama_cpp(path: Path, expected: dict[str, Any]) -> dict[str, Any]:
 
 
 def _gap(own: list[int], other: list[int], scores: list[np.ndarray[Any, Any]]) -> dict[str, Any] | None:
-    """Where both first differ, and how much lower the other's token was scored; None: they are equal."""
+    """The first position at which both differ, and by how much the other's token was scored lower; None if they are
+    equal.
+    """
     if own == other:
         return None
     step = next((at for at, pair in enumerate(zip(own, other, strict=False)) if pair[0] != pair[1]), None)

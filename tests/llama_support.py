@@ -1,4 +1,4 @@
-"""Small Llamas as checkpoints, for tests that load them in more ways than one."""
+"""Small Llamas as checkpoints, for tests that load them in several ways."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LETTERS = string.ascii_lowercase + ' .,:"'
 
 
 def checkpoint(config: LlamaConfig, *, tied: bool, seed: int = 0) -> dict[str, Tensor]:
-    """Random weights by the names that transformers gives them."""
+    """Random weights under the names of transformers."""
     c, w = config, RandomWeights(seed, torch.float32)
     q, kv = c.heads * c.head_dim, c.kv_heads * c.head_dim
     found = {"model.embed_tokens.weight": w.matrix(c.vocab_size, c.dim), "model.norm.weight": w.vector(c.dim, 1)}
@@ -51,7 +51,7 @@ def checkpoint(config: LlamaConfig, *, tied: bool, seed: int = 0) -> dict[str, T
 
 
 class _Tensors:
-    """A file that is in memory; its matrices are quantised where `blocks` has them."""
+    """A file in memory. Its matrices are quantised if `blocks` has them."""
 
     def __init__(self, tensors: Mapping[str, Tensor], blocks: Mapping[str, Blocks]) -> None:
         self._tensors, self._blocks = tensors, blocks
@@ -80,14 +80,14 @@ def build(
     dtype: torch.dtype = torch.float32,
     blocks: Mapping[str, Blocks] | None = None,
 ) -> Llama:
-    """The model of a checkpoint, or one part of it."""
+    """The model of a checkpoint, or a part of it."""
     weights = Weights(_Tensors(tensors, blocks or {}), "checkpoint", dtype, torch.device("cpu"), as_stored=True)
     tied = "lm_head.weight" not in tensors
     return load_decoder(config, weights, HUGGINGFACE_NAMES, tied=tied, parallel=parallel)
 
 
 def write_directory(path: Path, config: LlamaConfig, *, tied: bool, seed: int = 0) -> None:
-    """A directory that `Engine.from_pretrained` reads; its tokens are `LETTERS` and an end."""
+    """A directory for `Engine.from_pretrained`, with `LETTERS` and an end token as tokens."""
     from safetensors.torch import save_file
 
     c = config

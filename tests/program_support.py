@@ -1,4 +1,4 @@
-"""What the tests of grammars of languages share: a vocabulary, texts that are nearly right, and how many are tried."""
+"""Shared by the tests of grammars of languages: a vocabulary, texts that are nearly right, numbers of examples."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ SEED = os.environ.get("GUIDED_FUZZ_SEED", "0")
 
 
 def few_or_many(few: int, many: int) -> pytest.MarkDecorator:
-    """The same test on a few examples, always the same, and, marked slow, on many."""
+    """The same test on a few fixed examples, and, marked slow, on many."""
     rows = [pytest.param(few, "0", id="few"), pytest.param(many, SEED, id="many", marks=pytest.mark.slow)]
     return pytest.mark.parametrize(("count", "seed"), rows)
 
 
 def vocabulary_of_words(words: Sequence[str], others: Iterable[str]) -> guided.Vocabulary:
-    """Each byte is a token, and so are the words, with a space before them too, pieces of them, and others."""
+    """Tokens: each byte; the words, with and without a space before them; pieces of them; and others."""
     pieces = {word[i : i + n] for word in words for n in (2, 3) for i in range(len(word) - n + 1)}
     texts = {text.encode() for text in (*pieces, *words, *(f" {word}" for word in words), *others)}
     return vocabulary_of([bytes([byte]) for byte in range(256)] + sorted(text for text in texts if len(text) > 1))

@@ -48,7 +48,7 @@ WIDER = {
 
 
 def is_parsed(text: str) -> bool:
-    """Whether ast.parse takes a text."""
+    """Whether ast.parse accepts a text."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -59,13 +59,13 @@ def is_parsed(text: str) -> bool:
 
 
 def reason_for(text: str, taken: bool) -> str | None:
-    """Why ast.parse and the grammar, which takes the text or does not, differ; None if that is not known."""
+    """The reason why ast.parse and the grammar disagree about a text; None if the reason is unknown."""
     reasons = WIDER if taken else NARROWER
     return next((reason for reason, has in reasons.items() if has.search(text)), None)
 
 
 def programs(least: int, most: int) -> Iterator[tuple[Path, str]]:
-    """The files of the standard library of so many bytes that ast.parse takes, in order of their names."""
+    """The files of the standard library with at most this many bytes that ast.parse accepts, sorted by name."""
     for path in sorted(FOLDER.rglob("*.py")):
         if "site-packages" in path.parts or not least <= path.stat().st_size < most:
             continue
@@ -79,7 +79,7 @@ def programs(least: int, most: int) -> Iterator[tuple[Path, str]]:
 
 
 def mutated(rng: random.Random, text: str) -> str:
-    """The text with a piece, a line or a character left out, put in, doubled, replaced or swapped with another."""
+    """The text with a piece, a line or a character removed, inserted, doubled, replaced or swapped with another."""
     kind = rng.randrange(9)
     if kind < 2:
         at = rng.randrange(len(text))

@@ -27,7 +27,7 @@ DEEPEST = 3
 
 
 def draw_schema(rng: random.Random) -> dict[str, Any]:
-    """A schema with its `$schema`; some of it in definitions, which may lead back."""
+    """A schema with `$schema`. Some of it is in definitions, which may be recursive."""
     draft = rng.choices(tuple(DRAFTS), (5, 5, 12, 13, 65))[0]
     drawer = _Drawer(rng, draft)
     schema = drawer.schema(0)
@@ -38,7 +38,7 @@ def draw_schema(rng: random.Random) -> dict[str, Any]:
 
 
 def draw_value(rng: random.Random, depth: int = 0) -> Any:
-    """A value of the few that the schemas speak of."""
+    """One of the few values that the schemas mention."""
     if depth > 2 or rng.random() < 0.35:
         return rng.choice(CONSTANTS if depth < 2 else SCALARS)
     if rng.random() < 0.5:

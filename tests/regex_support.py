@@ -1,4 +1,4 @@
-"""What the regex tests share: an obvious matcher for IR nodes, and generators of patterns and of texts near them."""
+"""Shared by the regex tests: a simple matcher for IR nodes, and generators of patterns and of texts near them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NODE = shutil.which("node")
 
 
 def matches(node: Node, text: str) -> bool:
-    """Whether the whole `text` is in the language, by the definition of each node."""
+    """Whether the complete `text` is in the language, by the definition of each node."""
     known: dict[tuple[int, int], frozenset[int]] = {}
 
     def ends(node: Node, start: int) -> frozenset[int]:
@@ -130,7 +130,7 @@ class Patterns:
         return text
 
     def narrow(self) -> str:
-        """Of fixed width."""
+        """A pattern of fixed width."""
         count = self.random.choice([1, 1, 1, 2])
         width = self.random.choice([0, 1, 1, 1, 2])
 
@@ -194,7 +194,7 @@ class Patterns:
         return "".join(r.choice(self.letters) for _ in range(r.randint(0, 5)))
 
     def walk(self, node: Node) -> str:
-        """A text that the node probably holds."""
+        """A text that the node probably contains."""
         r = self.random
         match node:
             case Chars(ranges):
@@ -242,7 +242,7 @@ process.stdout.write(out.join('\\n'));
 
 
 def ask_node(cases: list[tuple[str, str, list[str]]]) -> list[list[bool] | str]:
-    """For each (pattern, flags, texts): which texts `RegExp.test` accepts, or the error's text."""
+    """For each (pattern, flags, texts): the texts that `RegExp.test` accepts, or the error message."""
     assert NODE is not None
     lines = "\n".join(json.dumps(case) for case in cases)
     done = subprocess.run([NODE, "-e", _SCRIPT], input=lines, capture_output=True, text=True, check=True, timeout=300)
@@ -250,7 +250,7 @@ def ask_node(cases: list[tuple[str, str, list[str]]]) -> list[list[bool] | str]:
 
 
 def scan(node: Node) -> list[tuple[int, int]]:
-    """The ranges of a node that is one character."""
+    """The ranges of a node that matches one character."""
     if isinstance(node, Text):
         return [(ord(node.text), ord(node.text))]
     if isinstance(node, Chars):

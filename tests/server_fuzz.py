@@ -1,4 +1,4 @@
-"""Broken requests, drawn at random: bytes of HTTP that are wrong, and JSON in which any field may be anything."""
+"""Random broken requests: invalid HTTP bytes, and JSON in which any field may have any value."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ STATUSES = frozenset((200, 400, 401, 403, 404, 405, 408, 411, 413, 414, 415, 422
 
 
 def broken_json(rng: random.Random) -> tuple[str, bytes]:
-    """A path and a body: JSON in which fields have other values, or bytes are wrong."""
+    """A path and a body: JSON in which fields have other values, or bytes are invalid."""
     path, body = rng.choice(ROUTES)
     body = json.loads(json.dumps(body))
     for _ in range(rng.choice([1, 1, 1, 2, 4])):
@@ -81,7 +81,7 @@ def broken_json(rng: random.Random) -> tuple[str, bytes]:
 
 
 def broken_http(rng: random.Random) -> bytes:
-    """The bytes of a request that are not as HTTP has them, or hardly."""
+    """The bytes of a request that is invalid HTTP, or barely valid."""
     path, body = rng.choice(ROUTES)
     whole = raw_request(path, body)
     head, _, data = whole.partition(b"\r\n\r\n")

@@ -17,7 +17,7 @@ NAMES = ("<|im_start|>", "<|im_end|>")
 
 
 def small_engine(context: int = 600, *, more: tuple[str, ...] = (), template: str = CHATML) -> Engine:
-    """`more`: names of control tokens; `template`: of chats."""
+    """`more`: names of control tokens; `template`: the chat template."""
     torch.set_num_threads(1)
     names = (*NAMES, *more)
     vocabulary = Vocabulary(
@@ -31,8 +31,9 @@ def small_engine(context: int = 600, *, more: tuple[str, ...] = (), template: st
 
 
 def after_tokens(number: int, step: Callable[[], Any], then: Callable[[], Any]) -> Callable[[], Any]:
-    """Call `step` until it has returned `number` outcomes, and `then` after that. While a grammar is compiled, a step
-    returns none."""
+    """Call `step` until it has returned `number` outcomes, then call `then`. While a grammar is compiled, steps return
+    no outcomes.
+    """
     left = number
 
     def counted() -> Any:

@@ -145,7 +145,7 @@ class BaseGrammarBackend:
 
 
 class ReasonerGrammarObject(BaseGrammarObject):
-    """Before the end marker, a single token, everything is allowed."""
+    """Before the end marker, which is a single token, everything is allowed."""
 
     def __init__(
         self, grammar, think_end_ids, think_excluded_token_ids=None, max_think_tokens=-1, enable_token_filter=False,
@@ -250,7 +250,7 @@ PLACES = {
 
 
 def install() -> None:
-    """Put the modules where `import` finds them."""
+    """Make the modules importable."""
     own = sys.modules[__name__]
     for place, names in PLACES.items():
         module = ModuleType(place)

@@ -22,7 +22,7 @@ COMMON = {
 
 
 def small_models() -> dict[str, Model]:
-    """A model of each architecture, and those of the tests, which have all features of a decoder between them."""
+    """A model of each architecture, and the test models, which together have all features of a decoder."""
     found: dict[str, Model] = dict(MODELS)
     found["gpt"] = GPT.random(GPTConfig(layers=2, dim=48, heads=6, hidden=40, vocab_size=50, context=96), seed=4)
     for path in sorted((Path(__file__).parent / "data" / "model_configs").glob("*.json")):

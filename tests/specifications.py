@@ -200,7 +200,7 @@ def _members(*texts: str, **options: bool) -> tuple[Member, ...]:
 
 
 def _control(vocabulary: Any) -> int:
-    """A control token of the vocabulary, or, where it names none, an id with text."""
+    """A control token of the vocabulary, or an id with text if it has no control tokens."""
     return min(set(vocabulary.special_tokens) - vocabulary.eos_token_ids, default=7)
 
 

@@ -114,7 +114,7 @@ def _base() -> sqlite3.Connection:
 
 
 def message(text: str) -> str | None:
-    """What SQLite says of a statement, or None if it is prepared. It is not run."""
+    """SQLite's message about a statement; None if SQLite can prepare it. The statement is not run."""
     try:
         _base().execute(f"EXPLAIN {text}")
     except (sqlite3.Error, sqlite3.Warning, ValueError) as error:

@@ -30,12 +30,12 @@ def compiler_with(*names: str) -> GrammarCompiler:
 
 
 def of_format(form: Mapping[str, Any]) -> dict[str, Any]:
-    """The structural tag of a format."""
+    """The structural tag with this format."""
     return {"type": "structural_tag", "format": form}
 
 
 def ids_of(compiler: GrammarCompiler, text: str) -> list[int]:
-    """The tokens of a text, in which names of control tokens mean these."""
+    """The tokens of a text, in which names of control tokens stand for these tokens."""
     special = {name: id for id, name in compiler.vocabulary.special_tokens.items()}
     if not special:
         return list(text.encode())
@@ -46,13 +46,15 @@ def ids_of(compiler: GrammarCompiler, text: str) -> list[int]:
 
 
 def accepts(grammar: CompiledGrammar, ids: list[int]) -> bool:
-    """Whether these tokens and the end are accepted."""
+    """Whether these tokens and then the end are accepted."""
     matcher = GrammarMatcher(grammar)
     return all(map(matcher.accept_token, ids)) and matcher.accept_token(END)
 
 
 def walk(compiler: GrammarCompiler, grammar: CompiledGrammar, source: random.Random, budget: int) -> list[str]:
-    """A random text of the grammar, in pieces: a control token is a piece by its name, other pieces are whole texts."""
+    """A random text of the grammar, in pieces: each control token is a piece (its name), and so is each text between
+    them.
+    """
     matcher = GrammarMatcher(grammar)
     mask = allocate_token_bitmask(1, compiler.vocabulary.size)
     pieces: list[bytes | str] = [b""]

@@ -1,4 +1,4 @@
-"""What errors advise is true: raising the limit that is named changes the outcome, options and extras exist."""
+"""The advice in errors is right: raising the named limit changes the outcome, and named options and extras exist."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ FIXED: dict[str, tuple[Callable[[guided.GrammarCompiler], Any], str]] = {
 
 
 @pytest.mark.parametrize("name", FIXED)
-def test_fixed_bounds_say_what_else_to_do(name: str) -> None:
+def test_errors_of_fixed_bounds_have_advice(name: str) -> None:
     act, hint = FIXED[name]
     with pytest.raises(LimitExceeded) as caught:
         act(guided.GrammarCompiler(VOCABULARY, limits=BEYOND))
@@ -170,7 +170,7 @@ INSTEAD = [
 
 
 @pytest.mark.parametrize("row", INSTEAD, ids=lambda row: row[1][:40])
-def test_what_no_limit_helps_against_says_what_does(row: tuple[Any, str, str, Any]) -> None:
+def test_errors_that_no_limit_helps_against_have_advice(row: tuple[Any, str, str, Any]) -> None:
     schema, reason, hint, other = row
     compiler = guided.GrammarCompiler(VOCABULARY, limits=BEYOND)
     with pytest.raises(UnsupportedError) as caught:
@@ -191,7 +191,7 @@ def test_the_report_advises_the_same() -> None:
 
 
 def _texts() -> list[tuple[str, str]]:
-    """(file, every text in the sources that is no docstring)."""
+    """Pairs of a file and a string literal in it, for all sources, without docstrings."""
     found = []
     for path in sorted((ROOT / "guided").rglob("*.py")):
         tree = ast.parse(path.read_text("utf-8"))

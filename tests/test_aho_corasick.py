@@ -34,7 +34,7 @@ def occurs(text: str, strings: list[str]) -> bool:
 
 
 def ends_first(text: str, at: int, ends: list[str], never: list[str]) -> bool:
-    """Whether `text` ends with the first occurrence of an end, and this is end number `at`; by the definition."""
+    """Whether `text` ends with the first occurrence of a word, and this is word number `at`; by definition."""
     for stop in range(len(text) + 1):
         seen = text[:stop]
         if occurs(seen, never):
@@ -95,7 +95,7 @@ def test_of_markers_that_end_together_the_longest_counts() -> None:
     assert languages(parts, "xbc") == [False, False, True]
 
 
-def test_what_is_always_complete_before_is_unreachable() -> None:
+def test_words_that_contain_a_shorter_word_are_unreachable() -> None:
     assert free_text(["abc", "b"]).unreachable == (0,)
     assert free_text(["abc"], ["c"]).unreachable == (0,)
     assert free_text(["abc"], ["abc"]).unreachable == (0,)

@@ -1,4 +1,6 @@
-"""An answer in pieces has the same parts as in one piece, for `Engine.chat` and for the server, in every style."""
+"""An answer in pieces has the same parts as the answer in one piece, for `Engine.chat` and for the server, in every
+style.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,7 @@ Parts = tuple[str, str, list[tuple[str, str]]]
 def as_events(
     vocabulary: Vocabulary, reasoning: Sequence[int], answer: Sequence[int], source: random.Random, most: int
 ) -> list[StreamEvent]:
-    """The events of an engine: characters whose bytes are not complete are withheld."""
+    """The events of an engine, which withhold incomplete characters."""
     out, decoder = list[StreamEvent](), codecs.getincrementaldecoder("utf-8")("replace")
     for ids, is_reasoning in ((reasoning, True), (answer, False)):
         at = 0
@@ -98,7 +100,7 @@ def check(
     source: random.Random,
     reasoning: Sequence[int] = (),
 ) -> Parts:
-    """The parts of an answer: the same for both users, whole and in pieces."""
+    """Check that the parts of an answer are the same for both users, in one piece and in several."""
     whole = read_by_agent(split, as_events(vocabulary, reasoning, answer, source, 100_000))
     for most in (100_000, 1, 3, 20):
         said = as_events(vocabulary, reasoning, answer, source, most)

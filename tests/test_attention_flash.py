@@ -34,7 +34,7 @@ HEADS, BLOCK = 6, 4
 def test_outputs_are_those_of_the_cpu(
     kv_heads: int, kernel: str, rng: random.Random, longest: int, invariant: bool
 ) -> None:
-    """Prompts, forced runs and single tokens side by side, over blocks in any order, shared or not."""
+    """Prompts, forced text and single tokens in one batch, over shared or separate blocks in any order."""
     shape = CacheShape(layers=2, kv_heads=kv_heads, head_dim=8)
     caches = PagedCache(shape, 40, BLOCK), PagedCache(shape, 40, BLOCK)
     make = torch.Generator().manual_seed(rng.randrange(1 << 30))
@@ -125,7 +125,7 @@ def test_models_compute_the_same(model, kernel: str, monkeypatch: pytest.MonkeyP
 
 
 def test_nothing_is_read_back_before_the_logits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A step only launches. (The stand-in for prompts looks at its lengths; here it does not run.)"""
+    """A step only launches kernels. (The stand-in for prompts reads its lengths; it does not run here.)"""
     use_flash(monkeypatch)
     blind = SimpleNamespace(
         flash_attn_with_kvcache=flash_support.flash_attn_with_kvcache,
@@ -169,7 +169,7 @@ def test_on_hopper_one_function_reads_all(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_the_stand_in_has_the_signatures() -> None:
-    """Where flash-attn is installed, of that version."""
+    """Compares with flash-attn of that version, if it is installed."""
     real = pytest.importorskip("flash_attn", reason="flash-attn needs CUDA to be built", exc_type=ImportError)
     for name in ("flash_attn_with_kvcache", "flash_attn_varlen_func"):
         assert list(inspect.signature(getattr(real, name)).parameters) == list(
@@ -178,7 +178,7 @@ def test_the_stand_in_has_the_signatures() -> None:
 
 
 def test_the_stand_in_has_the_signature_of_flash_attn_3() -> None:
-    """Where it is installed: parameters may have been added at the end."""
+    """Compares with it if it is installed. Newer versions may have more parameters at the end."""
     real = pytest.importorskip("flash_attn_interface", reason="flash-attn 3 needs Hopper", exc_type=ImportError)
     names = list(inspect.signature(flash_support.flash_attn_3_with_kvcache).parameters)
     assert list(inspect.signature(real.flash_attn_with_kvcache).parameters)[: len(names)] == names

@@ -1,4 +1,4 @@
-"""What torch's `varlen_attn` is given, and where it is chosen. That its output is right: test_attention_flash.py."""
+"""The arguments of torch's `varlen_attn`, and when it is chosen. test_attention_flash.py checks its output."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_the_stand_in_has_the_signature() -> None:
 def test_the_real_function_takes_what_it_is_given(
     single: bool, window: int | None, invariant: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On tensors of CUDA that have no memory, of which no number can be read: shapes, dtypes and devices fit."""
+    """With tensors on CUDA without memory, whose numbers cannot be read: shapes, dtypes and devices fit."""
     monkeypatch.setattr(paged_step, "store_kv", lambda *args: None)  # a Triton kernel
     calls = []
     monkeypatch.setattr(
@@ -94,7 +94,7 @@ def test_one_call_for_each_layer(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("invariant", [False, True])
 def test_nothing_is_read_back_before_the_logits(invariant: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not for prompts and chunks either."""
+    """The same for prompts and chunks."""
     use_flash(monkeypatch, "varlen_attn")
     model = MODELS["qwen3"]
     cache = PagedCache(cache_shape(model), 16, BLOCK)
@@ -201,5 +201,5 @@ def test_the_cpu_has_its_own_attention() -> None:
 
 
 def test_which_models_cap_scores() -> None:
-    """Capped logits are not scores of attention."""
+    """Capping logits does not count as capping the scores of attention."""
     assert {name for name, model in MODELS.items() if caps_scores(model.config)} == {"windows"}

@@ -1,4 +1,4 @@
-"""The audit of masks: does it find a library that allows or refuses too much, and none in guided?"""
+"""The audit of masks finds libraries that allow or refuse too much, and finds nothing in guided."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ VOCABULARY = guided.Vocabulary(WORDS, eos_token_ids=[len(WORDS)])
 
 
 class Library:
-    """A library in this process: guided, compiled for `change(schema)`. Takes the jobs of a worker."""
+    """A library in this process: guided, compiled for `change(schema)`. Accepts the jobs of a worker."""
 
     def __init__(self, change: Any = None) -> None:
         self._change = change or (lambda schema: schema)

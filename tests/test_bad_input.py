@@ -337,7 +337,7 @@ ARGUMENTS = [
     (lambda: matcher().explain(1.5), TypeError, "text is a str or bytes, not a float"),
     (lambda: matcher().rollback(1), ValueError, "rollback(1): only 0 steps were taken"),
     (lambda: matcher().rollback(-1), ValueError, "rollback(-1): a number of steps is at least 0"),
-    (fill(np.zeros((1, 8), np.int32)), ValueError, "bitmask has 8 words a row, the vocabulary needs 9"),
+    (fill(np.zeros((1, 8), np.int32)), ValueError, "bitmask has 8 words in a row, but the vocabulary needs 9"),
     (fill(bitmask(), 1), IndexError, "row outside the bitmask"),
     (fill(bitmask(), -1), IndexError, "row outside the bitmask"),
     (fill(bitmask(), max_tokens="9"), TypeError, "max_tokens must be an integer or None"),
@@ -348,10 +348,11 @@ ARGUMENTS = [
     (lambda: guided.fill_batch([matcher()], bitmask(), max_tokens=-1), BudgetError,
      "the shortest known completion has 2 tokens, but the budget is -1"),
     (lambda: guided.fill_batch([matcher(), matcher()], bitmask(2), [0, 0]), ValueError,
-     "rows: the same row is named twice"),
+     "rows: a row occurs twice"),
     (lambda: guided.fill_batch([matcher()] * 2, bitmask(2)), ValueError,
-     "matchers: the same matcher is named twice; fork() it"),
-    (lambda: guided.fill_batch([matcher()], bitmask(2), [0, 1]), ValueError, "as many rows as matchers are needed"),
+     "matchers: a matcher occurs twice; fork() it"),
+    (lambda: guided.fill_batch([matcher()], bitmask(2), [0, 1]), ValueError,
+     "rows and matchers must have the same length"),
     (lambda: guided.fill_batch([matcher(), matcher()], bitmask(1)), IndexError, "row outside the bitmask"),
     (lambda: guided.fill_batch([None], bitmask()), TypeError, "a matcher is None"),
     (lambda: guided.fill_batch([matcher()], bitmask(), max_tokens=1.5), TypeError,
@@ -389,7 +390,7 @@ def test_specifications(act, error, message, pointer, hint, shown):
 
 
 @pytest.mark.parametrize(("act", "error"), [row[:2] for row in SPECIFICATIONS], ids=NAMES)
-def test_every_place_is_within_its_text_and_every_message_says_something(act, error):
+def test_locations_are_within_the_text_and_messages_are_not_empty(act, error):
     found = refused(act, error)
     assert isinstance(found, GuidedError) and found.args[0].strip() and found.hint.strip() == found.hint
     assert 0 <= found.span[0] <= found.span[1] <= len(found.text)
@@ -415,12 +416,12 @@ def test_arguments(act, error, message):
     ],
 )
 def test_types_that_the_core_does_not_take(act):
-    """Its errors name the types that it takes."""
+    """The error lists the accepted types."""
     assert "The following argument types are supported" in str(refused(act, TypeError))
 
 
 def test_errors_leave_no_trace():
-    """A matcher and a bitmask go on as before after a refused call."""
+    """A matcher and a bitmask work as before after a refused call."""
     at, mask = matcher(), bitmask()
     before = mask.copy()
     for act in (lambda: at.fill_next_token_bitmask(mask, max_tokens=1), lambda: at.rollback(3)):
@@ -469,6 +470,6 @@ UNSPEAKABLE: dict[str, Any] = {"deep": nested(100_000), "no repr": Unspeakable()
     [(name, what) for name in ARGUMENT for what in UNSPEAKABLE if (name, what) != ("special", "long integer")],
 )
 def test_values_that_cannot_be_shown_have_an_error_like_others(name, what):
-    """They nest too deeply for `repr`, have too many digits, or a `repr` that fails: messages name their types."""
+    """They nest too deeply for `repr`, have too many digits, or have a `repr` that fails: messages name their types."""
     with pytest.raises((GuidedError, TypeError, ValueError), match=r"that cannot be shown|is no"):
         ARGUMENT[name](UNSPEAKABLE[what])

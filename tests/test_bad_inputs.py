@@ -49,7 +49,7 @@ def written(table: tuple[Construct, ...], prefix: str) -> str:
 
 
 def test_names_are_unique_and_sizes_linear():
-    """What is built for n grows no faster than n, so that growth of a cost is not growth of the text."""
+    """Inputs grow at most linearly with n, so the growth of a cost is not the growth of the text."""
     assert len(ALL) == len(SCHEMAS) + len(TEXTS) + len(OTHERS)
     for each in [*SCHEMAS, *TEXTS, *(it for it in OTHERS if it.kind == "structural_tag")]:
         one, two = len(str(each.build(64))), len(str(each.build(128)))
@@ -58,7 +58,7 @@ def test_names_are_unique_and_sizes_linear():
 
 
 def test_every_keyword_is_scaled():
-    """Except for keywords that only describe."""
+    """All keywords except those that only describe."""
     text = written(SCHEMAS, "schema")
     assert {name for name in RESTRICTING & KEYWORDS.keys() if f"'{name}'" not in text} == set()
 
@@ -122,7 +122,7 @@ def test_a_quadratic_cost_is_found():
 
 
 def test_the_worst_n_before_a_limit_is_found():
-    """From 90 on the call takes a cheap way."""
+    """From n = 90 on, the call is cheap."""
 
     def measure(construct: Construct, n: int, meter: Meter) -> None:
         meter.note("lint", "", 0.05 * n if n < 90 else 0.01, 0.0, 0)
@@ -164,7 +164,7 @@ def test_a_call_without_memory_is_refused_and_its_process_crashes_alone():
     assert ended == "signal 15" and rows[-1] == {"begin": "step"}
 
 
-def test_an_error_of_the_search_itself_is_told():
+def test_an_error_of_the_search_itself_is_reported():
     def measure(construct: Construct, n: int, meter: Meter) -> None:
         raise KeyError("a defect")
 
@@ -214,7 +214,7 @@ LINEAR = (
 
 
 def states_of_a_walk(construct: Construct, n: int) -> int:
-    """The states that masks make along a walk, with and without a budget."""
+    """The number of states that masks add along a walk, with and without a budget."""
     matcher = guided.GrammarMatcher(compiled(construct, construct.build(n), vocabulary()))
     bitmask, rng = guided.allocate_token_bitmask(1, vocabulary().size), random.Random(1)
     for _ in range(12):
@@ -234,7 +234,7 @@ def test_the_states_of_a_walk_grow_no_faster_than_the_input(name: str):
 
 
 def python_calls(act: Callable[[], object]) -> int:
-    """How many functions and generators are entered, and built-in functions called."""
+    """The number of Python functions and generators entered and of built-in functions called."""
     count = 0
 
     def note(_: object, event: str, __: object) -> None:
@@ -299,7 +299,7 @@ _OF_EACH = 80  # calls of Python for each part of a specification: some 10 us
 
 @pytest.mark.parametrize("name", CLOCKED)
 def test_the_clock_is_looked_at_often(name: str, monkeypatch: pytest.MonkeyPatch):
-    """Between two looks, a compilation makes few calls of Python, if many for a large specification as a whole."""
+    """A compilation makes few Python calls between two checks of the clock, even for large specifications."""
     calls, before, longest = 0, 0, 0
 
     def note(_: object, event: str, __: object) -> None:

@@ -1,4 +1,4 @@
-"""The grammars that the benchmarks compare libraries on: are their texts in their languages?"""
+"""The texts of the benchmarks' grammars are in their languages."""
 
 from __future__ import annotations
 

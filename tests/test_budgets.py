@@ -28,7 +28,7 @@ SMALL = GrammarCompiler(vocabulary(), cache_bytes=0)
 
 
 def check(grammar: CompiledGrammar, tokens: list[int]) -> None:
-    """Along a text's tokens."""
+    """Check every position along the tokens of a text."""
     matcher = GrammarMatcher(grammar)
     for token in [*tokens, None]:
         least = matcher.min_tokens_to_finish()
@@ -47,7 +47,7 @@ def check(grammar: CompiledGrammar, tokens: list[int]) -> None:
 
 
 def check_bound(grammar: CompiledGrammar, tokens: list[int]) -> None:
-    """A mask is said to lack what the budget took wherever it lacks something."""
+    """A mask reports that the budget may have removed tokens whenever it lacks some."""
     matcher = GrammarMatcher(grammar)
     for token in [*tokens, None]:
         plain = mask_of(matcher)
@@ -60,7 +60,7 @@ def check_bound(grammar: CompiledGrammar, tokens: list[int]) -> None:
 
 
 def check_any_token(matcher: GrammarMatcher, bound: int) -> None:
-    """After any token no more are needed than a bound and the end token."""
+    """After any token, a bound plus the end token is enough."""
     for allowed in mask_of(matcher, bound + 2):
         after = matcher.fork()
         assert after.accept_token(allowed)
@@ -70,7 +70,7 @@ def check_any_token(matcher: GrammarMatcher, bound: int) -> None:
 
 
 def check_rest(grammar: CompiledGrammar, tokens: list[int]) -> bool:
-    """What the rules alone say of any token's rest holds for each of them. Whether it says anything."""
+    """Bounds from the rules alone hold for each token. Returns whether there are any."""
     matcher, says = GrammarMatcher(grammar), False
     for token in [*tokens, None]:
         bound = matcher._rests()[0]  # the last number may count tokens after which no end is left
@@ -115,7 +115,7 @@ SAY: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("order", ["declared", "any"])
 @pytest.mark.parametrize("name", SAY)
-def test_the_rules_say_what_is_left(name: str, order: Literal["declared", "any"]) -> None:
+def test_bounds_from_the_rules(name: str, order: Literal["declared", "any"]) -> None:
     grammar = SMALL.compile_json_schema(SAY[name], property_order=order)
     for seed in range(2):
         text = sample(byte_compiler().compile_json_schema(SAY[name], property_order=order), random.Random(seed), 16)
@@ -124,7 +124,7 @@ def test_the_rules_say_what_is_left(name: str, order: Literal["declared", "any"]
 
 @QUIET
 @given(st.data())
-def test_the_rules_say_no_less_than_what_is_left(data: st.DataObject) -> None:
+def test_bounds_from_the_rules_are_upper_bounds(data: st.DataObject) -> None:
     alphabet = data.draw(st.sampled_from(ALPHABETS))
     drawn = data.draw(vocabularies(alphabet, complete=True))
     words = Vocabulary(drawn.tokens, eos_token_ids=drawn.eos_token_ids, special_tokens=drawn.special_tokens)
@@ -168,7 +168,7 @@ MANY_NUMBERS = GrammarCompiler(
 
 @pytest.mark.parametrize("name", DIFFER)
 def test_a_bound_is_known_wherever_values_must_differ(name: str) -> None:
-    """And it holds for every token that is allowed: no text to the end is looked for while plenty is left."""
+    """The bound holds for every allowed token, so no completion is searched for while the budget is ample."""
     schema, text = DIFFER[name]
     for numbers in ("json", "plain"):
         matcher = GrammarMatcher(MANY_NUMBERS.compile_json_schema(schema, numbers=numbers))
@@ -181,16 +181,18 @@ def test_a_bound_is_known_wherever_values_must_differ(name: str) -> None:
             assert matcher.accept_token(token)
 
 
-def test_what_was_written_counts_after_an_object_has_begun() -> None:
-    """Before a value that opens names of its own, the names around it are not forgotten."""
+def test_earlier_text_counts_after_an_object_begins() -> None:
+    """After a value with names of its own begins, the names around it still count."""
     grammar = SMALL.compile_json_schema({"type": "object", "patternProperties": {"a": {}}, "minProperties": 2})
     for text in ('{"":', '{"":{"":', '{"":[{', '{"":0,"0":'):
         check(grammar, SMALL.vocabulary.encode(text))
 
 
 @pytest.mark.parametrize("order", ["declared", "any"])
-def test_what_every_token_leads_to_is_enough(order: Literal["declared", "any"]) -> None:
-    """Where values must differ, what any token leads to may be known to be short, and the shortest text is not."""
+def test_the_bound_after_every_token_suffices(order: Literal["declared", "any"]) -> None:
+    """If values must differ, the number of tokens after any token may be known to be small, even if the shortest text
+    is not known.
+    """
     names = {"type": "object", "propertyNames": {"maxLength": 1}}
     schema = {
         "properties": {"b": {"const": [1]}, "ab": True},
@@ -209,7 +211,7 @@ def test_what_every_token_leads_to_is_enough(order: Literal["declared", "any"]) 
 
 
 def test_another_name_may_ask_for_a_longer_value() -> None:
-    """The shortest name that is left is not the name of the shortest member: what is left counts both."""
+    """The shortest remaining name is not the name of the shortest member: the bound must consider both."""
     names = {"^$": {"type": "array"}, "b$": {"type": "string"}}
     schema = {
         "type": "object",
@@ -225,7 +227,7 @@ def test_another_name_may_ask_for_a_longer_value() -> None:
 
 
 def test_a_token_that_stays_where_another_one_leaves() -> None:
-    """Both lead to the same state of the frame, but one of them could also have left it."""
+    """Both tokens lead to the same state of the frame, but one of them can also leave the frame."""
     a, c = Ref("A"), Chars(((0, 55295), (57344, 1114111)))
     rules = {"start": a, "A": Alt((Seq((a, c, a, a)), Text("a"), Text("é"))), "c": c}
     words = Vocabulary([b"a", "é,".encode(), b"aa", b"\xc3", b"\xa9", b",", None], eos_token_ids=[6])
@@ -242,8 +244,10 @@ def test_a_token_that_stays_where_another_one_leaves() -> None:
     ],
     ids=["like another", "beside many"],
 )
-def test_what_follows_in_an_object_is_looked_at_as_far_as_it_may_repeat_one(text: str) -> None:
-    """Of a thousand tokens in the last string those that go on like another object, or end this one, are followed."""
+def test_the_rest_of_an_object_is_examined_as_far_as_it_may_repeat_a_name(text: str) -> None:
+    """Of a thousand tokens in the last string, the search follows those that continue like another object or end this
+    one.
+    """
     string = {"type": "string"}
     names = {"properties": {"a": string, "b": string}, "patternProperties": {"^x": string}}
     items = {"type": "object", **names, "additionalProperties": False}
@@ -262,8 +266,10 @@ def test_what_follows_in_an_object_is_looked_at_as_far_as_it_may_repeat_one(text
     assert masks == {left: tuple(token for token in allowed if needed[token] < left) for left in masks}
 
 
-def test_of_names_as_short_the_same_one_is_taken_on_the_whole_way() -> None:
-    """`ab` is one token, `ac` and `cb` are two: after the quote it is still the name that was meant before it."""
+def test_ties_between_equally_short_names_are_stable() -> None:
+    """`ab` is one token, `ac` and `cb` are two: after the quotation mark, the completion still uses the same name as
+    before it.
+    """
     tokens = [*(bytes([byte]) for byte in range(256)), b"ab", b'":', b'":[', b'a"']
     names = {"propertyNames": {"pattern": "^[a-d]{1,3}$"}, "properties": {"a": {"type": "integer"}}}
     compiler = GrammarCompiler(Vocabulary(tokens, eos_token_ids=[len(tokens)], size=len(tokens) + 1), cache_bytes=0)
@@ -279,7 +285,9 @@ def test_of_names_as_short_the_same_one_is_taken_on_the_whole_way() -> None:
 @pytest.mark.parametrize("order", ["declared", "any"])
 @pytest.mark.parametrize("least", [2, 3, 4])
 def test_a_name_may_be_shortest_with_an_escape(order: Literal["declared", "any"], least: int) -> None:
-    r"""Of names without a character that `.` matches `""` is the shortest, then `"\n"`; U+2028 needs a byte more."""
+    r"""Of the names without a character that `.` matches, `""` is the shortest, then `"\n"`; U+2028 needs one more
+    byte.
+    """
     schema = {"type": "object", "patternProperties": {".": {"type": "null"}}, "minProperties": least}
     matcher = GrammarMatcher(byte_compiler().compile_json_schema(schema, property_order=order))
     assert matcher.accept_string('{"":8,')

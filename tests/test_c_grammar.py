@@ -1,4 +1,4 @@
-"""The grammar of C: what is written with it, its samples, and what is near them, judged by pycparser and by Lark."""
+"""The grammar of C: generated texts, its samples, and texts near them, judged by pycparser and by Lark."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_samples_are_read_by_pycparser():
 
 
 def test_a_file_of_500_lines(grammar: guided.CompiledGrammar, parser: object):
-    """All samples, one behind the other, in tokens as they come."""
+    """All samples concatenated, with random tokens."""
     lines = [line for text in GOOD for line in text.splitlines()]
     first = [line for line in lines if line.startswith("#")]
     text = "\n".join([*first, *(line for line in lines if not line.startswith("#"))])
@@ -82,7 +82,7 @@ def test_programs_that_are_written_parse(grammar: guided.CompiledGrammar, parser
 
 @both
 def test_mutated_programs_are_judged_alike(grammar: guided.CompiledGrammar, parser: object, count: int, seed: str):
-    """guided and Lark agree on each; pycparser takes what they take, and more for known reasons alone."""
+    """guided and Lark agree on each text. pycparser accepts the same texts, and more only for known reasons."""
     rng, found = random.Random(seed), Counter()
     for _ in range(count):
         text = rng.choice(GOOD)
@@ -102,6 +102,6 @@ def test_mutated_programs_are_judged_alike(grammar: guided.CompiledGrammar, pars
     print(dict(found))
 
 
-def test_what_pycparser_is_given():
+def test_the_text_for_pycparser():
     text = '#include <stdio.h>\nPoint p; /* Note */ char *s = "/* kept */"; // Note\nint a[ *b];'
     assert preprocessed(text).endswith('typedef int Point;\n \nPoint p;   char *s = "/* kept */";  \nint a[+*b];')

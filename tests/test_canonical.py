@@ -29,7 +29,7 @@ DIGITS = {"type": "Digits", "individual_digits": True}
 
 
 def borders(splitter: Splitter, text: str) -> list[tuple[int, ...]]:
-    """All ways to cut a text that the splitter holds for right at its end."""
+    """All ways to cut a text that are correct according to the splitter, at its end."""
     ways = [((), 0)]
     for at, char in enumerate(text):
         following = splitter.classes.class_of(ord(char))
@@ -83,7 +83,7 @@ TOKENS = st.lists(st.text("ab", min_size=2, max_size=5).map(str.encode), max_siz
 
 @given(TOKENS)
 def test_pairs_are_those_that_tiktoken_leaves(tokens):
-    """Any ranks, also those that no training gives: a part may come after the whole."""
+    """For any ranks, including those that no training produces: a part may have a higher rank than the whole."""
     vocabulary = tiktoken_like(tokens, r"[ab]+x?|[^ab]")
     table = PairTable(vocabulary.byte_pairs(), vocabulary.size)
     used = [vocabulary.encode(text)[0] for text in ("a", "b")] + list(range(256, 256 + len(tokens)))
@@ -103,7 +103,7 @@ MERGES = st.lists(st.tuples(st.sampled_from([b"a", b"b", b" ", b"ab", b" a"]), s
 
 
 def _ordered(merges):
-    """Those whose parts are there."""
+    """The merges whose parts exist."""
     there, out = {b"a", b"b", b" ", b"1"}, []
     for left, right in merges:
         if left in there and right in there and left + right not in there:
@@ -203,7 +203,7 @@ def test_vocabularies_without_merges_are_refused(tmp_path):
 
 
 def trained() -> Vocabulary:
-    """A tokenizer with GPT-2's words, trained on a text of this repository."""
+    """A tokenizer with GPT-2's word splitting, trained on a text of this repository."""
     from pathlib import Path
 
     tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
@@ -247,7 +247,7 @@ def _follow(spelling: Spelling, ids: list[int]) -> None:
 
 
 def _walks(vocabulary: Vocabulary, count: int, seed: int) -> None:
-    """What is written under the rows alone is the encoding of its text."""
+    """Outputs under the rows alone are the encodings of their texts."""
     spelling, rng, ended = spelling_of(vocabulary), random.Random(seed), 0
     for _ in range(count):
         state, out = spelling.begin, []
@@ -265,7 +265,7 @@ def _walks(vocabulary: Vocabulary, count: int, seed: int) -> None:
     assert ended > count // 2
 
 
-def test_what_is_written_is_the_encoding_of_its_text(vocabulary):
+def test_outputs_are_the_encodings_of_their_texts(vocabulary):
     _walks(vocabulary, 150, 5)
 
 
@@ -290,7 +290,7 @@ SCHEMA = {
 
 
 def write(matcher, vocabulary, rng, budget: int) -> list[int]:
-    """A random output under a budget that counts the end."""
+    """A random output under a budget that includes the end."""
     bitmask, out = allocate_token_bitmask(1, vocabulary.size), []
     while not matcher.is_terminated():
         forced = matcher.forced_tokens()
@@ -327,7 +327,7 @@ def test_outputs_are_complete_and_canonical_as_long_as_nothing_gave_way(vocabula
 
 
 def test_a_regular_language_has_its_encodings_and_no_others(vocabulary, compiler):
-    """With few tokens left, tokens are dropped after which no encoding of the language goes on."""
+    """If few tokens are left, tokens are removed after which no encoding of the language continues."""
     compiled = compiler.compile_regex(r"(the|a|an)( tokens?| mask){1,2}")
     texts = [f"{a}{''.join(rest)}" for a in ("the", "a", "an") for n in (1, 2)
              for rest in itertools.product((" token", " tokens", " mask"), repeat=n)]  # fmt: skip

@@ -82,7 +82,7 @@ def test_samples(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(SAMPLES.keys() - {"max_chars", "tools"}))
-def test_llguidance_says_the_same(name: str) -> None:
+def test_verdicts_equal_those_of_llguidance(name: str) -> None:
     llguidance = pytest.importorskip("llguidance", reason="llguidance is not installed")
     text, output, captures = SAMPLES[name]
 
@@ -103,7 +103,7 @@ def test_llguidance_says_the_same(name: str) -> None:
     assert found == {key: [each.encode() for each in texts] for key, texts in captures.items()}
 
 
-def test_what_is_ignored_belongs_to_no_capture() -> None:
+def test_ignored_text_belongs_to_no_capture() -> None:
     text = 'start: (a ",")*\na[capture]: b+\nb[capture]: /[a-z]+/\n%ignore /[ \\n]+/'
     for semantics in ("lexer", "scannerless"):
         matcher = after(COMPILER.compile_lark(text, semantics=semantics), " ab  c , \n d,  ")  # type: ignore[arg-type]
@@ -156,7 +156,7 @@ class Part:
         return ir.Ref(f"r{self.name}")
 
     def readings(self, text: str, at: int) -> Iterator[tuple[int, AnnotatedGrammar]]:
-        """Where each reading from a place ends, and its marked text: (0, n) begins n, (1, 0) reads, (2, n) ends n."""
+        """The end of each reading from a position, and its marked text: (0, n) begins n, (1, 0) reads, (2, n) ends."""
         match self.kind:
             case "letter":
                 if at < len(text) and text[at] in self.letters:
@@ -206,7 +206,9 @@ def random_part(rng: random.Random, names: Iterator[int], depth: int) -> Part:
 
 
 def best(part: Part, text: str) -> Captures | None:
-    """The captures of the first reading, if one begins early before it reads, and reads before it ends."""
+    """The captures of the first reading. A reading is earlier if it begins a capture before it reads, and reads before
+    it ends a capture.
+    """
     readings = [marked for end, marked in part.readings(text, 0) if end == len(text)]
     if not readings:
         return None
@@ -402,7 +404,7 @@ def test_too_many_ways_end_in_a_limit() -> None:
     ],
 )
 def test_too_many_parses_end_in_a_limit(text: str, output: str) -> None:
-    """Each letter may end any number of items: there would be hundreds of thousands of parses side by side."""
+    """Each letter may end any number of items, so there would be hundreds of thousands of parallel parses."""
     matcher = after(COMPILER.compile_lark(text + "\nitem[capture]: start"), output)
     with pytest.raises(guided.LimitExceeded, match="so that a text has one count"):
         matcher.captures(partial=True)

@@ -41,7 +41,7 @@ def written(grammar: guided.CompiledGrammar, rng: random.Random, budget: int) ->
 
 
 @pytest.mark.parametrize("name", ["calculator", "shakespeare"])
-def test_what_is_written_with_65_characters_is_read(compiler: guided.GrammarCompiler, name: str) -> None:
+def test_texts_of_65_characters_are_accepted(compiler: guided.GrammarCompiler, name: str) -> None:
     grammar, rng = compiler.compile(guided.grammar(name)), random.Random(name)
     least = guided.GrammarMatcher(grammar).min_tokens_to_finish()
     texts = {written(grammar, rng, least + rng.randrange(40)) for _ in range(150)}

@@ -1,4 +1,4 @@
-"""What a chat template may not do; and texts that know who wrote them, against plain strings."""
+"""Operations that a chat template may not use; and texts that track their origin, compared with plain strings."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def shown(text: str, **more: Any) -> str:
         BIG + "{% if x is eq(x) %}{% endif %}{% endfor %}",
     ],
 )
-def test_what_would_hang_or_fill_the_memory_is_refused(text: str):
+def test_templates_that_would_hang_or_fill_the_memory_are_refused(text: str):
     with pytest.raises((LimitExceeded, UnsupportedError)):
         shown(text)
 
@@ -123,7 +123,7 @@ def test_what_would_hang_or_fill_the_memory_is_refused(text: str):
         ("{{ 1 + 'a' }}", "cannot render this conversation: TypeError"),
     ],
 )
-def test_refusals_say_why(text: str, message: str):
+def test_refusals_have_reasons(text: str, message: str):
     with pytest.raises(GuidedError, match=message):
         shown(text)
 
@@ -160,7 +160,7 @@ def test_as_jinja_and_transformers_have_it(text: str, expected: str):
 
 
 def test_a_long_conversation_has_room():
-    """The budget grows with what is given."""
+    """The budget grows with the input."""
     messages = [{"role": role, "content": "word " * 2000} for role in ("user", "assistant") * 400]
     text = (
         "{% for m in messages %}{% if m != messages[-1] or '</x>' in m.content or messages|length > loop.index %}"
@@ -186,7 +186,7 @@ def check(text: str, plain: str) -> None:
 
 
 def step(source: random.Random, texts: list[tuple[str, str]]) -> None:
-    """One operation on tracked texts and on plain ones."""
+    """One operation on tracked texts and on plain texts."""
     (one, plain), (other, plain_other), (third, plain_third) = (source.choice(texts) for _ in range(3))
     start, end = sorted(source.choices(range(-3, len(plain) + 3), k=2))
     chars, sep, most = (
@@ -253,6 +253,6 @@ def test_who_wrote_a_character_is_known_after_any_operation(seed: int):
         texts = texts[:6] + texts[-30:]
 
 
-def test_what_an_operation_loses_is_nobodys():
+def test_operations_that_lose_the_origin_of_a_text():
     for text in (tagged("AB").lower(), tagged("ab").upper(), tagged("AB").center(9), f"{tagged('AB'):>5}"):
         assert spans_of(text) == ()

@@ -88,7 +88,7 @@ NOT: dict[str, set[str]] = {"gemma-2": {"system"}, "hermes-3-tool-use": {*CONVER
 
 @cache
 def tokenizer(name: str, *, strips: bool = False) -> Any:
-    """A tokenizer of bytes, with the control tokens that a template spells; markers are tokens of text."""
+    """A byte tokenizer with the control tokens that a template writes. Markers are tokens with text."""
     source = TEMPLATES[name]
     alphabet = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
     vocab = {piece: number for number, piece in enumerate([*alphabet, "Ġh", "hi", "as"])}
@@ -108,7 +108,7 @@ def template(name: str, *, strips: bool = False) -> ChatTemplate:
 
 
 def rendered(name: str, chat: Conversation, *, strips: bool = False, **more: Any) -> Any:
-    """As transformers does it, which is given the arguments of calls as the template takes them."""
+    """Rendered by transformers. The arguments of calls have the form that the template expects."""
     messages = with_arguments(chat.messages, as_text=compile_template(TEMPLATES[name]).arguments_are_text)
     own = template(name).uses_variable("tools")
     options = dict(chat.variables) | more | {"tokenize": more.get("tokenize", True)}
@@ -155,7 +155,7 @@ def test_variables_of_the_template(name: str, on: bool):
 
 @pytest.mark.parametrize("name", ["llama-3.2", "qwen-2.5", "qwen-3", "phi-3.5", "gemma-3", "glm-4.6", "mistral-nemo"])
 @pytest.mark.parametrize("last", ["The answer", "The answer ", " The\n", "12 <|im_end|> 34"])
-def test_a_message_that_goes_on(name: str, last: str):
+def test_a_continued_message(name: str, last: str):
     chat = Conversation([user("Hi"), assistant(last)], continue_final_message=True)
     assert str.__str__(template(name).text(chat)) == rendered(name, chat, tokenize=False)
     with pytest.raises(GuidedError, match="needs a last message with text content"):
@@ -174,7 +174,7 @@ def control(name: str, ids: list[int]) -> list[int]:
 
 
 def drawn(source: random.Random, name: str) -> str:
-    """Text of pieces that spell control tokens and markers, whole or in part."""
+    """A text of pieces that spell control tokens and markers, completely or in part."""
     names = sorted(
         {*template(name).vocabulary.special_tokens.values(), *(one for one in MARKERS if one in TEMPLATES[name])}
     )
@@ -188,8 +188,10 @@ def drawn(source: random.Random, name: str) -> str:
 
 @pytest.mark.parametrize("strips", [False, True])
 @pytest.mark.parametrize("name", TEMPLATES)
-def test_what_others_write_is_never_a_control_token(name: str, strips: bool):
-    """Decoded, the ids are the text of transformers; its control tokens are those of a harmless conversation."""
+def test_texts_of_messages_never_become_control_tokens(name: str, strips: bool):
+    """Decoded, the ids are the text of transformers, and the control tokens are those of a conversation with harmless
+    texts.
+    """
     source, ours = random.Random(name), template(name, strips=strips)
     vocabulary = ours.vocabulary
 
@@ -221,7 +223,7 @@ def test_what_others_write_is_never_a_control_token(name: str, strips: bool):
 
 @pytest.mark.parametrize("name", ["qwen-3", "glm-4.6", "granite-3.3"])
 def test_markers_that_are_text_are_the_templates_own(name: str):
-    """`<think>` is text for the vocabulary: a message that spells it is spelled by other tokens."""
+    """`<think>` is text in the vocabulary. If a message contains it, other tokens spell it."""
     ours = template(name)
     ids = {ours.vocabulary.encode(one)[0] for one in MARKERS if one in TEMPLATES[name]}
     evil = "".join(MARKERS)
@@ -235,7 +237,7 @@ def test_markers_that_are_text_are_the_templates_own(name: str):
 
 
 def test_a_name_in_a_tool_that_a_template_puts_between_brackets():
-    """`'<' ~ key ~ '>'` makes a marker of a key: none of the template's."""
+    """`'<' ~ key ~ '>'` makes a marker from a key, which is not the template's own marker."""
     ours = template("qwen-3-coder")
     marker = ours.vocabulary.encode("<tool_call>")[0]
     assert len(ours.vocabulary.encode("<tool_call>")) == 1
@@ -250,7 +252,7 @@ def test_a_name_in_a_tool_that_a_template_puts_between_brackets():
 
 
 def test_white_space_that_a_control_token_takes():
-    """The tokenizer of Phi 3.5 lets its control tokens take what stands beside them, also where a user spells one."""
+    """In the tokenizer of Phi 3.5, control tokens absorb adjacent white space, even if a user writes their names."""
     ours, vocabulary = template("phi-3.5", strips=True), template("phi-3.5", strips=True).vocabulary
     ids = {name: id for id, name in vocabulary.special_tokens.items()}
     said = "a <|end|> b"
@@ -281,7 +283,7 @@ def test_roles_are_the_templates_where_they_are_known():
 
 
 def test_templates_in_use_take_a_small_part_of_the_budget(monkeypatch: pytest.MonkeyPatch):
-    """A tenth, at most: 7 units for each of the conversation's are used, and 64 and more are there."""
+    """At most a tenth: a conversation uses 7 units for each of its own, and has 64 or more."""
     made: list[_Meter] = []
     monkeypatch.setattr("guided.chat.render_budget._Meter", lambda allowed: made.append(_Meter(allowed)) or made[-1])
     for name in TEMPLATES:
@@ -293,7 +295,7 @@ def test_templates_in_use_take_a_small_part_of_the_budget(monkeypatch: pytest.Mo
 
 
 def test_tokens_of_a_conversation_begin_with_those_of_its_beginning():
-    """So a cache of prefixes has them, where the template lets it."""
+    """So a prefix cache has them, if the template allows it."""
     for name in ("llama-3.2", "qwen-2.5", "phi-3.5", "gemma-2", "mistral-nemo"):
         ours = template(name)
         earlier = ours.render(Conversation([user("Hi")]))
@@ -349,8 +351,10 @@ def test_templates_by_name():
 @pytest.mark.parametrize(
     "name", ["gemma-2", "gemma-3", "phi-3.5", "mistral-nemo", "deepseek-r1-distill", "qwen-2.5", "smollm-3"]
 )
-def test_tools_are_told_where_the_template_does_not_tell_them_so(name: str):
-    """In a form of calls that is not the template's: by the system, or by the user where there is no system."""
+def test_tools_are_described_unless_the_template_describes_them(name: str):
+    """If the form of calls is not the template's, the system message describes the tools, or the user's if there is no
+    system message.
+    """
     ours, style = template(name), "glm_4_7"
     chat = Conversation([user("Hi"), assistant("", tool_calls=[called(city="Oslo")]),
                          {"role": "tool", "content": "-3", "tool_call_id": "abcdefghi"}, assistant("Cold"), user("x")],
@@ -361,7 +365,7 @@ def test_tools_are_told_where_the_template_does_not_tell_them_so(name: str):
     assert control(name, ours.render(chat))
 
 
-def test_several_calls_that_the_template_refuses_are_told_in_its_style():
+def test_several_calls_that_the_template_refuses_are_written_in_its_style():
     ours = template("llama-3.1")
     talk = [user("Hi"), assistant("", tool_calls=[called(city="Oslo"), called(city="Rome")])]
     talk += [{"role": "tool", "content": text, "tool_call_id": "abcdefghi"} for text in ("-3", "20")]

@@ -1,4 +1,4 @@
-"""scripts/check_gpu.py: a dry run of all parts, and what it does when a part fails, or there is no GPU."""
+"""scripts/check_gpu.py: a dry run of all parts, and its behaviour if a part fails or there is no GPU."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_dry_run_of_all_parts(tmp_path: Path) -> None:
     assert "FAILED" not in done.stdout and "extras" in done.stdout.splitlines()[-1]
 
 
-def test_without_a_gpu_it_says_so(tmp_path: Path) -> None:
+def test_a_missing_gpu_is_reported(tmp_path: Path) -> None:
     done = run("--out", str(tmp_path / "none"))
     assert done.returncode == 2 and done.stderr.strip() == check_gpu.NO_GPU
     assert not (tmp_path / "none").exists()
@@ -60,7 +60,7 @@ def test_all_parts_take_less_than_25_minutes() -> None:
 
 
 def test_a_part_that_takes_too_long_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The next one runs, and what is said of both is in the table."""
+    """The next part runs, and the table has the messages of both."""
     monkeypatch.setattr(check_gpu, "LIMITS", {"models": 0.3, "build": 60})
     assert check_gpu.main(["--dry", "--out", str(tmp_path)]) == 1
     summary = json.loads((tmp_path / "summary.json").read_text("utf-8"))["parts"]
@@ -68,7 +68,7 @@ def test_a_part_that_takes_too_long_is_stopped(tmp_path: Path, monkeypatch: pyte
     assert "stopped after 0.3 s" in check_gpu.table(summary)
 
 
-def test_what_fails_is_reported_and_the_rest_runs(tmp_path: Path) -> None:
+def test_failures_are_reported_and_the_other_checks_run(tmp_path: Path) -> None:
     with Report("models", tmp_path) as report:
         with report.checking("one") as said:
             said("never seen")
@@ -121,7 +121,7 @@ def test_the_page_names_the_parts_and_their_limits() -> None:
 
 
 class Event:
-    """In the place of a CUDA event: a call takes 5 us, and what was launched before the first one does not count."""
+    """Replaces a CUDA event: a call takes 5 us, and work launched before the first event does not count."""
 
     now = 0
 
@@ -189,7 +189,7 @@ def test_schemas_differ_and_fit_their_budget() -> None:
 
 
 def test_shapes_are_those_of_the_models() -> None:
-    """Weights in billions, the head counted once."""
+    """Weights in billions; the head is counted once."""
     for config, billions in ((QWEN_17B, 1.72), (LLAMA_8B, 7.5)):
         c = config
         attention = c.dim * c.head_dim * (2 * c.heads + 2 * c.kv_heads)

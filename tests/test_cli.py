@@ -1,4 +1,6 @@
-"""The command line: exit codes, text and JSON, refusals; its answers against `re` and the jsonschema package."""
+"""The command line: exit codes, text and JSON, refusals. Its verdicts are compared with `re` and the jsonschema
+package.
+"""
 
 from __future__ import annotations
 
@@ -120,7 +122,7 @@ def test_no_command_and_version():
         (["generate", "--tempreature=3", "hi"], "unknown option --tempreature; did you mean --temperature?"),
     ],
 )
-def test_bad_input_is_2_and_says_why(arguments, message):
+def test_bad_input_has_exit_code_2_and_a_reason(arguments, message):
     code, out, err = run(*arguments)
     assert code == 2
     assert message in err
@@ -128,7 +130,7 @@ def test_bad_input_is_2_and_says_why(arguments, message):
     assert out == ""
 
 
-def test_arguments_that_make_no_sense_are_json_where_that_is_asked_for():
+def test_errors_of_arguments_are_json_with_json():
     code, out, err = run("check", "--regex", "a", "--json", "--shema", "b")
     assert (code, err) == (2, "")
     message = "unknown option --shema; did you mean --schema?"
@@ -353,7 +355,7 @@ def with_engine(engine, monkeypatch):
     monkeypatch.setattr(generate, "_engine", lambda arguments: engine)
 
 
-def test_a_model_is_loaded_as_asked(engine, monkeypatch):
+def test_a_model_is_loaded_with_the_options(engine, monkeypatch):
     asked = []
 
     def load(name, **options):
@@ -410,7 +412,7 @@ def test_generate_captures():
 
 
 @pytest.mark.usefixtures("with_engine")
-def test_generate_each_kind_and_none(monkeypatch):
+def test_generate_with_each_kind_and_without_one(monkeypatch):
     assert re.fullmatch(r"[a-c]{4}\n", run("generate", "x", "--regex", "[a-c]{4}")[1])
     assert run("generate", "x", "--choice", "yes,no")[1] in ("yes\n", "no\n")
     assert re.fullmatch(r"[A-Z]+:\n", run("generate", "x", "--pattern", "A :")[1])

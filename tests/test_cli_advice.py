@@ -1,4 +1,4 @@
-"""Hints on the command line: they speak of its options, of files by their names, of control tokens, and of modules."""
+"""Hints on the command line mention its options, files by their names, control tokens, and modules."""
 
 from __future__ import annotations
 

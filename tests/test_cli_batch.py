@@ -1,4 +1,4 @@
-"""`guided generate`: options of sampling, and --batch: answers in order, errors by line, breaks that lose nothing."""
+"""`guided generate`: sampling options, and --batch: ordered answers, errors by line, interruptions without loss."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_the_calculator(tmp_path):
         (["x", "--drafts", "65"], "65 is more than 64"),
     ],
 )
-def test_bad_options_are_2_and_say_why(flags, message):
+def test_bad_options_have_exit_code_2_and_a_reason(flags, message):
     code, out, err = run("generate", *flags)
     assert (code, out) == (2, "")
     assert message in err
@@ -165,7 +165,7 @@ def test_bad_options_are_2_and_say_why(flags, message):
 
 
 def batch(directory: Path, lines, *flags, code=0):
-    """The answers, and what was said beside them."""
+    """The answers, and the messages on standard error."""
     path = directory / "requests.jsonl"
     path.write_text("\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines))
     got, out, err = run("generate", "--batch", str(path), *flags)
@@ -203,7 +203,7 @@ def test_a_batch_is_its_single_requests_in_order(engine, tmp_path_factory, lines
         assert [(r["text"], r["tokens"], r["value"]) for r in results] == [(w.text, w.tokens, w.value) for w in want]
 
 
-def test_what_a_line_does_not_say_the_command_line_says(engine, tmp_path):
+def test_lines_inherit_options_of_the_command_line(engine, tmp_path):
     messages = [{"role": "system", "content": "be brief"}, {"role": "user", "content": "who?"}]
     lines = [
         {"prompt": "who?"},
@@ -349,8 +349,8 @@ def test_answers_come_in_order_whatever_came_first(order, count):
 
 @settings(max_examples=40)
 @given(st.permutations(range(6)), st.lists(st.integers(0, 6), max_size=3), st.integers(0, 40), st.booleans())
-def test_whatever_breaks_nothing_that_is_done_is_lost(tmp_path_factory, order, breaks, cut, closing):
-    """Runs that end anywhere, some without a word and in the middle of a line; the last one goes through."""
+def test_finished_lines_survive_any_failure(tmp_path_factory, order, breaks, cut, closing):
+    """Runs that end at any point, some without a message and in the middle of a line. The last run finishes."""
     path = tmp_path_factory.mktemp("answers") / "answers.jsonl"
     keys = [(f"é{n}" if n % 2 else n, "digest") for n in range(6)]
     text = [json.dumps({"id": id, "request": "digest", "n": n}, ensure_ascii=False) for n, (id, _) in enumerate(keys)]
@@ -421,7 +421,7 @@ def test_an_interrupt_keeps_what_is_done(engine, tmp_path, monkeypatch):
 
 
 def test_shakespeare_killed_and_resumed(tmp_path):
-    """The shipped model in a process of its own, ended without a chance to say goodbye."""
+    """The shipped model in another process, which is killed without cleanup."""
     generator = random.Random(5)
     path, target = tmp_path / "requests.jsonl", tmp_path / "answers.jsonl"
     lines = [

@@ -1,4 +1,4 @@
-"""`guided generate --batch`: what a line may say of its specification."""
+"""`guided generate --batch`: the fields of a line that determine its specification."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.test_cli_batch import batch, engine, with_engine  # noqa: F401 (fixtu
 
 
 def test_how_a_line_is_written(tmp_path):
-    """By the options that `compile_json_schema` and `compile_regex` have."""
+    """The options of `compile_json_schema` and `compile_regex`."""
     point = {"type": "object", "properties": {"x": {"enum": [1]}}, "required": ["x"]}
     lines = [
         {"prompt": "a", "schema": point},
@@ -49,8 +49,8 @@ def test_classes_of_a_line(tmp_path):
     assert "classes must be 'full' or 'plain', not 'ascii'" in answers[4]["error"]["message"]
 
 
-def test_what_a_line_says_of_its_grammar(tmp_path):
-    """What the command line has for a single request, and by the same names."""
+def test_the_specification_of_a_line(tmp_path):
+    """The options that the command line has for a single request, under the same names."""
     lark = {"prompt": "a", "lark": 'start: "y"\nother: A "b"\nA: /[ab]+/\n', "max_tokens": 9}
     block = 'start: "a" _NEWLINE _INDENT "b" _NEWLINE _DEDENT\n%declare _INDENT _DEDENT\n_NEWLINE: /(\\n *)+/'
     given = {"prompt": "a", "lark": "start: @word @value", "grammars": {"word": 'start: "w"', "value": {"const": None}}}
@@ -85,7 +85,7 @@ def test_what_a_line_says_of_its_grammar(tmp_path):
     ]
 
 
-def test_keys_that_no_line_has_are_not_taken_for_others(tmp_path):
+def test_unknown_keys_are_not_confused_with_others(tmp_path):
     names = ["allow_special_tokens", "import_paths", "strt", "roots_of", "model"]
     answers, err = batch(tmp_path, [{"prompt": "a", "lark": "start: <ask>", name: "x"} for name in names], code=1)
     errors = [answer["error"] for answer in answers]

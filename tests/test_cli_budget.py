@@ -1,4 +1,4 @@
-"""`guided generate` says when the budget shortened an answer, and only then."""
+"""`guided generate` reports if the budget shortened an answer, and only then."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LONG = json.dumps(
 )
 
 
-def test_an_answer_that_the_budget_shortened_says_so(tmp_path):
+def test_an_answer_that_the_budget_shortened_has_a_note(tmp_path):
     flags = (
         "generate",
         "x",
@@ -52,7 +52,7 @@ def test_an_answer_that_the_budget_shortened_says_so(tmp_path):
 
 
 @pytest.mark.parametrize("flags", [("--regex", "[a-z]{5}"), ("--choice", "yes,no"), ("--schema", LONG), ()])
-def test_an_answer_that_the_budget_left_alone_says_nothing(flags):
+def test_an_answer_that_the_budget_did_not_change_has_no_note(flags):
     more = ("--max-tokens", "390", "--max-string", "8") if "--schema" in flags else ("--max-tokens", "20")
     code, _, err = run("generate", "x", "--raw", *flags, *more, "--seed", "1")
     assert code == 0 and "shortened" not in err

@@ -1,4 +1,4 @@
-"""Grammars on the command line: of llama.cpp, of Lark, and those that come with guided."""
+"""Grammars on the command line: llama.cpp's, Lark's, and the built-in ones."""
 
 import re
 

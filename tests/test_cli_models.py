@@ -35,7 +35,7 @@ def test_every_model_has_a_line():
     assert not cache_directory().exists()
 
 
-def test_json_says_where_each_model_is(monkeypatch):
+def test_json_has_the_path_of_each_model(monkeypatch):
     monkeypatch.setattr("guided.files.known_models.MODELS", {"test": ENTRY})
     monkeypatch.setattr(hub, "MODELS", {"test": ENTRY})
     keys = ["name", "size", "licence", "about", "path", "source", "sha256"]

@@ -113,9 +113,9 @@ def test_files_mean_the_same_wherever_they_are_named(tmp_path, monkeypatch, fron
         ("nul\0", "cannot read nul\0: embedded null byte"),
     ],
 )
-def test_what_is_no_file_of_text(tmp_path, monkeypatch, option, what, message):
+def test_files_that_are_not_text(tmp_path, monkeypatch, option, what, message):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(console, "_MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(console, "_MAX_BYTES", 1 << 20)
     Path("directory").mkdir()
     Path("picture").write_bytes(b"\x89PNG\r\n\x1a\n\0")
     Path("binary").write_bytes(b"text\n\x80")
@@ -209,7 +209,7 @@ def test_a_file_that_holds_no_requests(monkeypatch, line):
 
 
 @pytest.mark.usefixtures("with_engine")
-def test_what_cut_an_output_off():
+def test_the_reason_for_a_cut_output():
     assert "cut off after 3 tokens: --max-tokens allows more" in run("generate", "x", "--max-tokens", "3")[2]
     err = run("generate", "x", "--max-tokens", "999999", "--temperature", "1", "--ignore-eos")[2]
     assert re.search(r"cut off after 3\d\d tokens, where the model's context is full", err)
@@ -249,7 +249,7 @@ def test_an_error_of_the_arguments_is_one_line_and_where_to_look(command):
         (["generate", "x", "--seed", "1", "--seed", "2"], "--seed is given twice"),
     ],
 )
-def test_what_was_meant(arguments, message):
+def test_suggestions_for_misspelled_options(arguments, message):
     assert message in run(*arguments)[2].splitlines()[0]
 
 
@@ -269,7 +269,7 @@ ERRORS = [
 
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize(("kind", "code", "error"), ERRORS, ids=[kind for kind, _, _ in ERRORS])
-def test_every_error_of_every_command_is_json_where_that_is_asked_for(monkeypatch, command, kind, code, error):
+def test_every_error_of_every_command_is_json_with_json(monkeypatch, command, kind, code, error):
     def fail(arguments):
         raise error
 
@@ -347,7 +347,7 @@ def test_quiet_leaves_errors_alone(monkeypatch, command):
 
 
 @pytest.mark.usefixtures("with_engine")
-def test_quiet_batches_tell_errors_and_nothing_else(tmp_path):
+def test_quiet_batches_print_only_errors(tmp_path):
     path = tmp_path / "batch"
     path.write_text(
         '{"prompt": "a", "max_tokens": 3}\nno json\n{"prompt": "a", "regex": "("}\n{"prompt": "b", "n": 0}\n'
@@ -361,7 +361,7 @@ def test_quiet_batches_tell_errors_and_nothing_else(tmp_path):
 
 
 @pytest.mark.usefixtures("with_engine")
-def test_progress_of_a_batch_is_for_terminals_or_asked_for(tmp_path, monkeypatch):
+def test_progress_of_a_batch_is_shown_on_terminals_or_on_request(tmp_path, monkeypatch):
     monkeypatch.setattr("guided.engine.progress._QUIET_SECONDS", 0.0)
     path = tmp_path / "batch"
     path.write_text('{"prompt": "a", "max_tokens": 3}\n' * 3)
@@ -433,7 +433,7 @@ def example_files(tmp_path, monkeypatch):
 
 @pytest.fixture
 def ends_at_once(engine, monkeypatch):  # noqa: F811
-    """A server that has everything but requests."""
+    """A server that ends immediately instead of answering requests."""
 
     async def nothing(*_) -> None:
         pass

@@ -58,7 +58,7 @@ def python_with(module: str) -> str | None:
 
 
 def run(module: str, code: list[str], folder: Path, address: str) -> str:
-    """What a process prints that may import a framework; nothing is fetched, and nothing is written elsewhere."""
+    """The output of a process that may import a framework. It downloads nothing, and writes only to its own folder."""
     if (python := python_with(module)) is None:
         pytest.skip(f"{module} is not installed: `make test` does it, into .venv/clients")
     ran = clients.run([python, *code], folder, clients.RUN, clients.environment(f"http://{address}", folder))
@@ -67,7 +67,7 @@ def run(module: str, code: list[str], folder: Path, address: str) -> str:
 
 
 def printed(section: str, module: str, folder: Path, address: str) -> str:
-    """What the blocks of Python of a section print, one after another in a process of their own."""
+    """The output of the Python blocks of a section, which run one after the other in another process."""
     return run(module, ["-c", "\n".join(blocks(section, "python", address))], folder, address)
 
 
@@ -88,7 +88,7 @@ def test_curl(address):
 
 @pytest.mark.parametrize("here", [True, False])
 def test_the_client_of_openai(address, tmp_path, here):
-    """Its version of the tests (3), and that of the frameworks (2)."""
+    """The version in the environment of the tests (3), and that of the frameworks (2)."""
     if here:
         code = ["-c", "\n".join(blocks("OpenAI's client", "python", address))]
         pytest.importorskip("openai", reason="openai is not installed")
@@ -130,7 +130,9 @@ def test_recipes_of_frameworks(section, module, said, address, tmp_path):
 
 
 def test_the_client_of_anthropic_knows_every_answer(address, tmp_path):
-    """Its types have each field of messages, events and errors, and it puts each stream together to the message."""
+    """The client's types have every field of messages, events and errors, and it assembles each stream into the
+    message.
+    """
     assert run("anthropic", [str(ROOT / "tests" / "anthropic_client.py")], tmp_path, address).count(".") == 2
 
 
@@ -177,8 +179,9 @@ EXAMPLES = {
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_examples(name, address, tmp_path):
-    """Each way of asking that a framework has gives what was asked for, and what cannot be given is an error with our
-    message."""
+    """Each way of asking that a framework offers returns what was requested. Impossible requests are errors with our
+    message.
+    """
     script = ROOT / "examples" / f"clients_{name}.py"
     module = {"langchain": "langchain_openai"}.get(name, name)
     said = run(module, [str(script)], tmp_path, address)
@@ -186,7 +189,7 @@ def test_examples(name, address, tmp_path):
 
 
 def test_each_example_is_tried_and_named_in_the_guide():
-    """What the extra `clients` installs is tried here, everything else by `make test-clients`."""
+    """This module tests what the extra `clients` installs; `make test-clients` tests everything else."""
     extra = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]["clients"]
     installed = {re.match(r"[\w-]+", requirement)[0] for requirement in extra}
     recipes = clients.recipes()

@@ -1,4 +1,4 @@
-"""scripts/clients.py: what it reads of recipes, what becomes of those that fail, and the table in the guide."""
+"""scripts/clients.py: reading recipes, recipes that fail, and the table in the guide."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RECIPES = {
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A folder of recipes, none of which needs anything, and one of which cannot be installed."""
+    """A folder of recipes that need no packages, except one that cannot be installed."""
     examples = tmp_path / "examples"
     examples.mkdir()
     for name, code in RECIPES.items():
@@ -43,7 +43,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_every_recipe_says_what_to_install():
+def test_every_recipe_names_its_packages():
     found = clients.recipes()
     assert found["autogen"].packages == ("autogen-agentchat", "autogen-ext[openai]")
     assert found["autogen"].names == ["autogen-agentchat", "autogen-ext"]
@@ -121,7 +121,7 @@ def test_the_table_replaces_the_one_before(folder, tmp_path, monkeypatch):
         clients.write_page("| new |\n", page)
 
 
-def test_installations_that_fail_say_why(tmp_path):
+def test_failed_installations_have_a_reason(tmp_path):
     place = tmp_path / "client"
     place.mkdir()
     with pytest.raises(clients.InstallationError, match="no-such-program is not installed"):

@@ -1,4 +1,4 @@
-"""The name that a wrong name was meant to be: difflib's choice, found with bounded work."""
+"""The intended name for a misspelled one: difflib's choice, found with bounded work."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_it_is_the_name_that_difflib_finds(cutoff: float):
 
 
 @pytest.mark.parametrize("name", [None, 7, b"name", ["name"], "x" * 1_000_000])
-def test_what_is_no_name_and_what_is_very_long_is_similar_to_none(name: object):
+def test_values_that_are_not_names_and_very_long_names_have_no_close_name(name: object):
     assert close_name(name, ["name", "x" * 999_999]) == ""
 
 

@@ -1,4 +1,6 @@
-"""Combinators: random terms against spans computed from their definition, refusals, and names that do not meddle."""
+"""Combinators: random terms compared with spans computed from their definition, refusals, and names that do not
+collide.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +83,7 @@ def built(term) -> guided.Expr:
 
 
 class Oracle:
-    """The parts (i, j) of a word that a term matches; those of rules grow until nothing is added."""
+    """The parts (i, j) of a word that a term matches. The sets of rules grow until nothing is added."""
 
     def __init__(self, word: str) -> None:
         self.word, self.found, self.meaning = word, {}, {}
@@ -163,7 +165,7 @@ def sentences() -> list[tuple[int, ...]]:
 
 @examples(60, many=150)
 @given(TERMS)
-def test_terms_mean_what_their_definition_says(term):
+def test_terms_have_their_defined_meaning(term):
     closed = ("rules", term, ("text", "a"), ("rule", "y"))  # y has no end
     known: dict[str, bool] = {}
 
@@ -230,7 +232,7 @@ def test_names_are_seen_inside_of_their_rules_alone():
         assert (matcher.accept_string(text) and matcher.is_accepting()) == wanted, text
 
 
-def test_a_schema_says_what_it_said_when_it_was_given():
+def test_later_changes_of_a_schema_have_no_effect():
     schema = {"const": 1}
     part = guided.json_schema(schema)
     schema["const"] = "a"
@@ -238,7 +240,7 @@ def test_a_schema_says_what_it_said_when_it_was_given():
     assert COMPILER.compile(part) is COMPILER.compile(part)
 
 
-def test_what_is_used_often_is_read_once():
+def test_a_shared_part_is_read_once():
     part = guided.regex("a*b")
     for _ in range(60):
         part = part + "1" | part + "["
@@ -327,7 +329,7 @@ SCHEMAS = [
 @pytest.mark.parametrize("schema", SCHEMAS, ids=range(len(SCHEMAS)))
 @pytest.mark.parametrize("order", ["declared", "any"])
 def test_a_schema_is_the_same_inside_of_others(schema, order):
-    """Whatever nodes it is made of, and whatever names others have: walks through it alone and between two more."""
+    """For any nodes and any other names: walks through the schema alone and between two copies."""
     compiler = GrammarCompiler(Vocabulary([bytes([b]) for b in range(256)], eos_token_ids=[256]))
     alone = compiler.compile_json_schema(schema, property_order=order)
     around = [guided.json_schema(other) for other in ({"const": {"k": [1]}}, {"type": "array"})]

@@ -72,7 +72,7 @@ def test_masks_have_the_sizes_of_the_vocabulary(ll, tokenizer):
     assert np.flatnonzero(bits).tolist() == allowed(one) == [97, 98, 99]
 
 
-def test_errors_are_told_and_stay(ll):
+def test_errors_are_reported_and_remain(ll):
     one = matcher(ll, "start: /ab/")
     copy = one.deep_copy()
     assert not one.consume_token(120) and state(one) == (False, True, "InternalError", True)
@@ -231,7 +231,7 @@ LOOKING = {
 
 @pytest.mark.parametrize("pattern", LOOKING)
 def test_lookarounds_are_enforced_or_refused(ll, pattern):
-    """Those of a terminal that look inside of it, and all in JSON; llguidance refuses all."""
+    """Lookarounds inside a terminal are enforced; others, and all in JSON, are refused. llguidance refuses all."""
     ours, text = ll.__name__ != "llguidance", LOOKING[pattern]
     one = matcher(ll, f"start: /{pattern}/")
     assert one.is_error() == (text is None or not ours)
@@ -242,7 +242,7 @@ def test_lookarounds_are_enforced_or_refused(ll, pattern):
 
 
 def test_bounds_on_the_number_of_members(ll):
-    """Where members may be left out llguidance has none."""
+    """llguidance has no bounds if members may be left out."""
     schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "minProperties": 1}
     open_, closed = (ll.LLMatcher.grammar_from_json_schema(each) for each in (schema, schema | {"required": ["a"]}))
     ours = ll.__name__ != "llguidance"
@@ -423,7 +423,7 @@ def test_a_tag_in_running_text(ll):
             ll.StructTag(**{"trigger": "<f", "begin": "<f", "grammar": {}, "end": "", **wrong})
 
 
-def test_warnings_and_what_no_tokenizer_can_say(ll, tokenizer):
+def test_warnings_and_data_that_no_tokenizer_has(ll, tokenizer):
     wrong, told = ll.LLMatcher.validate_grammar_with_warnings("start: <[128]>* <[123]>", None)
     assert not wrong and "no tokenizer" in told[0]
     for lenient in (True, False):
@@ -464,7 +464,7 @@ WALKS = [
 
 
 @pytest.mark.parametrize(("grammar", "steps"), WALKS)
-def test_what_llguidance_allows_is_allowed(grammar, steps):
+def test_everything_that_llguidance_allows_is_allowed(grammar, steps):
     """Random walks through llguidance's masks. Ours have the same tokens, and more where its are too narrow. Escapes
     are left out, of which the names of additional members have more there than other strings."""
     theirs = pytest.importorskip("llguidance", reason="llguidance is not installed")

@@ -44,7 +44,7 @@ INTERNAL = {"_util.py", "__init__.py"}
 
 
 def declared(path):
-    """Name -> its arguments, of functions, methods and annotated attributes; None for an attribute."""
+    """Name -> arguments, for functions, methods and annotated attributes; None for an attribute."""
     out = {}
     for node in ast.parse(path.read_text()).body:
         if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
@@ -74,7 +74,7 @@ def _arguments(node, is_method):
 
 
 def given(module, name):
-    """What the facade has for a name: its arguments, or None for an attribute."""
+    """The facade's object with a name: its arguments, or None for an attribute."""
     owner, _, member = name.rpartition(".")
     found = getattr(module, owner or member)
     if owner:

@@ -1,4 +1,4 @@
-"""Which texts a pattern of Lark has in llguidance's facade, and in llguidance itself."""
+"""The texts of a pattern in Lark, in llguidance's facade and in llguidance itself."""
 
 from __future__ import annotations
 

@@ -117,13 +117,13 @@ def test_a_guide_of_another_index_is_compared_by_where_it_stands():
 
 
 @pytest.mark.parametrize("wrong", [b"", b"{}", b"[1]", b'{"regex": "a", "vocabulary": "x"}', [300], b"\x80\x04N."])
-def test_what_pickle_kept_is_checked(wrong):
+def test_unpickled_data_is_checked(wrong):
     for kind in (ours.Vocabulary, ours.Index, ours.Guide):
         with pytest.raises(ValueError):
             kind.from_binary(wrong)
 
 
-def test_what_is_no_name_of_a_model_is_a_value_error():
+def test_invalid_model_names_are_value_errors():
     with pytest.raises(ValueError, match="model is None, but must be the name of a model on the hub"):
         ours.Vocabulary.from_pretrained(None)
 
@@ -193,7 +193,7 @@ PIECES = [
 
 @settings(max_examples=120, deadline=None)
 @given(st.lists(st.sampled_from(PIECES), min_size=1, max_size=5), st.integers(0, 2**32))
-def test_walks_beside_the_package(pieces, seed):
+def test_walks_equal_those_of_the_package(pieces, seed):
     """What it allows is allowed. What it does not, though it may come (as the second "a" of `(ab)*`, of a token that
     ends behind a match), is allowed too: the package `regex` says that a match may begin so."""
     judge = pytest.importorskip("regex", reason="regex is not installed")
@@ -240,7 +240,7 @@ ANY = {byte: [byte[0]] for byte in (bytes([number]) for number in range(256))}
 
 
 def written(index, seed, most=150):
-    """A random text of an index, or None where it did not end."""
+    """A random text of an index; None if it did not end."""
     guide, draw, out = ours.Guide(index), random.Random(seed), bytearray()
     for _ in range(most):
         tokens = [token for token in guide.get_tokens() if token == 256 or 32 <= token < 127 or token > 193]

@@ -1,4 +1,4 @@
-"""Patterns in Rust's notation mean what Rust's crate takes them for: llguidance, which has it, is the judge."""
+"""Patterns in Rust's notation have the meaning of Rust's crate. The judge is llguidance, which uses this crate."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def accepts(pattern, text):
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_llguidance_says_the_same(pattern):
+def test_verdicts_equal_those_of_llguidance(pattern):
     llguidance = pytest.importorskip("llguidance", reason="llguidance is not installed")
     tokenizer = llguidance.LLTokenizer("byte")
     for text in TEXTS:
@@ -43,7 +43,7 @@ def test_llguidance_says_the_same(pattern):
 
 
 @pytest.mark.parametrize("pattern", ["a+b", r"[^\"\\]*", r"\d{2,3}", "(?:x|y)?", "é", r"\.\*", "[a-z]", "(?=a)a"])
-def test_what_is_the_same_stays_as_it_is(pattern):
+def test_common_syntax_is_unchanged(pattern):
     assert python_regex(pattern) == pattern
 
 
@@ -56,7 +56,7 @@ def test_what_is_the_same_stays_as_it_is(pattern):
         ("(?-u)a", "is not enforced"), ("(?R)a", "is not enforced"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_or_refused_has_its_place(pattern, message):
+def test_errors_and_refusals_have_a_location(pattern, message):
     with pytest.raises((guided.SpecError, guided.UnsupportedError), match=message) as found:
         python_regex(pattern)
     start, end = found.value.span

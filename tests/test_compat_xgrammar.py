@@ -1,4 +1,4 @@
-"""`guided.compat.xgrammar`: what xgrammar's README and documents show, written out."""
+"""`guided.compat.xgrammar`: the examples of xgrammar's README and documentation."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_schemas_come_as_text_dict_or_model(capsys: pytest.CaptureFixture[str]) 
     (lambda: xgr.GrammarCompiler(INFO, max_threads=0), "max_threads"),
     (lambda: xgr.TokenizerInfo(["a", "b"], vocab_size=1), "at least the number of tokens"),
 ])  # fmt: skip
-def test_what_is_wrong_is_a_runtime_error(make: Any, message: str) -> None:
+def test_errors_are_runtime_errors(make: Any, message: str) -> None:
     with pytest.raises(RuntimeError, match=message):
         make()
 
@@ -101,7 +101,7 @@ def test_what_is_wrong_is_a_runtime_error(make: Any, message: str) -> None:
     ({"type": "object", "patternProperties": {"^a": {}}, "allOf": [{"properties": {"b": {}}}]}, {"b": 1}),
     ({"const": {"prefixItems": [], "x": 1}}, {"prefixItems": [], "x": 1}),
 ])  # fmt: skip
-def test_what_must_be_open_is_not_closed(schema: Any, value: Any) -> None:
+def test_objects_that_must_be_open_are_not_closed(schema: Any, value: Any) -> None:
     assert xgr.testing._is_grammar_accept_string(xgr.Grammar.from_json_schema(schema), json.dumps(value))
 
 
@@ -288,7 +288,7 @@ def test_tokens_are_counted(text: Any) -> None:
 # --- what is kept
 
 
-def test_what_is_compiled_is_kept() -> None:
+def test_compiled_grammars_are_cached() -> None:
     compiler = xgr.GrammarCompiler(INFO)
     one = compiler.compile_regex("[a-z]{3}")
     assert compiler.compile_regex("[a-z]{3}") == one and compiler.compile_regex("[a-z]{4}") != one
@@ -307,7 +307,7 @@ def test_what_is_compiled_is_kept() -> None:
     assert [str(each.grammar) for each in asyncio.run(both())] == ['root ::= Regex("a+")\n', 'root ::= Regex("b+")\n']
 
 
-def test_what_is_stored_is_read_back() -> None:
+def test_stored_grammars_are_read_back() -> None:
     compiled = COMPILER.compile_json_schema(PERSON)
     info = xgr.TokenizerInfo.deserialize_json(INFO.serialize_json())
     again = xgr.CompiledGrammar.deserialize_json(compiled.serialize_json(), info)
@@ -428,7 +428,9 @@ def test_generate_of_transformers() -> None:
 
 
 @pytest.mark.parametrize(("name", "package"), [("StructuralTag", "pydantic"), ("bitmask_dtype", "torch")])
-def test_a_missing_package_is_told_with_its_extra(name: str, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_of_a_missing_package_names_its_extra(
+    name: str, package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for module in [one for one in sys.modules if one.startswith("guided.compat.xgrammar.structural_tag")]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, package, None)

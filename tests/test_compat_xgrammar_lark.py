@@ -114,7 +114,7 @@ CALLS = r"""
 
 @pytest.mark.parametrize("tokens", [[], [0, 11], [1], [10, 2], [1, 2, 3, 4, 5, 6], [0, 1, 2, 3, 4, 5, 6, 7, 0]])
 def test_a_named_token_is_no_text(library: Any, tokens: Sequence[int]) -> None:
-    """After it comes the call, since free text cannot be what it is."""
+    """A call follows it, since free text cannot equal the token's name."""
     info = library.TokenizerInfo(TOKENS, stop_token_ids=[9])
     matcher = library.GrammarMatcher(library.GrammarCompiler(info).compile_lark(CALLS))
     for token in tokens:
@@ -141,7 +141,7 @@ def test_captures_have_the_names_of_tokens(library: Any) -> None:
     'list[max_tokens=3]: item+\n?item: letter ";"?\n!letter: /[a-d]/i | "e"',
     'list[max_chars=3]: item+\nitem: LETTER | ";"\nLETTER: /[a-e]/',
 ])  # fmt: skip
-def test_a_bound_holds_for_a_rule_made_of_rules(library: Any, body: str) -> None:
+def test_a_bound_holds_for_a_rule_that_consists_of_rules(library: Any, body: str) -> None:
     info = library.TokenizerInfo(["<", ">", "a", "b", ";", "</s>"], stop_token_ids=[5])
     matcher = library.GrammarMatcher(library.GrammarCompiler(info).compile_lark(f'start: "<" list ">"\n{body}'))
     seen = []
@@ -154,7 +154,7 @@ def test_a_bound_holds_for_a_rule_made_of_rules(library: Any, body: str) -> None
     assert seen == [first, [1, 2, 3, 4], [1, 2, 3, 4], [1]]
 
 
-def test_what_a_bounded_rule_cannot_be_made_of() -> None:
+def test_unsupported_parts_of_bounded_rules() -> None:
     for source in (
         'start: list\nlist[max_tokens=3]: item+\nitem: "a"\n%ignore " "',
         'start: list\nlist[max_tokens=3]: item+\nitem: "a" item?',

@@ -1,4 +1,4 @@
-"""The facade has the names and signatures of the installed xgrammar; what is left out is listed, with the reason."""
+"""The facade has the names and signatures of the installed xgrammar. A list has the omitted names, with reasons."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def named(package: str, module: str) -> Any:
 
 
 def defined(module: Any) -> dict[str, Any]:
-    """What a module of xgrammar defines, and its public names."""
+    """The definitions of a module of xgrammar, and its public names."""
     return {
         name: value
         for name, value in vars(module).items()
@@ -115,7 +115,7 @@ def test_exceptions_are_runtime_errors() -> None:
     assert names and all(issubclass(getattr(xgr, name), RuntimeError) for name in names)
 
 
-def test_what_is_left_out_is_what_xgrammar_has() -> None:
+def test_omitted_names_are_those_of_xgrammar() -> None:
     for name in LEFT_OUT:
         module, _, attribute = name.rpartition(".")
         if module == "testing":

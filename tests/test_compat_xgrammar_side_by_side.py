@@ -1,4 +1,4 @@
-"""The facade beside the installed xgrammar: the same texts, the same masks, where xgrammar is right."""
+"""The facade compared with the installed xgrammar: the same texts and masks, if xgrammar is right."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_samples_are_what_they_are_in_xgrammar(sample: Sample) -> None:
 
 
 def masks(matchers: tuple[Any, Any]) -> list[list[int]]:
-    """The rejected tokens in each."""
+    """The rejected tokens of each."""
     out = []
     for library, matcher in zip((xgr, theirs), matchers, strict=True):
         bitmask = library.allocate_token_bitmask(1, 300)

@@ -1,4 +1,4 @@
-"""`GrammarCompiler.compile` takes what `Engine.generate` takes, and means the same."""
+"""`GrammarCompiler.compile` accepts what `Engine.generate` accepts, with the same meaning."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_names_of_the_package():
     assert {"Engine", "GrammarCompiler", "ChatResult"} <= set(guided.__all__)
 
 
-def test_a_composed_specification_refuses_what_none_of_its_parts_reads():
+def test_a_composed_specification_refuses_options_that_no_part_reads():
     for options in ({"documents": {"x": "y"}}, {"dialect": "ecma"}, {"registry": {}}):
         with pytest.raises(guided.GuidedError, match="pass the option to one of its parts"):
             COMPILER.compile(guided.regex("a"), **options)

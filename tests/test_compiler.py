@@ -1,4 +1,4 @@
-"""The compiler's own caches: what is kept from one grammar never changes another."""
+"""The compiler's own caches: entries of one grammar never change another grammar."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def test_a_rule_that_uses_a_counter_of_another_rule_is_not_kept():
     ],
 )
 def test_counts_are_not_written_out(compile: Callable[[GrammarCompiler, int], CompiledGrammar]):
-    """The automaton of a count of ten thousand is that of a count of one hundred."""
+    """The automaton for a count of ten thousand equals the one for a count of one hundred."""
     small, large = (compile(GrammarCompiler(BYTES), n).native.positions for n in (100, 10_000))
     assert small == large < 3_000
 
 
 def test_a_compiled_grammar_keeps_no_nodes() -> None:
-    """They are thousands of objects for the garbage collector to walk, and are made again where they are asked for."""
+    """Nodes are thousands of objects that the garbage collector would visit. They are built again on demand."""
     compiled = GrammarCompiler(BYTES).compile_json_schema({"properties": {"a": {"type": "integer"}}})
     seen: dict[int, object] = {}
     met = [getattr(compiled, name) for name in CompiledGrammar.__slots__ if name != "vocabulary"]
@@ -63,7 +63,7 @@ def test_a_compiled_grammar_keeps_no_nodes() -> None:
 
 
 def test_a_schema_that_was_changed_is_no_part() -> None:
-    """What it says now is not what was compiled."""
+    """The explanation uses the compiled schema, not its later state."""
     schema = {"enum": [1, 2]}
     compiled = GrammarCompiler(BYTES).compile_json_schema(schema)
     assert guided.sequence("x", compiled)

@@ -1,4 +1,4 @@
-"""Shortest completions on grammars whose guards forbid what is nearest in bytes."""
+"""Shortest completions of grammars whose conditions forbid the completion with the fewest bytes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ COMMA = Text(",")
 
 
 def test_space_before_a_member_that_was_written_is_no_way_forward():
-    """After the cheap member, a space costs less than the dear one: the completion writes the dear one all the same."""
+    """After the cheap member, a space costs less than the expensive member. The completion writes the expensive member
+    anyway.
+    """
     members = (Member(Text("a"), required=True), Member(Text("c" * 9), required=True))
     grammar = Grammar({"start": Permutation(members, Seq((SPACE, COMMA, SPACE)))})
     matcher = GrammarMatcher(LETTERS.compile_grammar(grammar))
@@ -30,7 +32,7 @@ def test_space_before_a_member_that_was_written_is_no_way_forward():
 
 
 def test_a_member_that_holds_its_own_object_is_not_waited_for():
-    """At least one of two members, of which one nests without end."""
+    """At least one of two members is required, and one of them nests without end."""
     members = (Member(Seq((Text("b"), Ref("start")))), Member(Text("c" * 9)))
     grammar = Grammar({"start": Seq((Text("a"), Permutation(members, COMMA, 1), Text(" ")))})
     matcher = GrammarMatcher(LETTERS.compile_grammar(grammar))
@@ -68,7 +70,9 @@ def test_budgets_of_permutations(data: st.DataObject) -> None:
 
 
 def test_budgets_over_large_vocabularies_in_which_bytes_are_no_tokens():
-    """The text of fewest bytes has no spelling in tokens: the least number comes from the tokens themselves."""
+    """The text with the fewest bytes has no encoding in tokens, so the smallest number must be computed from the
+    tokens.
+    """
     tokens = [b"a" * n for n in range(1, 300)] + [b"xa", b"b", b"c"]
     grammar = GrammarCompiler(Vocabulary(tokens, eos_token_ids=[len(tokens)])).compile_regex("[ab]{0,20000}(x|cc)")
     matcher = GrammarMatcher(grammar)
@@ -78,7 +82,7 @@ def test_budgets_over_large_vocabularies_in_which_bytes_are_no_tokens():
 
 @pytest.mark.parametrize("members", [30, 60])
 def test_the_rest_of_a_frame_is_kept_once(members: int):
-    """Memory of budgets at every byte grows with the text, not with its square."""
+    """The memory of budgets at every byte is linear in the text, not quadratic."""
     schema = {
         "type": "object",
         "properties": {f"member{i}": {"type": "boolean"} for i in range(members)},

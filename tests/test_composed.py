@@ -1,4 +1,6 @@
-"""Parts with a lexer in composed specifications: the texts are those that can be split, and masks lead to an end."""
+"""Parts with a lexer in composed specifications: the texts are those that can be split, and masks never lead to dead
+ends.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ def fits(grammar: guided.CompiledGrammar, text: str) -> bool:
 
 
 class Drawn:
-    """A composition, and its texts by their definition: all ways to cut a text are tried."""
+    """A composition, and its texts by definition, which tries all ways to cut a text."""
 
     def __init__(self, rng: random.Random, depth: int = 0) -> None:
         self.kind = rng.choice(("lexed", "plain", "sequence", "choice", "repeat") if depth < 3 else ("lexed", "plain"))
@@ -115,7 +117,7 @@ def test_texts_are_those_that_can_be_split(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_masks_and_budgets(seed: int) -> None:
-    """A mask has the tokens that can be accepted; under a budget a walk ends within it, whatever is chosen."""
+    """A mask has exactly the acceptable tokens. Under a budget, a walk ends in time for any choice."""
     rng, enough, missed = random.Random(seed), 0, 0
     for whole, grammar in drawn(100 + seed, 12):
         for _ in range(4):
@@ -166,7 +168,7 @@ def test_states_are_dropped_and_carried_over() -> None:
     assert not one.accept_string("x") and one.accept_string("c" + ")" * 300 + "x") and one.is_accepting()
 
 
-def test_control_tokens_beside_a_lexer() -> None:
+def test_control_tokens_with_a_lexer() -> None:
     vocabulary = guided.Vocabulary(
         [b"1", b"+", b"2", b"1+", None, None, None], eos_token_ids=[4], special_tokens={5: "<call>", 6: "<end>"}
     )
@@ -179,7 +181,7 @@ def test_control_tokens_beside_a_lexer() -> None:
     assert matcher.min_tokens_to_finish() == 4
 
 
-def test_what_is_refused() -> None:
+def test_refusals() -> None:
     part = guided.lark('start: "a"+')
     with pytest.raises(UnsupportedError, match="is recursive and contains") as caught:
         COMPILER.compile(guided.rules(guided.rule("x"), x=guided.choice("a", part + guided.rule("x"))))
@@ -200,7 +202,9 @@ def test_explanations_name_rules_of_all_parts() -> None:
 
 
 def test_tokens_that_leave_a_long_lexeme() -> None:
-    """Inside of a string of JSON, tokens without a quote are left out at once; the masks are what single bytes say."""
+    """Inside a JSON string, tokens without a quotation mark are skipped at once. The masks equal those from single
+    bytes.
+    """
     words = ["abc", 'a"', '"}', '"}\n', '"]}\n`', 'é"', "é", "a\\", '\\"', " a", 'b c"}', "a b", '"}\nabc', '"]', "\n`"]
     tokens = sorted({bytes([byte]) for byte in range(256)} | {word.encode() for word in words})
     grammar = guided.GrammarCompiler(vocabulary_of(tokens)).compile(guided.grammar("json") + guided.regex("\n`[a-c]*"))

@@ -1,4 +1,4 @@
-"""Conditions on members: every question about them is answered as trying all sets and orders of members does."""
+"""Conditions on members: every answer equals that of trying all sets and orders of members."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LETTERS = "abcdefgh"
 
 
 def condition(rng: random.Random, members: int, depth: int) -> Condition:
-    """A condition on so many members."""
+    """A condition on a given number of members."""
     if depth == 0 or rng.random() < 0.2:
         return Written(tuple(rng.sample(range(members), rng.randint(1, min(3, members)))))
     kinds: list[Callable[[tuple[Condition, ...]], Condition]] = [AllOf, AnyOf, NoneOf, AnyOf]
@@ -28,7 +28,7 @@ def condition(rng: random.Random, members: int, depth: int) -> Condition:
 
 
 def permutation(rng: random.Random) -> Permutation:
-    """Members of one letter each, some of which share a slot, may be repeated, or must be written."""
+    """Members of one letter each. Some share a slot, may be repeated, or are required."""
     count = rng.randint(2, 4)
     slots: list[int] = []
     repeatable: list[bool] = []
@@ -65,7 +65,7 @@ def texts(node: Permutation, most: int) -> set[str]:
 
 @pytest.mark.parametrize("seed", range(300))
 def test_answers_are_those_of_trying_all_texts(seed: int) -> None:
-    """A byte is allowed if and only if some text goes on with it, and with the least budget a text is completed."""
+    """A byte is allowed if and only if some text continues with it. With the smallest budget a text is completed."""
     node = permutation(random.Random(seed))
     longest = 6 if node.max is None else node.max
     every = texts(node, longest)
@@ -94,7 +94,7 @@ def test_answers_are_those_of_trying_all_texts(seed: int) -> None:
 
 
 def completion(matcher: GrammarMatcher, left: int) -> str:
-    """What the first allowed token of each mask makes, with a budget of so many tokens."""
+    """The text of the first allowed token of each mask, under a budget."""
     out = ""
     bitmask = allocate_token_bitmask(1, 257)
     while True:
@@ -107,7 +107,7 @@ def completion(matcher: GrammarMatcher, left: int) -> str:
 
 
 def groups(count: int) -> Permutation:
-    """Members p0, p1, ... and, declared after all of them, q0, q1, ...: with one of a pair there is the other."""
+    """Members p0, p1, ..., declared before q0, q1, ...: if one of a pair is present, so is the other."""
     members = [Member(Text(f"p{at};")) for at in range(count)] + [Member(Text(f"q{at};")) for at in range(count)]
     pairs = [AnyOf((NoneOf((Written((at,)),)), Written((at + count,)))) for at in range(count)]
     some = Written(tuple(range(count)))
@@ -115,7 +115,7 @@ def groups(count: int) -> Permutation:
 
 
 def test_the_order_of_slots_follows_the_condition() -> None:
-    """In the order of declaration the diagram of sixty pairs would have 2^60 nodes."""
+    """In the order of declaration, the diagram of sixty pairs would have 2^60 nodes."""
     matcher = GrammarMatcher(byte_compiler().compile_grammar(Grammar({"start": groups(60)})))
     assert matcher.accept_string("q5;,p7;,")
     assert not matcher.fork().accept_string("q5;")
@@ -124,7 +124,7 @@ def test_the_order_of_slots_follows_the_condition() -> None:
 
 
 def odd(members: Sequence[int]) -> Condition:
-    """An odd number of these members is written."""
+    """An odd number of these members is present."""
     out: Condition = Written((members[0],))
     for member in members[1:]:
         one = Written((member,))
@@ -132,7 +132,7 @@ def odd(members: Sequence[int]) -> Condition:
     return out
 
 
-def test_what_no_search_finds_out_is_known() -> None:
+def test_facts_that_no_search_finds() -> None:
     """With z, the number of others is odd and even: only all 2^25 sets of them show that z is never possible."""
     names = "abcdefghijklmnopqrstuvwxyz"
     others = range(len(names) - 1)
@@ -147,7 +147,7 @@ def test_what_no_search_finds_out_is_known() -> None:
 
 
 def test_a_condition_without_a_small_diagram_is_refused_when_it_is_compiled() -> None:
-    """Random clauses of three members each over seventy members: in no order of slots is the diagram small."""
+    """Random clauses of three members each over seventy members: the diagram is large for every order of slots."""
     rng = random.Random(5)
     every = range(70)
     parts = [
@@ -163,7 +163,7 @@ def test_a_condition_without_a_small_diagram_is_refused_when_it_is_compiled() ->
 
 
 def exactly_one(count: int) -> dict[str, object]:
-    """Alternatives that each require two members of their own, and forbid nothing: exactly one of them must hold."""
+    """Alternatives that each require two members of their own and forbid nothing. Exactly one of them must hold."""
     kinds = [{"required": [f"a{at}", f"b{at}"]} for at in range(count)]
     names = [f"{letter}{at}" for letter in "ab" for at in range(count)]
     return {"type": "object", "properties": {name: {"type": "null"} for name in names}, "oneOf": kinds}
@@ -171,7 +171,7 @@ def exactly_one(count: int) -> dict[str, object]:
 
 @pytest.mark.parametrize("order", ["any", "declared"])
 def test_many_alternatives_are_answered_after_each_member(order: Literal["any", "declared"]) -> None:
-    """Of each pair one member was written; then one pair is whole, and no other one may become so."""
+    """One member of each pair is present. Once one pair is complete, no other pair may become complete."""
     matcher = GrammarMatcher(byte_compiler().compile_json_schema(exactly_one(40), property_order=order))
     rng = random.Random(1)
     written = [f"{'a' if order == 'declared' else rng.choice('ab')}{at}" for at in range(39)]
@@ -186,8 +186,8 @@ def test_many_alternatives_are_answered_after_each_member(order: Literal["any", 
     assert not matcher.accept_string(', "a39": null')
 
 
-def test_the_error_of_a_fixed_bound_says_what_to_do() -> None:
-    """Members that are spelled alike: which of them were written is not known, and the sets of them are too many."""
+def test_the_error_of_a_fixed_bound_has_advice() -> None:
+    """Members with the same spelling: it is unknown which of them are present, and there are too many sets of them."""
     members = tuple(Member(Text("x")) for _ in range(22))
     matcher = GrammarMatcher(byte_compiler().compile_grammar(Grammar({"start": Permutation(members, Text(","), 1)})))
     with pytest.raises(LimitExceeded, match="can be read in that many ways") as error:

@@ -48,7 +48,7 @@ CHARACTERS: dict[str, Node] = {
 
 
 def calling(names: tuple[str, ...]) -> st.SearchStrategy[Node]:
-    """Nodes that call the rules of these names."""
+    """Nodes that call these rules."""
     refs = st.sampled_from(names).map(Ref)
     base = refs | refs | st.sampled_from([Text('"'), Text("a"), Text(","), Text("é"), DIGITS])
 
@@ -80,7 +80,7 @@ grammars = st.composite(_grammar)
 
 
 def replaced(node: Node, rules: Mapping[str, Node]) -> Node:
-    """The node with these rules instead of references to them."""
+    """The node with these rules inserted in place of references to them."""
     if isinstance(node, Ref):
         return replaced(rules[node.name], rules) if node.name in rules else node
     if isinstance(node, (Seq, Alt)):
@@ -93,7 +93,7 @@ def replaced(node: Node, rules: Mapping[str, Node]) -> Node:
 
 
 def with_calls_kept(grammar: Grammar) -> Grammar:
-    """The character rules that call no others read a control token, too: then the core inlines none."""
+    """Character rules without calls also read a control token, so the core inlines none of them."""
     keep = [name for name, node in CHARACTERS.items() if replaced(node, CHARACTERS) == node]
     return Grammar({name: Alt((node, Special(KEEP))) if name in keep else node for name, node in grammar.rules.items()})
 
@@ -174,7 +174,7 @@ FORMS: dict[str, Node] = {
 
 @pytest.mark.parametrize("form", FORMS)
 def test_no_table_of_all_remainders(form: str) -> None:
-    """The first mask inside of a string takes no more memory than if the class were written in its place."""
+    """The first mask inside a string takes no more memory than if the class were written in place of the rule."""
     rng = random.Random(3)
     words = {"".join(rng.choices("abcdefgh", k=rng.randint(2, 7))).encode() for _ in range(3000)}
     tokens: list[bytes | None] = [bytes([byte]) for byte in range(256)] + sorted(words)

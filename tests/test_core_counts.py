@@ -126,7 +126,7 @@ def test_loops_that_contain_themselves_share_their_callers(text: str, seed: int)
     ],
 )
 def test_few_threads_for_many_counts(pattern: str, letters: str, beyond: str) -> None:
-    """Each letter may begin another item, so there are thousands of pairs of counts. The longest text has one."""
+    """Each letter may begin another item, so there are thousands of pairs of counts. The longest text has only one."""
     bytes_and_end = Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[256])
     matcher = GrammarMatcher(GrammarCompiler(bytes_and_end, cache_bytes=0).compile_regex(pattern))
     half = letters[: len(letters) // 2]

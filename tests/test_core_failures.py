@@ -1,4 +1,4 @@
-"""Calls that fail in the middle, at a limit or for lack of memory: the grammar that others share answers as before."""
+"""Calls that fail in the middle, at a limit or for lack of memory: the shared grammar still gives the same answers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ needs_faults = pytest.mark.skipif(arm_fault is None, reason="needs a core with G
 
 
 def reference_walk(name: str, seed: int) -> list[tuple[int, tuple[int, ...], int, tuple[int, ...]]]:
-    """Tokens of a random walk, and before each the mask, the least number of tokens, and a mask under a budget."""
+    """The tokens of a random walk; before each token the mask, the smallest number of tokens, and a mask under a
+    budget.
+    """
     matcher, rng, out = GrammarMatcher(EVERY_SPEC[name](GrammarCompiler(vocabulary()))), random.Random(seed), []
     while len(out) < STEPS and not matcher.is_terminated():
         mask, least = mask_of(matcher), matcher.min_tokens_to_finish()
@@ -36,8 +38,10 @@ def reference_walk(name: str, seed: int) -> list[tuple[int, tuple[int, ...], int
 
 
 @pytest.mark.parametrize("name", EVERY_SPEC)
-def test_what_a_limit_interrupts_changes_no_later_answer(name: str) -> None:
-    """Each limit is reached at another place; every answer that comes is that of a grammar without limits."""
+def test_an_interrupted_call_changes_no_later_result(name: str) -> None:
+    """Each limit is reached at a different point. Every answer that is returned equals that of a grammar without
+    limits.
+    """
     walk, answers, failures = reference_walk(name, 7), 0, 0
     for work in WORK:
         try:
@@ -68,8 +72,8 @@ def test_what_a_limit_interrupts_changes_no_later_answer(name: str) -> None:
     assert answers > 0 and failures > 0
 
 
-def test_a_matcher_goes_on_where_another_one_has_failed() -> None:
-    """Steps, forks and rollbacks of a matcher that was there before."""
+def test_a_matcher_continues_after_another_one_has_failed() -> None:
+    """Steps, forks and rollbacks of a matcher that existed before the failure."""
     for name in EVERY_SPEC:
         walk = reference_walk(name, 3)
         for work in WORK[::3]:
@@ -98,7 +102,7 @@ def test_a_matcher_goes_on_where_another_one_has_failed() -> None:
 
 
 def test_threads_share_a_grammar_whose_calls_fail() -> None:
-    """Some threads fail all the time; the others get the answers of a grammar without limits, or the limit."""
+    """Calls of some threads fail all the time. The others get the answers of a grammar without limits, or the limit."""
     walk = reference_walk("tree", 5)
     grammar = EVERY_SPEC["tree"](GrammarCompiler(vocabulary(), limits=Limits(call_work=4000)))
     wrong: list[object] = []
@@ -170,7 +174,7 @@ def real_grammar(schema: object) -> guided.CompiledGrammar:
 
 
 def asked(matcher: GrammarMatcher | FailingMatcher, seed: int) -> list[object]:
-    """What a random walk, its budgets, its explanations and its rollbacks answer."""
+    """The answers of a random walk, its budgets, its explanations and its rollbacks."""
     rng, record = random.Random(seed), list[object]()
     for _ in range(12):
         mask = mask_of(matcher)

@@ -44,7 +44,7 @@ SCHEMAS: tuple[Any, ...] = (
 
 
 def chances(count: int) -> Iterator[random.Random]:
-    """A generator of random numbers for each case; its seed is shown where the case fails."""
+    """A random generator for each case. A failing case shows its seed."""
     for number in range(SEED + 1, SEED + 1 + count):
         try:
             yield random.Random(number)
@@ -79,7 +79,7 @@ def attempt(compile: Callable[[], CompiledGrammar]) -> CompiledGrammar | None:
 
 
 def calls(matcher: GrammarMatcher, rng: random.Random, count: int) -> None:
-    """Random calls with random arguments; only the errors that are promised."""
+    """Random calls with random arguments. They may only raise documented errors."""
     size = vocabulary().size
     odd = (-1, size, size + 31, 2**31 - 1, 2**31, 2**63 - 1, -(2**63), 256, 258, size - 1)
     bitmask = allocate_token_bitmask(2, size)
@@ -121,7 +121,7 @@ def calls(matcher: GrammarMatcher, rng: random.Random, count: int) -> None:
 
 
 def drawn_specification(rng: random.Random) -> CompiledGrammar | None:
-    """A mutated pattern or schema, compiled; None where it is refused."""
+    """A mutated pattern or schema, compiled; None if it is refused."""
     compiler = GrammarCompiler(vocabulary(), limits=LIMITS)
     if rng.random() < 0.5:
         pattern = mutated(rng.choice(PATTERNS), rng)
@@ -146,7 +146,7 @@ def test_random_calls() -> None:
 
 
 def build(builder: _core.Builder, rng: random.Random) -> None:
-    """A few good nodes, then calls with random numbers."""
+    """A few valid nodes, then calls with random numbers."""
 
     def pick() -> int:
         return rng.choice((-1, 0, 1, 2, 3, 5, 9, 2**31 - 1, 2**30))
@@ -178,7 +178,7 @@ def build(builder: _core.Builder, rng: random.Random) -> None:
 
 
 def test_random_nodes_at_the_border() -> None:
-    """The core's own builder takes numbers from Python: wrong ones are refused there."""
+    """The core's builder receives numbers from Python, and refuses wrong ones."""
     native = native_vocabulary(vocabulary())
     for seed in range(400):
         rng = random.Random(SEED + seed)

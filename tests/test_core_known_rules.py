@@ -61,7 +61,7 @@ STRING = quoted(Repeat(LETTERS, 1, None), JSON_STRING)
 
 
 def fresh() -> GrammarCompiler:
-    """A compiler whose vocabulary knows nothing yet."""
+    """A compiler whose vocabulary has no cached rules."""
     vocabulary = Vocabulary(TOKENS, eos_token_ids=[len(TOKENS)], special_tokens={len(TOKENS) - 1: "<call>"})
     return GrammarCompiler(vocabulary, cache_bytes=0)
 
@@ -95,13 +95,13 @@ def body(rng: random.Random, depth: int = 0) -> Node:
 
 
 def drawn(seed: int) -> Grammar:
-    """Four rules; their bodies are few, so that grammars share them."""
+    """Four rules. There are few different bodies, so grammars share them."""
     rng = random.Random(seed)
     return Grammar({name: body(random.Random(rng.randrange(40))) for name in NAMES})
 
 
 def record(compiler: GrammarCompiler, grammar: Grammar, seed: int) -> list[object]:
-    """What a random walk sees, or why the grammar is refused."""
+    """The observations of a random walk, or the reason why the grammar is refused."""
     try:
         matcher = GrammarMatcher(compiler.compile_grammar(grammar))
     except GuidedError as error:
@@ -118,7 +118,7 @@ def record(compiler: GrammarCompiler, grammar: Grammar, seed: int) -> list[objec
 
 
 @pytest.mark.parametrize("part", range(4))
-def test_known_rules_are_rules_made_afresh(part: int) -> None:
+def test_cached_rules_equal_new_ones(part: int) -> None:
     warm = fresh()
     for seed in range(part * GRAMMARS, (part + 1) * GRAMMARS):
         grammar = drawn(seed)
@@ -135,8 +135,8 @@ def test_known_rules_on_many_threads() -> None:
         assert list(pool.map(lambda seed: record(warm, drawn(seed), seed), seeds)) == expected
 
 
-def test_what_is_known_is_bounded() -> None:
-    """More rules than are kept; the first ones come again, forgotten or not."""
+def test_the_cache_is_bounded() -> None:
+    """More rules than the cache holds. The first ones come again, whether they are still cached or not."""
     compiler = fresh()
     first = [compiler.compile_grammar(_words(number)).native.positions for number in range(20)]
     for number in range(20, 400):

@@ -50,7 +50,7 @@ def test_renewed_workspaces_answer_alike(name: str) -> None:
 
 @pytest.mark.parametrize("name", EVERY_SPEC)
 def test_every_earlier_step_survives_a_renewal(name: str) -> None:
-    """Masks and distances of all steps, seen again by rollback and by forks made before and after renewals."""
+    """Masks and distances of all steps, computed again after rollbacks and in forks from before and after renewals."""
     first = GrammarMatcher(EVERY_SPEC[name](GrammarCompiler(vocabulary())))
     first.min_tokens_to_finish()
     limits = Limits(memory=first.memory_bytes + 8_000)  # room for the search for the least number, and little else
@@ -84,7 +84,7 @@ def test_every_earlier_step_survives_a_renewal(name: str) -> None:
 
 @needs_proc
 def test_memory_stays_flat() -> None:
-    """Ever new states, one sequence after the other: past the limit nothing is kept."""
+    """Each sequence adds states; once the limit is reached, old states are dropped."""
     grammar = GrammarCompiler(vocabulary(), limits=Limits(memory=2 << 20)).compile_regex(
         r"(?:[a-z]{1,500}[ ,]|\d{3,90}é){2,400}"
     )
@@ -106,7 +106,7 @@ def test_memory_stays_flat() -> None:
 
 
 def test_a_fork_at_every_step() -> None:
-    """Histories are shared, not copied: long ones cost nothing at a fork, and their chains end without recursion."""
+    """Histories are shared, not copied: forks of long histories are cheap, and their destruction does not recurse."""
     grammar = GrammarCompiler(vocabulary()).compile_regex("[ab]*")
     matcher, forks = GrammarMatcher(grammar), []
     for step in range(LONG):
@@ -196,7 +196,7 @@ def test_long_lists_do_not_deepen() -> None:
 
 @pytest.mark.parametrize("wrap", ["seq", "alt", "repeat", "not", "and", "length"])
 def test_deep_specifications_are_refused(wrap: str) -> None:
-    """No nesting of nodes may overflow the machine's stack: it works, or a limit says so."""
+    """No nesting of nodes may overflow the machine's stack: it works, or exceeds a limit."""
     node: Node = Text("a")
     for level in range(30_000):
         match wrap:
@@ -224,7 +224,7 @@ def test_deep_specifications_are_refused(wrap: str) -> None:
 
 @pytest.mark.parametrize("name", EVERY_SPEC)
 def test_cached_equals_uncached(name: str) -> None:
-    """Masks from warm tables, from cleared ones, and by the definition."""
+    """Masks from warm tables, from cleared tables, and by definition."""
     native = native_vocabulary(vocabulary())
 
     def by_definition(matcher: GrammarMatcher) -> None:
@@ -261,7 +261,7 @@ def test_cached_equals_uncached_for_drawn_grammars(data: st.DataObject) -> None:
 
 
 def test_tables_are_bounded_in_bytes() -> None:
-    """The least recently used tables go first, and what is evicted is rebuilt alike."""
+    """The least recently used tables are dropped first, and rebuilt tables are equal."""
     words = vocabulary()
     natives = {
         limit: _core.TokenVocabulary(words.tokens, sorted(words.eos_token_ids), words.size, limit)
@@ -341,7 +341,7 @@ def test_lengths_near_their_bounds(item: Node, spelled: str, low: int, high: int
 
 
 def check_near(matcher: GrammarMatcher, spelled: str, counts: list[int]) -> None:
-    """At each count that can be reached, and one token further: the mask is what the definition says."""
+    """At each reachable count, and one token later, the mask equals the definition."""
     rng = random.Random(4)
     for count in counts:
         matcher.reset()

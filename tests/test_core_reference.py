@@ -43,7 +43,7 @@ def limits_of_the_twin() -> Iterator[None]:
 
 
 def walk(grammar: Grammar, drawn: DrawnVocabulary, seed: int, exact: bool) -> None:
-    """`exact`: the budgets are the least and the largest; else they are sound bounds."""
+    """`exact`: the budgets are the smallest and the largest; otherwise they are sound bounds."""
     pair = compile_both(grammar, drawn.tokens, drawn.eos_token_ids, drawn.special_tokens)
     if pair is None:
         return
@@ -124,7 +124,7 @@ def test_tokens_by_what_they_are_not(data: st.DataObject) -> None:
 
 
 def large_counts(node: Node) -> int:
-    """How many of its parts count to hundreds."""
+    """How many of its parts have counts of hundreds."""
     parts = [getattr(node, "item", None), *getattr(node, "items", ())]
     return (max(getattr(node, "max", None) or 0, getattr(node, "min", 0)) >= 100) + sum(
         map(large_counts, filter(None, parts))
@@ -145,7 +145,7 @@ def test_control_tokens_over_any_vocabulary(data: st.DataObject) -> None:
 
 @given(st.data())
 def test_bounds_where_distances_are_not_searched(data: st.DataObject) -> None:
-    """A token too long to be written makes the vocabulary a large one: budgets rest on shortest completions."""
+    """A token that is too long to be written makes the vocabulary large, so budgets rely on shortest completions."""
     alphabet = data.draw(st.sampled_from(ALPHABETS))
     grammar = data.draw(grammars(alphabet, specials=tuple(SPECIALS)))
     drawn = data.draw(vocabularies(alphabet, complete=True))
@@ -154,7 +154,7 @@ def test_bounds_where_distances_are_not_searched(data: st.DataObject) -> None:
 
 
 def test_a_token_across_frames_that_were_merged() -> None:
-    """Inside R it is not known yet whether "yz" or "qqq" follows; "syz" ends one of them in one token."""
+    """Inside R it is unknown whether "yz" or "qqq" follows. "syz" ends one of them in one token."""
     rules = {
         "start": Seq((Text("c"), Alt((Ref("A"), Ref("B"))))),
         "A": Seq((Ref("R"), Text("yz"))),
@@ -181,7 +181,7 @@ def test_no_member_at_most_and_one_required() -> None:
 
 
 def test_budgets_near_the_bound_of_a_count() -> None:
-    """Two items of one character or of more than 40: "aaa" begins a long one, whatever three items would be."""
+    """Two items of one character or of more than 40: "aaa" begins a long one, although it could also be three items."""
     long = Not(Repeat(Chars(((0, 0xD7FF), (0xE000, 0x10FFFF))), 2, 40))
     for low in range(3):
         grammar = Grammar({"start": Repeat(long, low, 2)})

@@ -1,4 +1,4 @@
-"""Tokens that leave the frames of several rules, one after the other, in many ways. Judge: a walk of each token."""
+"""Tokens that leave the frames of several rules in sequence, in many ways. The judge is a walk of each token."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from guided import GrammarCompiler, GrammarMatcher, Vocabulary
 from guided.errors import SpecError, UnsupportedError
 from tests.core_support import mask_of
 
-MOST = 100
+MAX_LENGTH = 100
 RUNS = {
     "one or two letters": ("root ::= c*\nc ::= [a-z]{1,2}", "x"),
     "indentation": ('root ::= (line "\\n")*\nline ::= ind* [a-z]+\nind ::= "  " | "    "', " "),
@@ -46,9 +46,9 @@ def check(grammar: str, texts: list[bytes], steps: int) -> GrammarMatcher:
 
 @pytest.mark.parametrize("name", RUNS)
 def test_no_long_token_is_missing(name: str) -> None:
-    """The number of ways to divide a token between frames must not count."""
+    """The number of ways to divide a token between frames must not matter."""
     grammar, unit = RUNS[name]
-    matcher = check(grammar, [unit.encode() * length for length in range(2, MOST)], 3)
+    matcher = check(grammar, [unit.encode() * length for length in range(2, MAX_LENGTH)], 3)
     assert matcher.memory_bytes < 100 << 20
 
 

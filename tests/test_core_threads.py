@@ -1,4 +1,4 @@
-"""The core on many threads: matchers of one grammar and of different ones answer as they do alone."""
+"""The core on many threads: matchers of one grammar and of different grammars give the same answers as alone."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STEPS = 15
 
 
 def at_once(jobs: list[Callable[[], object]]) -> list[object]:
-    """Run the jobs on THREADS threads that start together; their results in order."""
+    """Run the jobs on THREADS threads that start together. Returns their results in order."""
     gate = threading.Barrier(THREADS)
 
     def lane(number: int) -> list[object]:
@@ -54,7 +54,7 @@ def test_one_grammar(name: str) -> None:
 
 @pytest.mark.parametrize("memory", [128 << 20, 1 << 15])
 def test_different_grammars(memory: int) -> None:
-    """All grammars at once, sharing token tables; with little memory their workspaces are renewed under way."""
+    """All grammars at once share token tables. With little memory, their workspaces are renewed during the run."""
     cases = [(name, seed) for seed in range(2) for name in EVERY_SPEC]
     expected = [alone(*case) for case in cases]
     native_vocabulary(vocabulary()).clear_cache()
@@ -66,7 +66,7 @@ def test_different_grammars(memory: int) -> None:
 
 
 def test_compiling_and_measuring_meanwhile() -> None:
-    """Compilation, statistics, clearing of caches and the end of matchers beside fills of the same grammars."""
+    """Compilation, statistics, clearing of caches and destruction of matchers, during fills of the same grammars."""
     compiler = GrammarCompiler(vocabulary(), cache_bytes=0)
     shared = {name: make(compiler) for name, make in EVERY_SPEC.items()}
 
@@ -118,7 +118,7 @@ def test_batches(threads: int) -> None:
 
 
 def test_failures_in_batches() -> None:
-    """One row's failure is raised after all threads are done, and hurts no other call."""
+    """An error in one row is raised after all threads are done, and does not affect other calls."""
     grammar = EVERY_SPEC["tree"](GrammarCompiler(vocabulary()))
     matchers = [GrammarMatcher(grammar) for _ in range(32)]
     bitmask = allocate_token_bitmask(len(matchers), vocabulary().size)
@@ -129,7 +129,7 @@ def test_failures_in_batches() -> None:
 
 
 def test_one_matcher_on_two_threads_is_refused() -> None:
-    """Calls at once end in an error or in an answer, and leave the matcher whole."""
+    """Simultaneous calls end in an error or in an answer, and leave the matcher intact."""
     matcher = GrammarMatcher(EVERY_SPEC["tree"](GrammarCompiler(vocabulary(), limits=Limits(memory=1 << 15))))
     refused: list[RuntimeError] = []
 
@@ -149,8 +149,8 @@ def test_one_matcher_on_two_threads_is_refused() -> None:
 
 
 @pytest.mark.parametrize("name", EVERY_SPEC)
-def test_what_was_prepared_is_filled_as_without(name: str) -> None:
-    """Under all budgets, the ones that are too small among them; the walks of all matchers are different."""
+def test_prepared_masks_equal_other_masks(name: str) -> None:
+    """For all budgets, including ones that are too small. The walks of the matchers are all different."""
 
     def walks() -> list[GrammarMatcher]:
         native_vocabulary(vocabulary()).clear_cache()

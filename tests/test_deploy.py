@@ -1,4 +1,4 @@
-"""The files in deploy/: what they name exists, and what they say of each other agrees."""
+"""The files in deploy/: everything that they refer to exists, and they agree with each other."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def of_dockerfile(instruction: str) -> str:
 
 
 def parsed(arguments: list[str]) -> argparse.Namespace:
-    """As `guided serve` reads them; without abbreviations."""
+    """The options as `guided serve` reads them, without abbreviations."""
     parser = argparse.ArgumentParser(allow_abbrev=False, exit_on_error=False)
     serve.add_arguments(parser)
     return parser.parse_args(arguments)
@@ -102,7 +102,7 @@ def test_references_are_to_what_is_there():
 
 
 def test_it_runs_without_rights():
-    """And what it writes is mounted, since its own files are read-only."""
+    """Everything that it writes is mounted, since its own files are read-only."""
     assert SPEC["securityContext"]["runAsNonRoot"] is True
     assert SPEC["securityContext"]["runAsUser"] == int(of_dockerfile("USER")) > 0
     container = CONTAINER["securityContext"]
@@ -116,7 +116,7 @@ def test_it_runs_without_rights():
     assert {written["GUIDED_CACHE"], written["HOME"]} == paths == {"/cache", "/tmp"}
 
 
-def test_the_autoscaler_counts_something_that_is_told(client):
+def test_the_autoscaler_uses_a_metric_that_exists(client):
     annotations = POD["metadata"]["annotations"]
     (metric,) = OBJECTS["HorizontalPodAutoscaler"]["spec"]["metrics"]
     name = metric["pods"]["metric"]["name"].replace("vllm_", "vllm:", 1)
@@ -127,7 +127,7 @@ def test_the_autoscaler_counts_something_that_is_told(client):
     assert annotations["prometheus.io/port"] == str(CONTAINER["ports"][0]["containerPort"])
 
 
-def test_what_the_image_is_built_from_is_there():
+def test_the_files_for_the_image_exist():
     ignored = (DEPLOY / "Dockerfile.dockerignore").read_text("utf-8").split()
     kept = [line.removeprefix("!") for line in ignored if line.startswith("!")]
     project = (DEPLOY.parent / "pyproject.toml").read_text("utf-8")

@@ -142,7 +142,7 @@ def test_generated_calls_are_read_back(name: str) -> None:
                 assert isinstance(json.loads(call.arguments)["city"], str)
 
 
-def test_what_is_inferred() -> None:
+def test_inferred_styles() -> None:
     nemo = derived("mistral_v3").data
     assert nemo["section"] == {"begin": "[TOOL_CALLS][", "separator": ", ", "end": "]"}
     assert nemo["call"]["end"] == ', "id": "{id}"}' and nemo["call"]["id"] == "[a-zA-Z0-9]{9}"
@@ -163,7 +163,7 @@ def test_what_is_inferred() -> None:
 
 
 def jinja_of(form: str) -> str:
-    """Arguments of a call, in a form."""
+    """A template for the arguments of a call, in one form."""
     loop = "{% for k, v in c.function.arguments.items() %}"
     plain = "{{ v if v is string else v|tojson }}"
     return {
@@ -193,7 +193,7 @@ def unknown_templates(draw: st.DrawFn) -> str:
 @given(unknown_templates(), st.randoms(use_true_random=False))
 @examples(25)
 def test_an_unknown_template_is_derived_or_refused(source: str, draw: random.Random) -> None:
-    """Never wrongly: a style that is derived writes what Jinja renders."""
+    """A derived style is never wrong: it writes what Jinja renders."""
     try:
         style = guided.derive_tool_style(source)
     except UnsupportedError as error:
@@ -244,13 +244,13 @@ LINES = "{% for k, v in c.function.arguments.items() %}{{ k }}: {{ v }};{% endfo
         (template("", f"<call>{NAME}{LINES}</call>", ""), "neither JSON, an element nor a literal"),
         (template("[", JSON_CALL, "", ", "), "end of a group"),
         (template("", JSON_CALL.replace('"name": ', ""), "", "\n"), "which other text also contains"),
-        (template("", f"<call>{NAME}{{{{ c.function.arguments|tojson }}}}</call>", "", " and then "), "be separated"),
+        (template("", f"<call>{NAME}{{{{ c.function.arguments|tojson }}}}</call>", "", " and then "), "distinguished"),
         (template("", f"<call>{NAME}{{{{ loop.index }}}}{ARGUMENTS}</call>", ""), "nothing separates name and index"),
         (PUBLISHED["gpt-oss"], "answers begin with"),
         (PUBLISHED["granite-3.3"], "does not show the calls"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_derived_is_told(source: str, message: str) -> None:
+def test_errors_say_why_no_style_can_be_derived(source: str, message: str) -> None:
     with pytest.raises(GuidedError, match=message) as caught:
         guided.derive_tool_style(source, tokens=TOKENS)
     assert caught.value.hint
@@ -302,7 +302,7 @@ def test_a_template_without_a_known_style_has_its_derived_style() -> None:
 
 
 def test_published_templates_have_a_known_style_or_are_derived() -> None:
-    """All but those that show no calls, and Command R7B, whose answers have headers of their own."""
+    """All except those that show no calls, and Command R7B, whose answers have other headers."""
     without = {"command-r7b-tool-use", "gemma-2", "gemma-3", "phi-3.5", "smollm-3"}
     chats = {name: ChatTemplate(VOCABULARY, source, tokens=TOKENS) for name, source in PUBLISHED.items()}
     assert {name for name, chat in chats.items() if chat.style is None} == without

@@ -1,4 +1,4 @@
-"""Descriptions of specifications: what they say, that any schema has one, and where they go in a conversation."""
+"""Descriptions of specifications: their text, that any schema has one, and where they are put in a conversation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import guided
 from guided.chat.template import CHATML, ChatTemplate
 from guided.describe import Description, describe
-from guided.describe.schema import MOST, schema_form
+from guided.describe.schema import MAX_LENGTH, schema_form
 from guided.engine.engine import Engine
 from guided.matching.constraint import compile_constraint
 from guided.matching.sentences import byte_vocabulary
@@ -132,7 +132,7 @@ json_values = st.recursive(
 
 @given(json_values)
 def test_any_value_has_a_form(schema: object) -> None:
-    assert len(schema_form(schema)) <= MOST + 20
+    assert len(schema_form(schema)) <= MAX_LENGTH + 20
 
 
 def test_large_documents_have_short_forms() -> None:
@@ -146,7 +146,7 @@ def test_large_documents_have_short_forms() -> None:
     }
     own_part = {"allOf": [{"$ref": "#"}]}
     for schema in (wide, deep, bomb, own_part):
-        assert len(schema_form(schema)) <= MOST + 20
+        assert len(schema_form(schema)) <= MAX_LENGTH + 20
 
 
 def test_other_specifications() -> None:
@@ -159,7 +159,7 @@ def test_other_specifications() -> None:
     assert describe(COMPILER.compile_structural_tag(tag)) is None
 
 
-def test_what_the_prompt_says_already() -> None:
+def test_descriptions_that_the_prompt_already_contains() -> None:
     schema = describe(compile_constraint(COMPILER, ORDER))  # type: ignore[arg-type]
     assert schema is not None and schema.is_in(f"Write:\n{schema.text}\nNow.")
     for written in (json.dumps(ORDER), json.dumps(ORDER, indent=2), json.dumps(ORDER, separators=(",", ":"))):
@@ -185,7 +185,7 @@ WITH_DEFAULT = (
 
 
 def shown(template: str, prompt: Any, constraint: object, **options: Any) -> str:
-    """The conversation that an engine shows its model."""
+    """The conversation that an engine shows to its model."""
     engine = Engine(Llama.random(CONFIG, seed=1), VOCABULARY, chat=ChatTemplate(VOCABULARY, template))
     tasks = engine.tasks(guided.Request(prompt, constraint, options=options))
     sequence = tasks[0].future.result()[0].sequence if tasks[0].future is not None else tasks[0].sequence
@@ -224,7 +224,7 @@ def test_the_engine_has_a_default() -> None:
     assert engine.generate("Who?", max_tokens=2).prompt_tokens == without.prompt_tokens
 
 
-def test_what_cannot_be_described_is_an_error() -> None:
+def test_undescribable_specifications_are_errors() -> None:
     engine = Engine(Llama.random(CONFIG, seed=1), VOCABULARY, chat=ChatTemplate(VOCABULARY))
     for prompt, constraint, options in (("Who?", None, {}), ([1, 2], "a", {}), ("Who?", "a", {"raw": True})):
         with pytest.raises(guided.OptionError, match="describe=True adds") as caught:

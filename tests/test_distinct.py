@@ -75,7 +75,7 @@ NOT_ASKED = ("entries in entries", "an entry that is an entry", "a choice leaves
 
 @pytest.mark.parametrize("name", [name for name in CASES if name not in NOT_ASKED])
 def test_particular_languages(name: str) -> None:
-    """Whatever the values that were written, each entry finds another."""
+    """For any earlier values, each entry can find another value."""
     for seed in range(4):
         walk(CASES[name], MANY, seed)
 
@@ -90,7 +90,7 @@ def test_particular_languages(name: str) -> None:
     ],
 )
 def test_separators(entry: Node, separator: str, bounds: tuple[int, int | None]) -> None:
-    """As many entries as there are values."""
+    """There are as many entries as values."""
     rest = Repeat(Seq((Text(separator), Entry(entry))), *bounds)
     for seed in range(2):
         walk(Grammar({"start": Distinct(Seq((Entry(entry), rest)))}), MANY, seed)
@@ -98,7 +98,7 @@ def test_separators(entry: Node, separator: str, bounds: tuple[int, int | None])
 
 @pytest.mark.parametrize("entry", [Repeat(chars("123"), 1, 3), INTEGER, STRING])
 def test_budgets_of_many_entries(entry: Node) -> None:
-    """The short values are soon taken."""
+    """The short values are soon used up."""
     grammar = Grammar({"start": Distinct(Seq((Entry(entry), Repeat(Seq((COMMA, Entry(entry))), 19, 19))))})
     vocabulary = Vocabulary(MANY, eos_token_ids=[len(MANY) - 1])
     start = GrammarMatcher(GrammarCompiler(vocabulary).compile_grammar(grammar))
@@ -161,14 +161,14 @@ BRACKETS = Seq((Text("["), Distinct(Seq((Entry(INTEGER), Repeat(Seq((COMMA, Entr
     ],
 )
 def test_a_token_opens_a_scope_with_a_value_of_another(start: Node) -> None:
-    """A scope that begins in the token has seen nothing, even if it is at the place of one that ends there."""
+    """A scope that begins inside the token has seen nothing, even at the position of a scope that ends there."""
     drawn = (*SINGLE, b",[1]", b",[1,", b"],[1]", b"],[1", b"1],[1]", b"],[1,1", b"],[2,1]", b",1],[1", None, None)
     for seed in range(8):
         walk(Grammar({"start": start}), drawn, seed)
 
 
 def test_scopes_in_entries_with_something_to_come() -> None:
-    """What is left of an outer entry holds scopes that have to find values of their own."""
+    """The rest of an outer entry contains scopes that need values of their own."""
     item = Entry(Alt((STRING, INTEGER)))
     number = Entry(Seq((Repeat(Text(" "), 0, 1), NUMBER)))
     gap = Repeat(Text(" "), 0, None)
@@ -209,7 +209,7 @@ REST = Alt((Entry(Text("1")), Seq((Entry(DIGITS), Text(","), Ref("rest")))))
         Seq((Entry(Text("1")), Alt((Entry(Text("1")), Seq((Entry(DIGITS), Text(","), Ref("rest"))))))),
     ],
 )
-def test_what_cannot_end_is_refused_at_once(twice: Node) -> None:
-    """Also where nothing but the values tells that there is no end."""
+def test_outputs_that_cannot_end_are_refused_at_once(twice: Node) -> None:
+    """Even if only the values show that there is no end."""
     with pytest.raises(UnsupportedError, match="no way to an end is found"):
         byte_compiler().compile_grammar(Grammar({"start": Distinct(twice), "rest": REST}))

@@ -1,4 +1,6 @@
-"""Arrays of JSON Schema whose items must differ: no walk comes to where no value is left, budgets included."""
+"""Arrays of JSON Schema whose items must differ: no walk reaches a state without a remaining value, with or without a
+budget.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ SCARCE = [
 @pytest.mark.parametrize("order", ["declared", "any"])
 @pytest.mark.parametrize("schema", SCARCE, ids=range(len(SCARCE)))
 def test_an_array_never_comes_to_where_no_value_is_left(schema: dict[str, Any], order: str) -> None:
-    """Random walks that go on as long as they can, however each character is spelled: some way on is always left."""
+    """Random walks that go on as long as possible, with any spelling of each character: some continuation always
+    remains.
+    """
     grammar = byte_compiler().compile_json_schema(
         {"type": "array", "uniqueItems": True, **schema}, property_order=order, whitespace=" ?"
     )
@@ -63,7 +67,7 @@ FEW = {
 
 @pytest.mark.parametrize("name", FEW)
 def test_the_last_of_few_strings(name: str) -> None:
-    """Masks are what all arrays say, written down; other spellings allow what that one allows, and have an end."""
+    """Masks equal those from all arrays, written out. Other spellings allow the same, and have an end."""
     words, before = FEW[name]
     few = {"enum": words}
     schema = {"type": "array", "uniqueItems": True, "items": few, "prefixItems": [{"const": word} for word in before]}
@@ -111,7 +115,9 @@ OBJECTS = {
 
 @pytest.mark.parametrize("items", [INTEGERS, {"items": {"type": "string"}}, OBJECTS, {}], ids=range(4))
 def test_a_budget_that_was_plenty_runs_out_well(items: dict[str, Any]) -> None:
-    """While plenty is left the plain mask is taken: it never leads to where what is left does not suffice."""
+    """While the budget is ample, the plain mask is used. It never leads to a state for which the remaining budget is
+    too small.
+    """
     grammar = byte_compiler().compile_json_schema(
         {"type": "array", "uniqueItems": True, **items}, whitespace="compact", numbers="plain", escapes="minimal"
     )

@@ -60,7 +60,7 @@ def test_make_and_pip_commands_of_the_documents_exist():
     assert {"demo", "test"} <= named <= targets
 
 
-def test_the_collector_tells_right_from_wrong(tmp_path):
+def test_the_collector_detects_wrong_blocks(tmp_path):
     """Blocks that print something else, that fail, or that the session does not reach are reported."""
     page = ROOT / "docs" / "none.md"
     right = Block(name(page), 1, "python", "x = 2\nprint(x)", output="2\n")
@@ -75,7 +75,7 @@ def test_the_collector_tells_right_from_wrong(tmp_path):
 
 
 def test_the_documents_show_code():
-    """So that a collector which finds nothing is noticed."""
+    """This detects a collector that finds nothing."""
     assert sum(block.runs for blocks in BLOCKS.values() for block in blocks) >= 60
 
 
@@ -107,7 +107,9 @@ def test_the_map_has_every_folder_and_its_order_is_that_of_the_layers():
 
 
 def test_files_that_pages_name_exist():
-    """Files in backticks on the pages about the inside: paths lead from one of the roots, names alone are anywhere."""
+    """Files in backticks on the pages about the inside: paths are relative to one of the roots, and plain names may be
+    anywhere.
+    """
     package = ROOT / "guided"
     front = package / "frontends"
     roots = [ROOT, package, package / "automaton" / "native", front, front / "json_schema"]
@@ -160,7 +162,7 @@ def test_pictures_are_what_their_script_draws():
 
 
 def test_mask_times_have_one_name_and_one_figure():
-    """The README and the comparison repeat rows of the benchmarks; the demo measures one of them."""
+    """The README and the comparison repeat rows of the benchmarks, and the demo measures one of them."""
 
     def rows(page, table):
         lines = (ROOT / page).read_text(encoding="utf-8").split(f"\n| {table} |")[1].split("\n\n")[0].splitlines()[2:]
@@ -212,12 +214,12 @@ def test_the_bounds_of_what_is_refused_are_those_of_the_code():
 
     text = (ROOT / "docs" / "limits.md").read_text(encoding="utf-8")
     for words in (
-        f"exceeds {count_graph.MOST_STATES:,} |",
-        f"items of more than {count_graph._MOST_APART} values |",
-        f"overlap in more than {name_classes.MOST_CLASSES} ways |",
-        f"more than {cells.MOST_CELLS} overlapping sets of values",
+        f"exceeds {count_graph.MAX_STATES:,} |",
+        f"items of more than {count_graph._MAX_DISTINGUISHED_VALUES} values |",
+        f"overlap in more than {name_classes.MAX_CLASSES} ways |",
+        f"more than {cells.MAX_CELLS} overlapping sets of values",
         f"-{numbers.REACH} or above {numbers.REACH} ",
-        f"need more than {multiples.MOST_STATES:,} states",
+        f"need more than {multiples.MAX_STATES:,} states",
     ):
         assert words in text, words
 

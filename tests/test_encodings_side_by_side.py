@@ -67,7 +67,7 @@ SHAPES: dict[str, Callable[[Callable[[Node], Node], Callable[[Node], Node]], Nod
 
 
 def outputs(matcher: GrammarMatcher, letters: bytes, n: int, done: tuple[int, ...] = ()) -> Iterator[tuple[int, ...]]:
-    """Every output of at most n bytes and control tokens, by stepping; a control token is ~id."""
+    """Every output of at most n bytes and control tokens, found by stepping. A control token is ~id."""
     tried = range(258) if not done else (*letters, 256, 257)  # there are no tokens of other bytes
     assert set(matcher._walk_mask()) == {id for id in tried if matcher.fork().accept_token(id)}, done
     if matcher.is_accepting():

@@ -1,4 +1,4 @@
-"""Arguments that are iterated over: what has no end is an error, and not an endless loop."""
+"""Arguments that are iterated over: an endless iterator is an error, not an endless loop."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ COMPILER = guided.GrammarCompiler(VOCABULARY, limits=guided.Limits(spec_length=1
 MATCHER = guided.GrammarMatcher(COMPILER.compile_regex("a*"))
 LOGITS, BITMASK = np.zeros((1, 257), np.float32), guided.allocate_token_bitmask(1, 257)
 TAG = {"type": "structural_tag", "format": {"type": "any_text"}}
-MOST = 20_000
+MAX_ITEMS = 20_000
 
 CALLS: dict[str, tuple[object, Callable[[Any], object]]] = {
     "choice": ("a", COMPILER.compile_choice),
@@ -47,8 +47,8 @@ CALLS: dict[str, tuple[object, Callable[[Any], object]]] = {
 
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bounds that are reached soon."""
-    monkeypatch.setattr(keywords, "_MOST_ITEMS", 10_000)
+    """Small limits that are soon reached."""
+    monkeypatch.setattr(keywords, "_MAX_ITEMS", 10_000)
     monkeypatch.setattr(pattern, "_DEFAULT_LIMITS", guided.Limits(nodes=10_000))
     monkeypatch.setattr(pattern, "_MAX_CHARACTERS", 10_000)
     for module in (source, vocabulary):
@@ -57,7 +57,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def counted(item: T) -> Iterator[T]:
     for number in count():
-        assert number < MOST, "it is read on and on"
+        assert number < MAX_ITEMS, "it is read on and on"
         yield item
 
 

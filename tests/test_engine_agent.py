@@ -227,7 +227,7 @@ def test_coroutines_run_at_once_and_functions_on_threads():
         return a + 1
 
     async def second(a: int) -> int:
-        """Let the first go on."""
+        """Let the first function continue."""
         both.set()
         return a + 2
 
@@ -274,7 +274,7 @@ def test_refusals(tools: Sequence[Any], options: dict[str, Any], message: str):
 
 @pytest.mark.parametrize("style", ["qwen_3", "llama", "qwen_3_coder", "glm_4_7", "minimax", "kimi"])
 def test_real_engines_call_in_every_style(style: str):
-    """Random weights: what the constraint does not force is noise, and is called all the same."""
+    """With random weights, everything that the constraint does not force is noise, and functions are called anyway."""
     engine = small_engine(6000, more=("<tool_call>", "</tool_call>"))
     for seed in range(3):
         result = engine.chat(
@@ -306,7 +306,7 @@ def test_results_are_text(value: Any):
     assert text == expected.encode("utf-8", "replace").decode()
 
 
-def test_what_a_conversation_brings():
+def test_settings_of_the_conversation():
     history = [
         {"role": "user", "content": "Weather?"},
         {"role": "assistant", "content": "", "tool_calls": [
@@ -322,8 +322,8 @@ def test_what_a_conversation_brings():
         (Conversation(history, continue_final_message=True, add_generation_prompt=False), "begins a new message"),
         (Conversation(history, tools=[{"type": "function"}]), "second argument"),
         (["q"], "'q' is not a message"),
-        (b"x", "messages are a text or a list"),
-        ([], "messages are a text or a list"),
+        (b"x", "messages must be a text or a list"),
+        ([], "messages must be a text or a list"),
     ):
         with pytest.raises(guided.GuidedError, match=message):
             Scripted("x").chat(wrong, tools=[forecast])

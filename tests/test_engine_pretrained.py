@@ -1,4 +1,6 @@
-"""Engines out of directories: tokens, template, begin of text and weights, written by the packages that define them."""
+"""Engines from directories: tokens, template, first token and weights, written by the packages that define their
+formats.
+"""
 
 from __future__ import annotations
 
@@ -90,7 +92,7 @@ def test_the_template_may_be_a_file_or_unknown(directory):
         ({"bos_token": "<s>"}, False, []),
     ],
 )
-def test_what_begins_a_text(directory, settings, template, bos):
+def test_the_token_that_begins_a_text(directory, settings, template, bos):
     if template:
         path = str(directory / "tokenizer.json")
         tokenizer = tokenizers.Tokenizer.from_file(path)
@@ -103,7 +105,7 @@ def test_what_begins_a_text(directory, settings, template, bos):
     assert engine.encode_prompt("a", raw=True) == [*bos, *engine.vocabulary.encode("a")]
 
 
-def test_what_is_missing_is_named(directory, tmp_path_factory):
+def test_missing_files_are_named(directory, tmp_path_factory):
     settings = directory / "tokenizer_config.json"
     settings.write_text(json.dumps({"add_bos_token": True, "bos_token": "<bos>"}))
     with pytest.raises(VocabularyError, match="'<bos>' is not a special token"):
@@ -139,7 +141,7 @@ def test_files_of_another_form_are_named(directory, name, data, message):
 
 
 @pytest.mark.parametrize("bos", [-1, 10**6, "x", 1.5, True])
-def test_what_begins_a_text_in_a_gguf_file_is_a_token(tmp_path, bos):
+def test_the_token_that_begins_a_text_in_a_gguf_file(tmp_path, bos):
     path = tmp_path / "model.gguf"
     path.write_bytes(byte_level_file(**{"tokenizer.ggml.add_bos_token": True, "tokenizer.ggml.bos_token_id": bos}))
     with GgufFile(path) as file, pytest.raises(ModelFileError, match=r"bos_token_id is .*, which is not a token"):
@@ -158,7 +160,7 @@ def test_whether_a_text_begins_with_a_token_is_a_boolean(tmp_path, flag):
 
 
 def test_an_adapter(directory, tmp_path):
-    """The engine and the command line answer with it, as transformers does with the merged weights."""
+    """The engine and the command line use it, with the same results as transformers with merged weights."""
     safetensors_torch = pytest.importorskip("safetensors.torch")
     name, generator = "model.layers.0.mlp.down_proj", torch.Generator().manual_seed(1)
     a, b = torch.randn(3, 24, generator=generator), torch.randn(16, 3, generator=generator)
@@ -191,7 +193,7 @@ def test_an_adapter(directory, tmp_path):
     assert "there is no adapter_config.json" in error["message"]
 
 
-def test_what_does_not_go_together_is_said_before_anything_is_loaded(directory):
+def test_incompatible_options_are_refused_before_anything_is_loaded(directory):
     with pytest.raises(OptionError, match="name is None, but must be the name of a model, or a path"):
         Engine.from_pretrained(None)
     for option in ({"adapter": "adapter"}, {"compile": True}, {"kv_dtype": "int8"}):
@@ -208,7 +210,7 @@ def test_what_does_not_go_together_is_said_before_anything_is_loaded(directory):
 
 
 def test_where_the_chat_templates_are(directory):
-    """The files of transformers, each before those that it counts more than."""
+    """The files of transformers, in order of their precedence."""
     say, settings = [{"role": "user", "content": "a"}], directory / "tokenizer_config.json"
 
     def shown(**more):

@@ -1,4 +1,4 @@
-"""Qwen2.5-Coder-0.5B-Instruct, a model that follows instructions: skipped where its weights are not here."""
+"""Qwen2.5-Coder-0.5B-Instruct, a model that follows instructions. Skipped if its weights are missing."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def engine(path) -> Engine:
 
 
 def test_loading_takes_little_more_memory_than_the_file(path):
-    """The quantised weights are multiplied as they are: at no time is a copy in float32 beside them."""
+    """The quantised weights are multiplied without conversion: there is never a copy in float32."""
     code = """
 import json, resource, sys
 import torch
@@ -85,7 +85,7 @@ def test_simple_questions_have_sensible_answers(engine):
     )
 
 
-def test_what_it_extracts_is_valid_and_right(engine):
+def test_extracted_values_are_valid_and_right(engine):
     result = engine.generate(EXTRACT, PERSON)
     jsonschema.validate(json.loads(result.text), PERSON)
     assert result.value == {"name": "Maria Silva", "age": 34, "hobbies": ["hiking", "jazz", "cooking"]}
@@ -95,7 +95,7 @@ def test_what_it_extracts_is_valid_and_right(engine):
 
 
 def test_a_batch_of_four_has_the_tokens_of_four_singles(engine):
-    """Constraints of several kinds beside free text; and once more, with the prompts in the cache."""
+    """Constraints of several kinds and free text, and the same again with the prompts in the cache."""
     options = {"max_tokens": 30, "logprobs": 1}
     singles = [engine.generate(q, c, **options) for q, c in zip(QUESTIONS, CONSTRAINTS, strict=True)]
     for _ in range(2):
@@ -104,7 +104,7 @@ def test_a_batch_of_four_has_the_tokens_of_four_singles(engine):
             assert (one.tokens, one.logprobs) == (other.tokens, other.logprobs)
 
 
-def test_it_calls_a_tool_and_answers_with_what_the_tool_says(engine):
+def test_it_calls_a_tool_and_answers_with_the_result(engine):
     assert engine.chat_template is not None and engine.chat_template.tool_style is not None
     style = guided.tool_style(engine.chat_template.tool_style)
     tag = style.structural_tag([WEATHER], tool_choice="required", parallel_tool_calls=False)
@@ -123,8 +123,8 @@ def test_it_calls_a_tool_and_answers_with_what_the_tool_says(engine):
     assert answer.text == "It is 18 degrees."
 
 
-def test_a_conversation_that_goes_on_is_read_from_the_cache(engine):
-    """The tokens and log probabilities of the second turn are those of an engine that has read nothing before."""
+def test_a_continued_conversation_is_read_from_the_cache(engine):
+    """The tokens and log probabilities of the second turn equal those of an engine with an empty cache."""
     messages = [{"role": "user", "content": EXTRACT}]
     first = engine.generate(messages, PERSON)
     messages += [{"role": "assistant", "content": first.text}, {"role": "user", "content": "How old is she?"}]

@@ -32,7 +32,9 @@ def allowed(matcher, left) -> set[int]:
 @SHORT
 @given(st.sampled_from(ENDS), st.randoms(use_true_random=False), st.integers(0, 6))
 def test_masks_are_what_leaves_room(end, rng, spare):
-    """Walks through the gate: a token is in the mask exactly where what it leads to can be ended in what is left."""
+    """Walks through the gate: a token is in the mask if and only if the output can be completed after it within the
+    budget.
+    """
     gate = ReasoningGate(GrammarMatcher(GRAMMAR), end, VOCABULARY)
     left, walked = gate.min_tokens_to_finish() + spare, []
     while not gate.is_terminated():
@@ -83,7 +85,7 @@ def test_the_answer_follows_the_thinking(end, most, seed, drafts):
     assert (plain.tokens, plain.reasoning) == (result.tokens, result.reasoning)
 
 
-def test_what_ends_it():
+def test_end_markers():
     assert find_reasoning_end(VOCABULARY, "</think>") == [CONTROL]
     assert find_reasoning_end(VOCABULARY, "ab") == [LETTERS.index(b"ab")]
     assert find_reasoning_end(VOCABULARY, "</think>ab</think>,") == [CONTROL, LETTERS.index(b"ab"), CONTROL, 6]
@@ -101,7 +103,7 @@ def test_free_text_after_reasoning_ends_by_itself_or_is_cut(seed: int):
     assert result.text == VOCABULARY.decode(result.tokens[result.tokens.index(CONTROL) + 1 :]).decode()
 
 
-def test_a_constraint_that_says_how_it_is_compiled():
+def test_a_constraint_that_compiles_itself():
     def ask(free: bool, pattern: str, most: int) -> str:
         constraint = CompiledBy(lambda compiler: compiler.compile_regex(pattern), free=free)
         result = ENGINE.generate([0], constraint, max_tokens=most, temperature=1.5, seed=3)

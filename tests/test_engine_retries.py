@@ -1,4 +1,4 @@
-"""Doubtful values that are written again: the best version stays, and everything reported of it is right."""
+"""Doubtful values that are written again: the best version is kept, and everything reported about it is right."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_values_are_found_while_a_text_grows(value: Any, indent: int | None, siz
 
 
 class Watched:
-    """What was chosen among which versions."""
+    """Records the choices among versions."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.chosen = list[tuple[float, list[float]]]()
@@ -61,9 +61,9 @@ class Watched:
 
         def write(retries, run, number):
             self.versions.append(run)
-            self.passes -= retries._left
+            self.passes -= retries._passes_left
             forward = yield from original_write(retries, run, number)
-            self.passes += retries._left
+            self.passes += retries._passes_left
             return forward
 
         monkeypatch.setattr(Retries, "_best", best)
@@ -140,7 +140,7 @@ def test_passes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         assert watched.passes == -most
 
 
-def test_the_rest_is_written_as_the_request_says() -> None:
+def test_the_text_after_a_value_has_the_parameters_of_the_request() -> None:
     """After a retry, which samples, a greedy request takes the most likely allowed tokens again, and keeps its seed."""
     result = ENGINE.generate(PROMPT, SCHEMA, **OPTIONS, retries=4)
     plain = ENGINE.generate(PROMPT, SCHEMA, **OPTIONS)
@@ -212,6 +212,6 @@ def test_other_texts_are_one_value() -> None:
         ({"retries": 1, "sampling": "exact", "temperature": 1.0}, "retries cannot be combined with sampling"),
     ],
 )
-def test_what_cannot_be_combined(options: dict[str, Any], reason: str) -> None:
+def test_options_that_cannot_be_combined(options: dict[str, Any], reason: str) -> None:
     with pytest.raises(guided.OptionError, match=reason):
         ENGINE.generate(PROMPT, "a|b", **options)

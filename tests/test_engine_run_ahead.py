@@ -34,7 +34,7 @@ torch.set_num_threads(1)
 
 
 class NotingRunner(ModelRunner):
-    """Notes for each pass how many tokens were known, and how many were not."""
+    """Records for each pass how many tokens were known, and how many were not."""
 
     def __init__(self, *args) -> None:
         super().__init__(*args)
@@ -78,7 +78,7 @@ def test_forced_text_and_ends_cost_a_pass() -> None:
     assert known == (2, 0, 1 + forced, 0)[: len(known)] and unknown == (0, 1, 0, 1)[: len(known)]
 
 
-def test_drafts_and_forced_scores_do_not_run_ahead_and_others_beside_them_do() -> None:
+def test_only_sequences_with_drafts_or_forced_scores_do_not_run_ahead() -> None:
     batch = scheduler(True)
     grammar = COMPILER.compile_regex("[abcde]{3,9}")
     scored = Sequence(
@@ -94,7 +94,7 @@ def test_drafts_and_forced_scores_do_not_run_ahead_and_others_beside_them_do() -
 @examples(10)
 @given(st.randoms(use_true_random=False), st.sampled_from([3, 5, 60]), st.sampled_from([1, 7, 512]))
 def test_tokens_that_torch_chooses_for_the_batch(name: str, rng: random.Random, size: int, budget: int) -> None:
-    """As on a device: some choices turn out to be others than those that the pass has read."""
+    """As on a device, some choices turn out to differ from those that the pass has read."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(choose, "_choose_natively", DeviceChoices)
         patch.setattr(choose_batch, "FIRST_LOOK", 2)
@@ -122,7 +122,7 @@ def test_a_first_look_that_is_too_small_is_run_again(monkeypatch: pytest.MonkeyP
 
 
 def test_one_choice_that_fails_ends_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All requests of the call are repeated one by one; so are the tokens that the next pass has read."""
+    """All requests of the call are repeated one by one, and so are the tokens that the next pass has read."""
     plain, broken = choose._choose_natively, []
 
     def refuse(requests):
@@ -197,7 +197,9 @@ def test_no_pending_choices_are_kept_whose_tasks_were_cancelled() -> None:
 
 
 def test_masks_of_a_large_batch_are_prepared_on_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And the outputs are those without. Not if the last mask was quick; a sequence whose mask took long is slow."""
+    """The outputs equal those without threads. No masks are prepared if the last one was quick. A sequence with a slow
+    mask is slow.
+    """
     monkeypatch.setattr(prepare_masks, "_cores", lambda: 4)
     monkeypatch.setattr(masks, "_WORTHWHILE", 0.0)
     prepared, grammars = list[int](), [COMPILER.compile_regex(text) for text in ("[ab]{3,9}c", "(ab|ba)*", "a+b?c{2}")]
@@ -238,8 +240,9 @@ def test_masks_of_a_large_batch_are_prepared_on_threads(monkeypatch: pytest.Monk
 
 
 def test_slow_masks_are_prepared_wherever_the_one_before_was_filled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also if that was filled by the thread that compiles, between two chunks of a prompt, or to see whether the output
-    ends."""
+    """Even if the last mask was filled by the compiling thread, between two chunks of a prompt, or to check for the
+    end.
+    """
     monkeypatch.setattr(masks, "perf_counter", count(0, 0.001).__next__)  # each mask takes a millisecond
     asked, plain = list[bool](), masks.Masks.next_request
 
@@ -264,7 +267,7 @@ def test_slow_masks_are_prepared_wherever_the_one_before_was_filled(monkeypatch:
 
 @pytest.mark.parametrize("after", [0, 1])
 def test_without_threads_masks_are_filled_as_ever(after: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether the first thread cannot be started, or the second."""
+    """If the first thread cannot be started, and if the second cannot."""
     monkeypatch.setattr(prepare_masks, "_cores", lambda: 4)
     prepare_masks._pool.cache_clear()
     start, started = threading.Thread.start, list[int]()

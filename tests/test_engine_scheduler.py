@@ -1,4 +1,4 @@
-"""Continuous batching changes no output: whatever is in the batch, is preempted, is cancelled, or is shared."""
+"""Continuous batching changes no output, whatever the batch contains, preempts, cancels or shares."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ CACHES = {
 
 
 def numbers(rng: random.Random) -> dict:
-    """Of penalties and bans, some that any of the grammars can live with."""
+    """Penalties and bans that leave any of the grammars some tokens."""
     some = {
         "min_p": 0.05, "repetition_penalty": 1.5, "presence_penalty": -1.0, "frequency_penalty": 0.5,
         "logit_bias": {0: 2.0, 12: -3.0}, "bad_words": [[0, 1, 0], [9, 11]], "min_tokens": 4,
@@ -57,7 +57,7 @@ def numbers(rng: random.Random) -> dict:
 
 
 def sequence(rng: random.Random, start: list[int]) -> Sequence:
-    """A request; prompts begin alike."""
+    """A request. Prompts have common beginnings."""
     grammar = rng.choice(GRAMMARS)
     prompt = [
         *start[: rng.randrange(len(start) + 1)],
@@ -80,7 +80,7 @@ def sequence(rng: random.Random, start: list[int]) -> Sequence:
 
 
 def twin(one: Sequence) -> Sequence:
-    """The same request, from its beginning, without drafts."""
+    """The same request from its beginning, without drafts."""
     matcher = one.matcher
     if matcher is not None:
         matcher = matcher.fork()
@@ -97,14 +97,14 @@ def alone(one: Sequence, model=MODEL, dense=DenseCache):
 
 
 def assert_same(got, want) -> None:
-    """Bit for bit."""
+    """Equality, bit for bit."""
     assert_alike(got, want)
     assert got.removed_log_mass == want.removed_log_mass, "the logits have the same bits"
     assert (got.logprobs, got.prompt_logprobs) == (want.logprobs, want.prompt_logprobs)
 
 
 def assert_alike(got, want) -> None:
-    """The same tokens; log probabilities may differ by rounding, as they do between kernels."""
+    """The same tokens. Log probabilities may differ by rounding, as between kernels."""
     assert (got.tokens, got.text, got.token_masks, got.finish_reason) == (
         want.tokens, want.text, want.token_masks, want.finish_reason,
     )  # fmt: skip
@@ -133,7 +133,7 @@ def test_any_batch_composition_cache_and_memory(
 def in_any_batch(
     rng: random.Random, cache: KVCache, token_budget: int, model=MODEL, dense=DenseCache, run_ahead=False, same=None
 ) -> None:
-    """Requests arrive, are cancelled and preempted; those that finish write what they write alone."""
+    """Requests arrive, are cancelled and are preempted. Those that finish have the same outputs as alone."""
     batch = Scheduler(
         ModelRunner(model, cache), token_budget=token_budget, max_running=rng.choice([2, 8]), run_ahead=run_ahead
     )
@@ -189,7 +189,7 @@ def test_a_batch_equals_its_singles_on_every_architecture(name: str, kind: str) 
 
 
 def chunks_of(batch: Scheduler) -> list[list[int]]:
-    """The tokens that each sequence reads, pass by pass, as the scheduler runs."""
+    """The numbers of tokens that each sequence reads in each pass."""
     passes: list[list[int]] = []
     step = batch.runner.step
     batch.runner.step = lambda chunks: (passes.append([len(c.tokens) for c in chunks]), step(chunks))[1]
@@ -224,7 +224,7 @@ def test_of_another_priority_nothing_is_read_before_the_first() -> None:
     assert passes == [[40], [40], [20, 20], [30]]
 
 
-def test_what_decodes_waits_no_longer_than_long_text_may_take(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_decoding_waits_at_most_as_long_as_long_text_may_take(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     monkeypatch.setattr("guided.engine.scheduler.perf_counter", lambda: now[0])
     batch = Scheduler(ModelRunner(MODEL, DenseCache(cache_shape(MODEL), 4096)), long_seconds=0.75)
@@ -245,7 +245,7 @@ def test_what_decodes_waits_no_longer_than_long_text_may_take(monkeypatch: pytes
     assert passes[2:7] == [[1, 64], [1, 48], [1, 48], [1, 48], [1, 32]], "0.75 seconds are 48 tokens"
 
 
-def test_a_slow_matcher_takes_its_steps_on_a_thread_of_its_own() -> None:
+def test_a_slow_matcher_runs_on_another_thread() -> None:
     threads: dict[str, list[int]] = {"slow": [], "quick": []}
 
     class Noted(GrammarMatcher):
@@ -278,7 +278,7 @@ def test_a_slow_matcher_takes_its_steps_on_a_thread_of_its_own() -> None:
     assert get_ident() not in threads["slow"][2:], "the first tells that it is slow"
 
 
-def test_a_slow_task_can_be_cancelled_while_its_step_is_taken() -> None:
+def test_a_slow_task_can_be_cancelled_during_its_step() -> None:
     begun, go_on = Event(), Event()
 
     class Held(GrammarMatcher):
@@ -304,7 +304,7 @@ def test_a_slow_task_can_be_cancelled_while_its_step_is_taken() -> None:
     assert batch.runner.cache.available == batch.runner.cache.capacity
 
 
-def test_what_does_not_fit_even_alone_fails_alone() -> None:
+def test_a_sequence_that_does_not_fit_into_an_empty_cache_fails_alone() -> None:
     batch = Scheduler(ModelRunner(MODEL, PagedCache(cache_shape(MODEL), 4, 4)))
     large = Task(Sequence(VOCABULARY, [1] * 30, None, SamplingParams(), max_tokens=4))
     small = Task(Sequence(VOCABULARY, [1] * 3, None, SamplingParams(), max_tokens=4))
@@ -318,7 +318,7 @@ def test_what_does_not_fit_even_alone_fails_alone() -> None:
     assert outcomes[small].result is not None
 
 
-def test_what_fails_in_a_sequence_is_its_own() -> None:
+def test_an_error_in_a_sequence_does_not_affect_others() -> None:
     class Broken(GrammarMatcher):
         def accept_token(self, token: int) -> bool:
             return False
@@ -340,7 +340,7 @@ def test_what_fails_in_a_sequence_is_its_own() -> None:
 
 
 def test_some_wait_for_their_grammar_while_others_run() -> None:
-    """Futures that are done late, in any order; one fails, one is cancelled; the rest end as they would alone."""
+    """Futures finish late, in any order. One fails and one is cancelled. The others end as they would alone."""
     rng = random.Random(5)
     batch = Scheduler(ModelRunner(MODEL, PagedCache(cache_shape(MODEL), 64, 4)))
     made = [sequence(rng, [1, 2, 3]) for _ in range(6)]
@@ -391,7 +391,9 @@ def test_priorities_and_order() -> None:
 
 
 def test_who_finds_the_memory_of_others_full_waits_for_it() -> None:
-    """The second sequence needs a block when the first, which comes before it and reads forced text, holds the last."""
+    """The second sequence needs a block while the first one, which has precedence and reads forced text, holds the last
+    block.
+    """
     cache = PagedCache(cache_shape(MODEL), 24, 4)
     batch = Scheduler(ModelRunner(MODEL, cache), token_budget=5)
     rng = random.Random(37)

@@ -1,4 +1,4 @@
-"""The decode loop with a small random model and a matcher of a finite language, written here as simply as can be."""
+"""The decode loop with a small random model and a simple matcher of a finite language."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Words:
         return 1 + min((self.shortest(done + LETTERS[i]) for i in self.tokens(done)), default=math.inf)
 
     def within(self, left: float) -> list[int]:
-        """What may come where so many tokens are left."""
+        """The tokens that are allowed with a given number of tokens left."""
         fits = [i for i in self.tokens(self.done) if 1 + self.shortest(self.done + LETTERS[i]) <= left]
         return [*fits, *[EOS] * self.is_accepting()]
 
@@ -122,13 +122,13 @@ def decode(matcher, params=SamplingParams(), max_tokens=40, **options):  # noqa:
 
 
 def log_softmax(tokens: list[int]) -> torch.Tensor:
-    """By full recompute: log probabilities after each token."""
+    """Log probabilities after each token, by full recomputation."""
     return Reader(MODEL, 100).forward(tokens, len(tokens)).double().log_softmax(-1)
 
 
 @settings(deadline=None, max_examples=150)
 @given(WORDS, PARAMS, st.booleans(), st.integers(0, 6))
-def test_what_comes_out_is_a_word_and_complete_within_the_budget(words, params, forces, slack):
+def test_outputs_are_words_and_complete_within_the_budget(words, params, forces, slack):
     budget = Words(words).min_tokens_to_finish() - 1 + slack  # of the text, without its end
     events = decode(Words(words, forces=forces), params, budget)
     result = events[-1].result
@@ -146,8 +146,9 @@ def test_what_comes_out_is_a_word_and_complete_within_the_budget(words, params, 
 @settings(deadline=None, max_examples=60)
 @given(WORDS, PARAMS, st.integers(0, 6) | st.just(40), st.sampled_from([0, 3]), st.sampled_from([0.0, 1.0, 5.0]))
 def test_each_choice_is_that_of_full_recompute(words, params, slack, drafts, ramp):
-    """Cache, chunks and masks change nothing: an oracle without any of them makes the same choices, and counts the same
-    that the mask takes, and the budget alone."""
+    """Cache, chunks and masks change nothing: an oracle without them makes the same choices, and computes the same
+    probabilities removed by the mask and by the budget.
+    """
     from guided.sampling.sampler import choose
 
     budget = Words(words).min_tokens_to_finish() - 1 + slack
@@ -193,7 +194,7 @@ def test_each_choice_is_that_of_full_recompute(words, params, slack, drafts, ram
 @settings(deadline=None, max_examples=60)
 @given(WORDS, PARAMS)
 def test_scored_weights_are_those_of_importance_sampling(words, params):
-    """log q(output) - log p(output) at temperature 1, where q is the sampler's own probability of its choices."""
+    """log q(output) - log p(output) at temperature 1. q is the probability with which the sampler makes its choices."""
     result = decode(Words(words), params, score_forced=True)[-1].result
     p = log_softmax([*PROMPT, *result.tokens])[len(PROMPT) - 1 :]
     expected, oracle = 0.0, Words(words)
@@ -205,7 +206,7 @@ def test_scored_weights_are_those_of_importance_sampling(words, params):
     assert result.removed_log_mass == pytest.approx(expected, abs=1e-3)
 
 
-def test_forced_tokens_enter_in_one_forward_pass_and_the_end_needs_none(monkeypatch):
+def test_forced_tokens_need_one_forward_pass_and_the_end_needs_none(monkeypatch):
     seen = []
     step = ModelRunner.step
     monkeypatch.setattr(ModelRunner, "step", lambda self, c: seen.extend(list(x.tokens) for x in c) or step(self, c))
@@ -244,7 +245,7 @@ def test_a_budget_that_cannot_be_met_is_refused_before_anything_runs(monkeypatch
 
 
 def test_an_end_costs_no_token_and_where_it_is_forced_no_forward_pass(monkeypatch):
-    """A choice of one token is met with a budget of one token, in one pass over the prompt."""
+    """A choice of one token fits into a budget of one token, with one pass over the prompt."""
     steps, step = [], ModelRunner.step
     monkeypatch.setattr(ModelRunner, "step", lambda *args: steps.append(1) or step(*args))
     result = decode(Words([b"a", b"b"]), max_tokens=1)[-1].result
@@ -273,7 +274,7 @@ def test_without_a_constraint_it_ends_at_an_end_token_or_with_the_budget():
     assert reasons == {"stop", "length"}
 
 
-def test_characters_are_held_back_until_they_are_complete():
+def test_incomplete_characters_are_withheld():
     matcher = Words([b"a\xc3\xa9", b"b\xc3\xa9"], forces=False)
     original = matcher.tokens
     matcher.tokens = lambda done: [i for i in original(done) if LETTERS[i] != b"\xc3\xa9"]  # byte by byte
@@ -313,7 +314,7 @@ def test_bans_hold_or_it_fails_with_the_reason(words, params, bad_words, some):
     assert not set(map(tuple, bad_words)) & set(pairs)
 
 
-def test_an_output_is_as_long_as_asked_where_the_constraint_lets_it():
+def test_min_tokens_holds_if_the_constraint_allows_it():
     words = [b"", b"a", b"ab", b"abcd", b"b"]
     for seed in range(20):
         result = decode(Words(words), SamplingParams(2.0, seed=seed, min_tokens=2))[-1].result
@@ -367,7 +368,7 @@ def test_a_cancelled_output_holds_nothing():
 
 
 def test_the_time_of_a_mask_is_that_of_the_matcher_for_the_row_that_is_applied(monkeypatch):
-    """By a clock that only the matcher's calls move, each by what is left of its budget."""
+    """With a clock that only the matcher's calls advance, by the remaining budget of the call."""
     now = [0.0]
     monkeypatch.setattr("guided.engine.masks.perf_counter", lambda: now[0])
 

@@ -1,4 +1,4 @@
-"""The character-level GPT in the package: guided decoding as on paper, with a model that has learned its text."""
+"""The character-level GPT in the package: guided decoding with a model that has learned its text."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ def test_its_tokens_are_the_65_characters(engine):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_name_and_what_it_says(engine, seed):
+def test_a_name_and_a_speech(engine, seed):
     result = engine.generate("\n", "[A-Z]+: [a-z]+\n", temperature=1.0, seed=seed, max_tokens=40)
     assert re.fullmatch("[A-Z]+: [a-z]+\n", result.text)
     assert result.finish_reason == "stop"
 
 
 def test_it_has_learned_how_a_speech_begins(engine):
-    """After an empty line comes a name, and after it a line."""
+    """A name follows an empty line, and a line follows the name."""
     for seed in range(5):
         text = engine.generate("the king.\n\n", temperature=0.5, seed=seed, max_tokens=60).text
         assert re.match(r"[A-Z][A-Za-z ]+:\n[A-Z]", text)
 
 
 def test_it_has_learned_text_that_it_has_not_seen(engine):
-    """Bits per character far below those of single characters (4.8) on the part that training left out."""
+    """Far fewer bits per character than for independent characters (4.8), on text that was not used for training."""
     given = os.environ.get("GUIDED_ASSETS")
     found = list(Path(given).rglob("tinyshakespeare.txt")) if given else []
     if not found:

@@ -1,4 +1,4 @@
-"""The decode loop on SmolLM2-135M-Instruct: skipped where its weights are neither cached nor given by GUIDED_ASSETS."""
+"""The decode loop with SmolLM2-135M-Instruct. Skipped if its weights are neither cached nor in GUIDED_ASSETS."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_cached_is_full_recompute(engine):
 
 
 def same_again(engine, prompts, **options):
-    """Each prompt over a cold cache and over a warm one, together and in pieces: tokens and all log probabilities."""
+    """Each prompt with a cold and a warm cache, in one piece and in chunks: tokens and all log probabilities."""
 
     def fresh(token_budget=512):
         kind = "int8" if isinstance(engine.scheduler.runner.cache, QuantisedCache) else "auto"
@@ -122,7 +122,7 @@ each_choice = pytest.mark.parametrize("options", [{}, {"temperature": 1.0, "seed
 @each_choice
 @pytest.mark.parametrize("engine", ["auto"], indirect=True)
 def test_the_same_request_has_the_same_answer(engine, options):
-    """Of some questions; of all of them, and in other types, below."""
+    """For some questions. Slow tests below use all of them, and other types."""
     same_again(engine, QUESTIONS[::12], **options)
 
 
@@ -148,7 +148,7 @@ CONSTRAINTS = [SCHEMA, None, r"[A-Z][a-z]+( [a-z]+){2,8}\.", ["yes", "no", "mayb
 
 
 def tokens(engine, cache=None, budget=512, **options):
-    """What the four prompts give together over a cache of their own: mixed constraints, greedy."""
+    """The tokens of the four prompts in one batch with an empty cache: mixed constraints, greedy."""
     runs = Engine(
         engine.model, engine.vocabulary, chat=engine.chat_template, bos=engine.bos, cache=cache, token_budget=budget
     )
@@ -161,7 +161,9 @@ def tokens(engine, cache=None, budget=512, **options):
     indirect=True,
 )
 def test_batch_composition_caches_chunks_and_drafts_change_nothing(engine):
-    """Batch = singles, constrained rows never change others; paged = dense = radix = offloaded; chunked = whole."""
+    """Batch = single requests; constrained rows never change others; paged = dense = radix = offloaded; chunked =
+    whole.
+    """
     shape = cache_shape(engine.model)
     want = tokens(engine)
     for prompt, constraint, together in zip(PROMPTS, CONSTRAINTS, want, strict=True):
@@ -174,7 +176,7 @@ def test_batch_composition_caches_chunks_and_drafts_change_nothing(engine):
 
 
 def test_quantised_caches_agree(path):
-    """As above, with quantised weights; and the scores are hardly further from exact ones than without such a cache."""
+    """The same with quantised weights. The scores are hardly further from exact ones than without such a cache."""
     engine = Engine.from_pretrained(path, kv_dtype="int8")
     shape = cache_shape(engine.model)
     inner = packed_shape(shape)
@@ -194,7 +196,7 @@ def test_quantised_caches_agree(path):
 
 
 def test_a_model_that_is_compiled_has_plain_weights(path, monkeypatch):
-    """torch.compile cannot trace the products of quantised ones; it made something else of them, without a word."""
+    """torch.compile cannot trace the products of quantised weights, and silently produced wrong results."""
     monkeypatch.setattr(torch, "compile", lambda function, **options: function)
     compiled, own = (Engine.from_pretrained(path, compile=compile).model for compile in (True, False))
     assert isinstance(compiled, Decoder) and isinstance(own, Decoder)

@@ -1,4 +1,4 @@
-"""Stops against their definition, and whole outputs of a small model that are stopped."""
+"""Stops compared with their definition, and outputs of a small model that are stopped."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from guided.engine.engine import Engine
-from guided.engine.stopping import StopMatch, Stops, Watch
+from guided.engine.stopping import StopMatch, Stops, StopSearch
 from guided.errors import GuidedError, SpecError
 from guided.models.architectures.llama import Llama, LlamaConfig
 from guided.vocabulary.vocabulary import Vocabulary
@@ -29,7 +29,9 @@ STOPS = st.lists(st.text("abcé ", min_size=1, max_size=4), max_size=4)
 
 
 def first_stop(text: str, texts: list[str], patterns: list[str], after: int = 0) -> StopMatch | None:
-    """By definition: of all stops that end after `after`, the first to end, then the first to begin."""
+    """By definition: of all stops that end after `after`, the one that ends first, and among these the one that begins
+    first.
+    """
     for end in range(after + 1, len(text) + 1):
         for begin in range(end):
             piece = text[begin:end]
@@ -42,51 +44,51 @@ def first_stop(text: str, texts: list[str], patterns: list[str], after: int = 0)
 @examples(100, many=250)
 @given(PIECES, STOPS, st.lists(st.sampled_from(PATTERNS), max_size=2), st.integers(0, 5))
 def test_the_first_stop_whatever_the_borders(pieces, texts, patterns, silent):
-    watch, whole, handed, after = Watch(Stops(texts, (), patterns)), "", 0, len("".join(pieces[:silent]))
+    search, whole, handed, after = StopSearch(Stops(texts, (), patterns)), "", 0, len("".join(pieces[:silent]))
     for number, piece in enumerate(pieces):
         whole += piece
-        found = watch.read(piece, may_stop=number >= silent)
+        found = search.read(piece, may_stop=number >= silent)
         assert found == first_stop(whole, texts, patterns, after)
         if found is not None:
             assert handed <= found.begin, "what was handed out is not taken back"
             return
-        assert handed <= watch.decided_length <= len(whole)
-        handed = watch.decided_length
+        assert handed <= search.decided_length <= len(whole)
+        handed = search.decided_length
     assert not any(t != whole[b:] and t.startswith(whole[b:]) for t in texts for b in range(handed))
     if handed < len(whole) and not patterns:
         assert any(t != whole[handed:] and t.startswith(whole[handed:]) for t in texts)
 
 
 def test_a_pattern_holds_back_only_what_may_become_a_match():
-    watch = Watch(Stops(patterns=["x[0-9]{2}y"]))
+    search = StopSearch(Stops(patterns=["x[0-9]{2}y"]))
     for piece, decided in (("ab x1", 3), ("x", 5), ("12", 5), ("zz", 10), ("x", 10)):
-        assert watch.read(piece) is None
-        assert watch.decided_length == decided
-    assert watch.read("12y!") == StopMatch(14, 10, "x[0-9]{2}y")
+        assert search.read(piece) is None
+        assert search.decided_length == decided
+    assert search.read("12y!") == StopMatch(14, 10, "x[0-9]{2}y")
 
 
 def test_candidates_in_one_state_are_one():
-    watch = Watch(Stops(patterns=["a.*c"]))
-    watch.read("a" * 500)
-    (finder,) = watch._finders
+    search = StopSearch(Stops(patterns=["a.*c"]))
+    search.read("a" * 500)
+    (finder,) = search._finders
     assert len(finder.candidates) == 1
 
 
 def test_a_pattern_that_follows_too_many_places_fails(monkeypatch):
     monkeypatch.setattr("guided.engine.stopping._MAX_CANDIDATES", 200)
-    watch = Watch(Stops(patterns=["a{1,9999}b"]))
+    search = StopSearch(Stops(patterns=["a{1,9999}b"]))
     with pytest.raises(GuidedError, match="has more than 200 unfinished matches"):
-        watch.read("a" * 300)
+        search.read("a" * 300)
 
 
 def plain(seed: int, **options):
-    """Tokens of the same output without stops, far enough."""
+    """Enough tokens of the same output without stops."""
     return ENGINE.generate("ab", temperature=3.0, seed=seed, max_tokens=60, **options)
 
 
 @examples(40, many=120)
 @given(st.integers(0, 500), STOPS, st.lists(st.sampled_from(PATTERNS), max_size=1), st.booleans(), st.integers(0, 8))
-def test_outputs_are_cut_where_the_definition_says(seed, texts, patterns, included, least):
+def test_outputs_stop_where_the_definition_stops(seed, texts, patterns, included, least):
     options = {"ignore_eos": True, "min_tokens": least}
     whole = plain(seed, **options)
     assert (len(whole.tokens), whole.finish_reason) == (60, "length")
@@ -108,14 +110,14 @@ def test_outputs_are_cut_where_the_definition_says(seed, texts, patterns, includ
 
 
 def decoded(tokens: list[int]) -> str:
-    """Whole characters of the tokens; broken ones are U+FFFD once it is known that they are."""
+    """The complete characters of the tokens. A broken character becomes U+FFFD once it is known to be broken."""
     import codecs
 
     return codecs.getincrementaldecoder("utf-8")("replace").decode(VOCABULARY.decode(tokens))
 
 
 def known_end(known: list[int], end: int) -> int:
-    """How many tokens had been chosen when the text first reached `end`."""
+    """The number of tokens chosen when the text first reached `end`."""
     return next(n for n, length in enumerate(known) if length >= end)
 
 

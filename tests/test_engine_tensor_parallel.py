@@ -1,4 +1,4 @@
-"""A model that several processes compute: outputs are those of one process, and whoever is lost is reported."""
+"""A model that several processes compute: outputs equal those of one process, and lost processes are reported."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def engine(request, directory):
 
 
 def requests() -> list[dict]:
-    """Greedy and sampled, free and constrained."""
+    """Greedy and sampled requests, free and constrained."""
     rng = random.Random(1)
     made = []
     for number in range(12):
@@ -99,7 +99,7 @@ def test_a_batch_equals_its_singles(engine) -> None:
 
 
 def test_samples_share_a_prompt_that_is_copied_when_they_part(engine, alone) -> None:
-    """The block that they have in common and write to is copied in the memory of every rank."""
+    """The last common block is copied in the memory of every rank before it is changed."""
     options = {"n": 4, "temperature": 1.0, "seed": 7, "max_tokens": 40}
     got, want = (e.generate("the cat sat on", "[a-z ,.:]+", **options) for e in (engine, alone))
     assert [result.tokens for result in got] == [result.tokens for result in want]
@@ -160,7 +160,7 @@ def output(engine: Engine, seed: int) -> Output:
 
 
 class Recorder:
-    """A group of rank 0 and one other, one after the other."""
+    """A group of rank 0 and one other rank, which run one after the other."""
 
     def __init__(self) -> None:
         self.sent: list[torch.Tensor] = []
@@ -211,7 +211,7 @@ def test_a_rank_that_is_lost_is_reported_and_ends_all(directory) -> None:
     engine.close()
 
 
-def test_what_cannot_be_cut_is_refused_and_leaves_no_process(directory, monkeypatch) -> None:
+def test_models_that_cannot_be_split_are_refused_without_leaving_a_process(directory, monkeypatch) -> None:
     started = []
     popen = subprocess.Popen
     monkeypatch.setattr(subprocess, "Popen", lambda *a, **k: started.append(popen(*a, **k)) or started[-1])
@@ -246,8 +246,8 @@ def test_a_caller_s_mistake_harms_nothing(engine) -> None:
     assert engine.logits([1] * 256).shape == (1, CONFIG.vocab_size)
 
 
-def test_what_workers_import_and_say(directory, tmp_path, monkeypatch) -> None:
-    """Nothing from where the program happens to run; what is printed at the start of an interpreter is passed over."""
+def test_imports_and_output_of_workers(directory, tmp_path, monkeypatch) -> None:
+    """Workers import nothing from the current folder. Output at the start of an interpreter is skipped."""
     (tmp_path / "json.py").write_text("raise SystemExit('imported from here')")
     (tmp_path / "start").mkdir()
     (tmp_path / "start" / "sitecustomize.py").write_text("print('x' * 30_000)")

@@ -1,4 +1,4 @@
-"""Free text before a constrained answer: the same as two requests one after the other, and complete in the budget."""
+"""Free text before a constrained answer: equal to two requests one after the other, and complete within the budget."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def ids_of(text: str) -> list[int]:
 def in_two_requests(
     thoughts: int | str, bridge: str, max_tokens: int, seed: int, **options: Any
 ) -> tuple[Result, Result]:
-    """The free text and the answer, each from an engine of its own that has read nothing before."""
+    """The free text and the answer, each from a new engine with an empty cache."""
     system = f"<|im_start|>system\n{THINK}<|im_end|>\n" if thoughts != "answer" else ""
     prompt = ids_of(f"{system}<|im_start|>user\n{PROMPT}<|im_end|>\n<|im_start|>assistant\n")
     limit = max_tokens // 2 if thoughts == "answer" else thoughts
@@ -157,7 +157,7 @@ def test_events_are_the_result() -> None:
 @pytest.mark.parametrize("run_ahead", [False, True])
 @pytest.mark.parametrize("blocks", [600, 60])
 def test_schedulers_agree(run_ahead: bool, blocks: int) -> None:
-    """Running ahead, and a cache that is too small for all, change nothing."""
+    """Running ahead, and a cache that is too small for all sequences, change nothing."""
     requests = [
         guided.Request(
             PROMPT, PATTERN, n=3, options={"think_first": 20, "seed": seed, "temperature": 1.2, "max_tokens": 60}
@@ -212,7 +212,7 @@ def test_reasoning_is_limited() -> None:
         ),
     ],
 )
-def test_what_cannot_be_done_is_an_error(prompt: Any, constraint: Any, options: dict[str, Any], reason: str) -> None:
+def test_unsupported_requests_are_errors(prompt: Any, constraint: Any, options: dict[str, Any], reason: str) -> None:
     with pytest.raises(guided.OptionError, match=re.escape(reason)) as caught:
         ENGINE.generate(prompt, constraint, **options)
     assert caught.value.option == "think_first"

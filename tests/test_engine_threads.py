@@ -1,4 +1,4 @@
-"""How many threads the model gets, and how they wait."""
+"""The number of threads of the model, and how they wait."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_cores_are_those_that_the_process_may_run_on(tmp_path: Path):
 
 
 @pytest.mark.parametrize(("variable", "expected"), [(None, 1), ("8", 3)])
-def test_no_more_threads_than_cores_unless_the_environment_says_so(monkeypatch, variable, expected):
+def test_no_more_threads_than_cores_unless_the_environment_sets_more(monkeypatch, variable, expected):
     monkeypatch.setattr(threads, "available_cores", lambda: 1)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     if variable is not None:
@@ -69,7 +69,7 @@ def test_no_more_threads_than_cores_unless_the_environment_says_so(monkeypatch, 
     ],
 )
 def test_threads_sleep_early_while_they_wait(given: dict[str, str], expected: str):
-    """Set before torch is imported, and only where the caller has not said anything."""
+    """Set before torch is imported, and only if the caller has not set it."""
     code = """
 import os, sys
 class Spy:
@@ -90,7 +90,7 @@ import guided.engine
     ("given", "policy"),
     [({}, None), ({"OMP_WAIT_POLICY": "ACTIVE"}, "ACTIVE"), ({"GOMP_SPINCOUNT": "5"}, None)],
 )
-def test_other_processes_are_told_only_the_policy_that_the_caller_asked_for(monkeypatch, given, policy):
+def test_other_processes_inherit_only_the_policy_of_the_caller(monkeypatch, given, policy):
     for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT"):
         monkeypatch.delenv(name, raising=False)
     for name, value in given.items():
@@ -101,7 +101,7 @@ def test_other_processes_are_told_only_the_policy_that_the_caller_asked_for(monk
 
 @pytest.mark.skipif(sys.platform != "linux", reason="threads have priorities of their own on Linux alone")
 def test_threads_that_compile_give_way():
-    """All others keep the priority of the process."""
+    """All other threads keep the priority of the process."""
     small = small_engine()
     own = os.getpriority(os.PRIO_PROCESS, 0)
     there = small._pool.submit(lambda: os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))

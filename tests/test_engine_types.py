@@ -1,4 +1,4 @@
-"""Values of Python types come back from the engine, whichever way the type was given."""
+"""The engine returns values of Python types, in whatever way the type was passed."""
 
 from __future__ import annotations
 

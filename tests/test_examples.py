@@ -53,7 +53,7 @@ def test_the_loss_is_that_of_the_model_that_answers(script) -> None:
     torch.testing.assert_close(script.loss_of(model, batch), torch.stack(singles).mean())
 
 
-def test_it_learns_what_pairs_of_characters_do_not_tell(script, tmp_path, monkeypatch, capsys) -> None:
+def test_it_learns_more_than_pairs_of_characters(script, tmp_path, monkeypatch, capsys) -> None:
     pytest.importorskip("safetensors")
     text = "the cat sat on the mat, and that is that. " * 100
     (tmp_path / "text.txt").write_text(text)
@@ -79,7 +79,7 @@ def test_the_record_of_the_demo_is_right(capsys) -> None:
     assert told.endswith("\n10 of 10 fields are right\n") and "WRONG" not in told
 
 
-def test_what_the_demo_compares(capsys) -> None:
+def test_the_comparison_of_the_demo(capsys) -> None:
     demo = load(ROOT / "examples" / "demo.py")
     assert all(text in demo.MAIL for _, text in demo.fields(demo.WANTED))
     assert demo.jsonschema_says(json.dumps(demo.WANTED)) == ("jsonschema: valid", True)

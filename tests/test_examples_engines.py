@@ -1,4 +1,4 @@
-"""The examples of guided inside other engines: all of them can be read, and those run whose engine is at hand."""
+"""The examples of guided inside other engines: all can be parsed, and those whose engine is installed run."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def load(name):
 
 
 @pytest.mark.parametrize("name", ENGINES)
-def test_it_says_how_it_is_run_and_uses_guided_as_it_is(name):
+def test_the_example_has_a_usage_line_and_uses_public_names(name):
     text = (EXAMPLES / f"{name}.py").read_text(encoding="utf-8")
     compile(text, name, "exec")
     assert re.search(rf"^.*python examples/{name}\.py ", text, re.MULTILINE)
@@ -46,7 +46,7 @@ def test_it_says_how_it_is_run_and_uses_guided_as_it_is(name):
     ("name", "needs"),
     [("transformers_generate", "transformers"), ("sglang_client", "openai"), ("vllm_offline", "guided")],
 )
-def test_without_arguments_it_says_how_it_is_run(name, needs, monkeypatch):
+def test_without_arguments_it_prints_its_usage(name, needs, monkeypatch):
     pytest.importorskip(needs, reason=f"{needs} is not installed")
     monkeypatch.setattr(sys, "argv", [name])
     monkeypatch.setenv("VLLM_PLUGINS", "")  # one of them sets it: it is as before afterwards
@@ -70,7 +70,7 @@ def test_transformers(tmp_path, capsys):
 
 
 def test_the_client_of_sglang_at_a_server_that_understands_the_same_fields():
-    """SGLang itself needs a GPU; `guided serve` takes its requests."""
+    """SGLang itself needs a GPU. `guided serve` accepts its requests."""
     for package in ("torch", "fastapi", "uvicorn", "openai"):
         pytest.importorskip(package, reason=f"{package} is not installed")
     from tests.live_server import listening

@@ -1,4 +1,4 @@
-"""What messages name instead of bytes: the characters that may follow, in words; against masks and brute force."""
+"""Names of the characters that may follow, which messages use instead of bytes; compared with masks and brute force."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def by_bytes(pattern: str) -> GrammarMatcher:
 
 @given(PATTERNS, st.text(ALPHABET, max_size=6))
 @settings(max_examples=100)
-def test_what_is_expected_is_what_the_mask_allows(pattern, text):
+def test_expected_characters_equal_the_mask(pattern, text):
     by_byte, by_character = by_bytes(pattern), GrammarMatcher(CHARACTERS.compile_regex(pattern))
     bitmask = allocate_token_bitmask(1, CHARACTERS.vocabulary.size)
     for character in text:
@@ -219,7 +219,7 @@ def test_an_explanation_names_characters():
 
 
 def caret_under(text: str, marked: str) -> bool:
-    """Whether the carets of a marked line stand under `marked`, on a terminal with a tab stop each 8 columns."""
+    """Whether the carets of a marked line are under `marked`, on a terminal with a tab stop every 8 columns."""
     wide = set("語読詞")
 
     def column(line: str, end: int) -> int:

@@ -129,7 +129,7 @@ def test_texts(kind: str, prefix: str, asked: str | None, said: str) -> None:
 
 
 def test_a_token_is_refused_by_the_longest_match() -> None:
-    """Whatever way the text was accepted: byte by byte, as tokens, after a rollback."""
+    """However the text was accepted: byte by byte, as tokens, or after a rollback."""
     tokens = [*(bytes([byte]) for byte in range(256)), b"fx", b"x;", None]
     compiler = guided.GrammarCompiler(guided.Vocabulary(tokens, eos_token_ids=[258]))
     matcher = guided.GrammarMatcher(compiler.compile_lark(WORDS))
@@ -148,8 +148,8 @@ def test_a_token_is_refused_by_the_longest_match() -> None:
     assert explanation.positions == (Position("start (line 1)", 2, 2, "NAME", ""),)
 
 
-def test_what_has_no_positions() -> None:
-    """Control tokens are read, too; a text that is too long has the rules that are open."""
+def test_grammars_without_positions() -> None:
+    """Control tokens are read as well. A text that is too long gets the open rules instead."""
     matcher = guided.GrammarMatcher(COMPILER.compile(guided.special("<call>") + "ab"))
     assert matcher.accept_token(257) and matcher.accept_string("a")
     assert str(matcher.explain()) == "expected 'b' (inside of \"ab\")"
@@ -187,7 +187,7 @@ def test_the_command_names_positions(capsys: pytest.CaptureFixture[str]) -> None
 
 
 def accepted_by_lark(parser: Any, text: str) -> set[str]:
-    """The terminals that Lark's parser can take behind the lexemes of a text."""
+    """The terminals that Lark's parser accepts after the lexemes of a text."""
     interactive = parser.parse_interactive(text)
     list(interactive.iter_parse())
     return set(interactive.accepts()) - {"$END"}
@@ -195,7 +195,7 @@ def accepted_by_lark(parser: Any, text: str) -> set[str]:
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_terminals_that_may_follow_are_those_of_lark(name: str) -> None:
-    """At places behind an ignored space, where Lark's lexer cuts as well."""
+    """At positions after an ignored space, where Lark's lexer ends a lexeme, too."""
     lark = pytest.importorskip("lark")
     text, good, _ = PROGRAMS[name]
     try:
@@ -252,7 +252,7 @@ def test_positions_that_take_too_long_are_left_out(
     ("text", "whole"), [(b'{"a":1,"b":[2]}', True), (b'{"a":1,"b":', False), (b'{"a":1,"a"', None), (b"", False)]
 )
 def test_a_text_is_judged_without_a_state_for_each_byte(text, whole):
-    """Each state has a matcher with its past: for a text of n bytes these take n * n bytes."""
+    """Each state would have a matcher with its history, which takes n * n bytes for a text of n bytes."""
     automaton = automaton_of_rules(json_schema_to_grammar({"type": "object"}), guided.Limits())
     known = len(automaton._states)
     assert automaton.reads(text) is whole

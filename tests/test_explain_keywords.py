@@ -118,7 +118,7 @@ del PLACES["item"]
 
 
 def resolved(root: Any, tokens: Iterator[Any]) -> str:
-    """The pointer of a place that an error's path leads to, through references."""
+    """The pointer to which the path of an error leads, through references."""
     at, pointer = root, ""
     for token in tokens:
         if token in ("$ref", "$dynamicRef"):
@@ -137,7 +137,7 @@ def resolved(root: Any, tokens: Iterator[Any]) -> str:
 
 
 def errors_of(schema: Any, value: Any) -> set[str]:
-    """The pointers of jsonschema's errors; of a choice without a branch that fits, those of its branches."""
+    """The pointers of jsonschema's errors. For a choice without a valid branch, those of its branches."""
     jsonschema = pytest.importorskip("jsonschema")
     checker = jsonschema.Draft202012Validator.FORMAT_CHECKER
     out: set[str] = set()
@@ -155,7 +155,7 @@ def errors_of(schema: Any, value: Any) -> set[str]:
 
 
 def without(schema: Any, pointers: set[str]) -> Any:
-    """A schema without these keywords; a schema that is blamed as a whole allows anything."""
+    """A schema without these keywords. If the schema as a whole is named, it allows anything."""
     schema = copy.deepcopy(schema)
     for pointer in pointers:
         *path, last = [each.replace("~1", "/").replace("~0", "~") for each in pointer.split("/")]

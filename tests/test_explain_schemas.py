@@ -138,8 +138,8 @@ def test_cases(schema: Any, prefix: str, asked: str | None, places: list[str], r
     assert (list(explanation.places), list(explanation.refused_by)) == (places, refused)
 
 
-def test_what_is_refused_where_numbers_have_all_spellings() -> None:
-    """`16` may be the beginning of `1.6`, and of `160e-1`, whatever the maximum is."""
+def test_refusals_if_numbers_have_all_spellings() -> None:
+    """`16` may be the beginning of `1.6` and of `160e-1`, for any maximum."""
     matcher = guided.GrammarMatcher(COMPILER.compile_json_schema({"type": "number", "maximum": 15}))
     assert matcher.accept_string("16")
     assert (matcher.explain("0").accepted, matcher.explain(".").refused_by) == (True, ())
@@ -229,8 +229,8 @@ def test_the_arguments_of_tools() -> None:
 
 
 def test_a_union_with_more_branches_than_are_judged(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those that are not judged count as open."""
-    monkeypatch.setattr(applying, "MOST_JUDGED", 20)
+    """Branches that are not judged count as open."""
+    monkeypatch.setattr(applying, "MAX_JUDGED", 20)
     branches = [{"properties": {"k": {"const": number}}} for number in range(29)]
     grammar = COMPILER.compile_json_schema({"anyOf": branches}, whitespace="compact")
     matcher = guided.GrammarMatcher(grammar)
@@ -282,7 +282,7 @@ def is_valid(schema: Any, value: Any, root: Any) -> bool:
 
 
 def evaluated(value: Any, root: dict[str, Any]) -> dict[str, set[str]]:
-    """Instance pointer -> the pointers of the schemas that apply there and, of branches, hold."""
+    """Instance pointer -> the pointers of the schemas that apply there. Branches are included if they hold."""
     out: dict[str, set[str]] = defaultdict(set)
 
     def branch(schema: Any, value: Any, at: str, where: str) -> None:
@@ -367,7 +367,7 @@ CHOICES = ("anyOf", "oneOf", "if", "contains")
 
 
 def test_pointers_are_those_of_an_evaluator() -> None:
-    """All that the evaluator reaches are named; and nothing else, where no branch has to be chosen."""
+    """All pointers that the evaluator reaches are named, and no others if no branch has to be chosen."""
     rng, judged, exact = random.Random(5), 0, 0
     while judged < 1500:
         schema = draw_schema(rng)
@@ -405,7 +405,7 @@ def test_pointers_are_those_of_an_evaluator() -> None:
 
 
 def test_branches_are_left_as_soon_as_a_member_does_not_fit() -> None:
-    """Branches that ask for no member: what was written satisfies each that is open, and no other."""
+    """Branches that require no member: the text so far satisfies each branch that is open, and no other."""
     rng, left = random.Random(7), 0
     values = ["a", "b", True, None]
     leaves = [{"const": "a"}, {"enum": ["a", True]}, {"type": "null"}, {"type": ["string", "null"]}, True]
@@ -457,7 +457,9 @@ def of(schema: dict[str, Any]) -> list[str]:
 
 
 def test_keywords_that_refuse() -> None:
-    """Those with which no text of the universe goes on; if there are none, a smallest set with which none does."""
+    """The keywords with which no text of the universe continues. If there are none, a smallest set with which none
+    does.
+    """
     rng, named, together = random.Random(11), 0, 0
     for _ in range(120):
         schema = {name: rng.choice(KEYWORDS[name]) for name in rng.sample(list(KEYWORDS), rng.randint(1, 3))}

@@ -1,4 +1,4 @@
-"""The stand-in for CUDA (tests/fake_cuda.py) refuses what a device would make the CPU wait for, and counts the rest."""
+"""The stand-in for CUDA (tests/fake_cuda.py) refuses operations for which the CPU would wait, and counts the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models of the Hugging Face hub: found in its cache without a network, else refused with a reason."""
+"""Models of the Hugging Face hub: found in its cache without a network, otherwise refused with a reason."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache of the hub, without a network."""
+    """An empty cache of the hub, and no network."""
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     monkeypatch.chdir(tmp_path)
@@ -27,7 +27,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def put(cache: Path, repository: str, *files: str) -> Path:
-    """Files in the cache, as the package lays them out."""
+    """Put files into the cache, as the package stores them."""
     folder = cache / f"models--{repository.replace('/', '--')}"
     (folder / "refs").mkdir(parents=True)
     (folder / "refs" / "main").write_text(COMMIT)
@@ -81,10 +81,8 @@ def test_half_a_model_in_the_cache_is_not_enough(cache: Path, missing: str):
 
 
 @pytest.mark.parametrize(("files", "asked"), [(COMPLETE, [True]), (COMPLETE[:2] + COMPLETE[3:], [True, False, False])])
-def test_the_network_is_asked_where_a_file_may_be_missing(
-    cache: Path, monkeypatch, files: list[str], asked: list[bool]
-):
-    """A model may come without tokenizer_config.json, or it was not fetched yet, and its chat template with it."""
+def test_the_network_is_used_if_a_file_may_be_missing(cache: Path, monkeypatch, files: list[str], asked: list[bool]):
+    """A model may have no tokenizer_config.json, or the file, with the chat template, has not been downloaded yet."""
     snapshot, seen = put(cache, "org/model", *files), list[bool]()
 
     def recorded(*_: object, local_files_only: bool, **__: object) -> str:

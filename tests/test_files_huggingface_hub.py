@@ -1,4 +1,4 @@
-"""Models of the hub over HTTP: what is fetched, revisions, GGUF files by quantisation, every refusal."""
+"""Models of the hub over HTTP: downloads, revisions, GGUF files by quantisation, and all refusals."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_a_revision(hub: Hub, revision: str):
         find_model(f"org/model@{revision}", "main")
 
 
-def test_a_revision_of_what_has_none(tmp_path: Path):
+def test_a_revision_for_a_source_without_revisions(tmp_path: Path):
     with pytest.raises(ModelFileError, match="is not a model on the Hugging Face hub: it has no revision 'v1'"):
         find_model(str(tmp_path), "v1")
 
@@ -160,7 +160,7 @@ def test_a_vocabulary_by_name_fetches_the_tokenizer_alone(hub: Hub, tmp_path: Pa
 
 
 def test_the_environment_names_the_hub(hub: Hub, tmp_path: Path):
-    """As users set it: HF_ENDPOINT and HF_HUB_OFFLINE, in a process of its own."""
+    """As users set it: HF_ENDPOINT and HF_HUB_OFFLINE, in another process."""
     code = "from guided.files.hub import find_model; print(find_model('org/model'))"
     environment = os.environ | {"HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path / "home")}
     environment["PYTHONPATH"] = str(Path(__file__).parents[1])

@@ -1,4 +1,4 @@
-"""Entries that are one of few strings: many optional members in any order, enumerations whose values must differ."""
+"""Entries that are one of a few strings: many optional members in any order, enumerations whose values must differ."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_how_many_optional_members(least: int, most: int | None) -> None:
 
 
 def test_many_optional_members_are_entries_where_that_is_exact() -> None:
-    """Names that need escapes, and a least number of members that may have no values, keep the permutation."""
+    """Names that need escapes, and a minimum number of members that may have no values, keep the permutation."""
 
     def node(schema: dict[str, Any]) -> object:
         grammar = json_schema_to_grammar(schema, JsonSchemaOptions(property_order="any", surrounding_whitespace=False))
@@ -90,7 +90,7 @@ def test_many_optional_members_are_entries_where_that_is_exact() -> None:
 
 @pytest.mark.parametrize("budget", [None, 100_000, 1500])
 def test_when_all_members_are_written_the_object_ends(budget: int | None) -> None:
-    """Masks are what a walk of the vocabulary says, with plenty of budget, too."""
+    """Masks equal those of a walk of the vocabulary, also with an ample budget."""
     matcher = GrammarMatcher(
         byte_compiler().compile_json_schema(members(), property_order="any", whitespace="compact", escapes="minimal")
     )
@@ -116,7 +116,7 @@ PLENTY: dict[str, tuple[dict[str, Any], Any]] = {
 
 @pytest.mark.parametrize("name", PLENTY)
 def test_plenty_of_budget_follows_nothing(name: str) -> None:
-    """However many of the values were written, no state is made for the budget's sake."""
+    """However many of the values are present, the budget adds no states."""
     schema, values = PLENTY[name]
     made = []
     for budget in (None, 1 << 20):
@@ -146,7 +146,9 @@ def all_arrays(words: list[str], before: list[str], least: int) -> Iterator[byte
 @pytest.mark.parametrize("least", [0, 3])
 @pytest.mark.parametrize("name", WORDS)
 def test_budgets_of_few_strings_are_exact(name: str, least: int) -> None:
-    """In a vocabulary of bytes: the least number, and each budgeted mask, against all arrays written down."""
+    """In a vocabulary of bytes: the smallest number and each mask under a budget, compared with all arrays, written
+    out.
+    """
     words, before = WORDS[name]
     rest = [word for word in words if word not in before]
     texts = list(all_arrays(rest, before, max(least, len(before))))
@@ -179,7 +181,7 @@ def test_budgets_of_few_strings_are_exact(name: str, least: int) -> None:
 
 @pytest.mark.parametrize("name", WORDS)
 def test_a_budget_leads_to_an_end_however_strings_are_spelled(name: str) -> None:
-    """With tokens of several bytes and any spelling: whatever a budget allows ends within it."""
+    """With tokens of several bytes and any spelling: every output that a budget allows ends within the budget."""
     words, before = WORDS[name]
     texts = [text for word in words for text in (f'"{word}"', f',"{word}', json.dumps(word), word)]
     tokens = sorted({t.encode()[at : at + n] for t in texts for at in range(len(t.encode())) for n in (2, 3, 4)})

@@ -129,7 +129,7 @@ class Unknown:
 
 
 class Connection:
-    """Has no JSON form."""
+    """A class without a JSON form."""
 
 
 def query(connection: Connection, key: str) -> str:
@@ -213,7 +213,7 @@ class LaterPieces:
 )
 def test_iterators_are_no_results(function: Any):
     tool = guided.function_tool(function, name="tool")
-    message = r"tool returned a (generator|async_generator|map|list_iterator), which is no text: return a list"
+    message = r"tool returned a (generator|async_generator|map|list_iterator), which is not a result: return a list"
     with pytest.raises(guided.OptionError, match=message) as caught:
         Scripted(call("tool", {"key": "a"}), "ok").chat("?", tools=[tool])
     assert caught.value.option == "tools"

@@ -1,4 +1,6 @@
-"""Malformed grammars of GBNF: the place, what is wrong there, and what to write. Bombs end; a fuzzed reader answers."""
+"""Malformed GBNF grammars: the location, the problem and a hint. Expansion bombs end, and random texts give results or
+errors.
+"""
 
 from __future__ import annotations
 
@@ -140,7 +142,7 @@ def test_the_root_must_be_defined() -> None:
 
 
 @pytest.mark.parametrize("text", [b"root ::= 'a'", None, 3])
-def test_what_is_no_text(text: object) -> None:
+def test_sources_that_are_not_text(text: object) -> None:
     with pytest.raises(SpecError, match="a grammar is a string"):
         COMPILER.compile_gbnf(text)  # type: ignore[arg-type]
 
@@ -283,7 +285,7 @@ def test_explanations_name_the_rule_and_its_line() -> None:
     ],
 )  # fmt: skip
 def test_bombs_end(text: str, limit: str | None) -> None:
-    """`limit`: the bound that is reached; "" for any of them or none, None for a grammar that must compile."""
+    """`limit`: the limit that is reached; "": any limit or none; None: the grammar must compile."""
     compiler = GrammarCompiler(VOCABULARY, limits=Limits(work=20_000_000))
     if limit is None:
         compiler.compile_gbnf(text)

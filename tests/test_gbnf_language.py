@@ -1,4 +1,4 @@
-"""GBNF against an interpreter of grammars as trees: which texts are generated, and what masks let through."""
+"""GBNF compared with an interpreter of grammars as trees: the generated texts, and the texts that masks allow."""
 
 from __future__ import annotations
 

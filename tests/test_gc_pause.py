@@ -1,4 +1,4 @@
-"""The cyclic garbage collector pauses while something compiles, and is afterwards as it was before."""
+"""The cyclic garbage collector pauses during compilations, and then has its earlier state."""
 
 import gc
 import threading
@@ -37,7 +37,7 @@ def test_compiling_pauses_it(was_on: bool, monkeypatch: pytest.MonkeyPatch) -> N
     assert gc.isenabled() is was_on
 
 
-def test_what_has_no_hash_compiles(was_on: bool) -> None:
+def test_unhashable_specifications_compile(was_on: bool) -> None:
     given = [("DIGIT", "+")]
     assert GrammarCompiler(WORDS).compile_pattern(given).source == given
     with pytest.raises(SpecError):

@@ -1,4 +1,4 @@
-"""The reader of Lark's notation and its extensions on generated texts: see `generated_support.py` for what is asked."""
+"""The reader of Lark's notation and its extensions, on generated texts; see `generated_support.py` for the checks."""
 
 from __future__ import annotations
 

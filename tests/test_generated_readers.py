@@ -124,7 +124,7 @@ def judge_tag(rng: random.Random) -> None:
 
 
 def altered(document: Any, others: list[Any], rng: random.Random) -> Any:
-    """The document with a few of its values replaced by others, or by values of its own, left out or renamed."""
+    """The document with a few of its values removed, renamed, or replaced by others or by other values of its own."""
     document = copy.deepcopy(document)
     for _ in range(rng.randint(1, 2)):
         places = list(values_inside(document))
@@ -145,7 +145,7 @@ def altered(document: Any, others: list[Any], rng: random.Random) -> Any:
 
 
 def values_inside(value: Any) -> Iterator[tuple[Any, Any]]:
-    """The containers of a document, with each of their keys."""
+    """The containers of a document, each with one of its keys."""
     if isinstance(value, dict | list):
         for key in list(value) if isinstance(value, dict) else range(len(value)):
             yield value, key
@@ -182,7 +182,7 @@ def drawn_tools(rng: random.Random) -> list[Any]:
 
 
 def drawn_choice(tools: list[Any], rng: random.Random) -> tuple[Any, set[str], int, float]:
-    """A tool_choice, and what it means: which tools may be called, the least and the most calls."""
+    """A tool_choice, and its meaning: the tools that may be called, and the minimum and maximum number of calls."""
     named = [{"type": "function", "function": {"name": tool["function"]["name"]}} for tool in tools]
     names = {one["function"]["name"] for one in named}
     match rng.randrange(5):
@@ -234,7 +234,7 @@ TOOL_OTHERS: list[Any] = [
 
 
 def is_placed(document: dict[str, Any], style: ToolStyle, rng: random.Random) -> None:
-    """Tools that are changed are read, or refused at a place in them or, for their schemas, in the structural tag."""
+    """Changed tools are read, or refused at a location in them or, for their schemas, in the structural tag."""
     if not {"tools", "tool_choice"} <= document.keys():
         return
     try:

@@ -67,7 +67,7 @@ def are_lines(text: str) -> bool:
 
 
 def walk(engine: Engine, name: str, seed: int) -> str:
-    """A walk through the masks, along any way, with the least budget or more."""
+    """A random walk through the masks, with the smallest budget or a larger one."""
     rng = random.Random(f"{name} {seed}")
     plan = Plan(rng.choice(RULES), rng.choice([0, 0, 5, 40]), rng.choice([0, 1, 7, 60]))
     text = Walker(engine.vocabulary).walk(engine.compiler.compile(guided.grammar(name)), plan, rng)
@@ -76,7 +76,7 @@ def walk(engine: Engine, name: str, seed: int) -> str:
 
 
 def called(engine: Engine, seed: int, max_tokens: int) -> None:
-    """What is generated with the calculator: each call has a value, and it is in the text."""
+    """Generated text with the calculator: each call has a value, which follows it in the text."""
     begin, end, *_ = sorted(engine.vocabulary.special_tokens)
     options = {"temperature": 1.5, "logit_bias": {begin: 9.0, end: 3.0}}
     result = engine.generate("x", tools=[CALCULATOR], seed=seed, max_tokens=max_tokens, **options)
@@ -111,7 +111,7 @@ def test_lines_by_the_character_model(seed: int, max_tokens: int) -> None:
 
 
 def test_a_sentence_with_a_call_of_each_kind() -> None:
-    """The segment as a part of a whole; what is counted stands between quotes."""
+    """The segment as a part of a sentence. Counted text is in quotation marks."""
     engine = ENGINES["with digits"]
     constraint = "It is " + CALCULATOR.segment + ".\n"
     kinds = set()
@@ -125,7 +125,7 @@ def test_a_sentence_with_a_call_of_each_kind() -> None:
     assert kinds == {"count", "sum"}
 
 
-def test_what_would_fail_is_noticed() -> None:
+def test_wrong_values_are_detected() -> None:
     for text in ("1/0", "9" * 200 + ".0*" + "9" * 200, "(" * 51 + "1" + ")" * 51, "", "1+"):
         with pytest.raises(AssertionError):
             answers(text)
@@ -161,7 +161,7 @@ def test_a_real_model_calls_and_writes_lines(smollm2: Engine) -> None:
 
 
 def test_a_line_that_is_forced_to_end() -> None:
-    """With the least budget there is a line, and with one token less an error before the first token."""
+    """With the smallest budget there is a line. With one token less, there is an error before the first token."""
     engine = ENGINES["the 65 characters"]
     grammar = engine.compiler.compile(guided.grammar("shakespeare"))
     least = len("AA: A.\n")

@@ -1,4 +1,4 @@
-r"""`\d`, `\s` and `\w` as generation writes them: a part of what is accepted, and nothing only where all is nothing."""
+r"""`\d`, `\s` and `\w` during generation: a subset of the accepted characters, empty only if these are empty."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ LOOKS = ["(?=", "(?!"]
 
 @st.composite
 def parts(draw: st.DrawFn, depth: int = 2) -> str:
-    """A pattern in which classes stand in and behind everything that may turn more into less."""
+    """A pattern with classes inside and after constructs that may reverse inclusion."""
     kind = draw(st.integers(0, 9))
     atom = draw(st.sampled_from(ATOMS))
     if kind < 4 or depth == 0:
@@ -59,7 +59,7 @@ def parts(draw: st.DrawFn, depth: int = 2) -> str:
 @example(r"(?!\d).")
 @example(r"(?!.*(?!\D)).")
 @example("(?>\\w*)\u0663|a")
-def test_what_is_written_is_accepted(pattern: str) -> None:
+def test_generated_texts_are_accepted(pattern: str) -> None:
     try:
         ours = parse_regex(pattern, classes="plain", limits=Limits(seconds=1000))
     except (SpecError, UnsupportedError, LimitExceeded):
@@ -71,7 +71,7 @@ def test_what_is_written_is_accepted(pattern: str) -> None:
 
 
 @given(st.randoms(use_true_random=False))
-def test_what_is_written_of_any_pattern_is_accepted(source: random.Random) -> None:
+def test_generated_texts_of_any_pattern_are_accepted(source: random.Random) -> None:
     patterns = Patterns(source, "python", letters=LETTERS)
     pattern = patterns.pattern()
     try:
@@ -84,7 +84,7 @@ def test_what_is_written_of_any_pattern_is_accepted(source: random.Random) -> No
 
 
 @pytest.mark.skipif(NODE is None, reason="node is not installed: no RegExp to compare with")
-def test_what_is_written_is_accepted_by_node() -> None:
+def test_generated_texts_are_accepted_by_node() -> None:
     source = random.Random(5)
     asked = []
     for _ in range(150):
@@ -153,7 +153,7 @@ def test_cases(pattern: str, written: str, not_written: str) -> None:
     assert re.fullmatch(pattern, written)
 
 
-def test_what_an_atomic_group_takes_is_judged_by_all_characters() -> None:
+def test_the_match_of_an_atomic_group_depends_on_all_characters() -> None:
     pattern = r"(?>\w*)\u0663|x"
     assert re.fullmatch(pattern, "a\u0663") is None
     assert not accepts(COMPILER.compile_regex(pattern, classes="plain"), "a\u0663")
@@ -243,7 +243,7 @@ def test_compiled_schemas_accept_the_spaces_of_their_dialect() -> None:
 DIGITS = r"\d{6}"
 
 
-def test_constraints_are_written_plainly_unless_asked_otherwise() -> None:
+def test_constraints_use_plain_spellings_by_default() -> None:
     for constraint in (DIGITS, guided.regex(DIGITS), guided.rules(guided.rule("a"), a=guided.regex(DIGITS))):
         plain, full = (compile_constraint(COMPILER, constraint, own) for own in ({}, {"classes": "full"}))
         assert plain is not None and full is not None
@@ -256,7 +256,7 @@ def test_constraints_are_written_plainly_unless_asked_otherwise() -> None:
         assert accepts(full, '"a\u2003b"')
 
 
-def test_a_part_may_say_it_for_itself() -> None:
+def test_a_part_may_have_its_own_option() -> None:
     parts = guided.regex(r"\d", classes="full") + guided.regex(r"\d") + guided.json_schema(WORDS, classes="full")
     grammar = compile_constraint(COMPILER, parts)
     assert grammar is not None

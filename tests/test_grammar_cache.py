@@ -1,4 +1,4 @@
-"""What a compiler keeps: found by content, bounded by what it weighs, also where matching makes it heavier later."""
+"""A compiler's cache: entries are found by content, and bounded in size, even if matching makes them larger later."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_grammars_that_become_heavy_after_they_are_kept_are_dropped(kind):
     assert compiler.cache._weight == sum(entry.weight for entry in compiler.cache._entries.values())
 
 
-def test_what_is_kept_is_found_by_content():
+def test_cached_grammars_are_found_by_content():
     compiler = guided.GrammarCompiler(VOCABULARY)
     assert compiler.compile_lark(lark(1)) is compiler.compile_lark(lark(1))
     assert compiler.compile_json_schema(schema(1)) is compiler.compile_json_schema(dict(schema(1)))
@@ -58,7 +58,7 @@ def test_one_that_is_too_heavy_alone_replaces_no_others():
 
 
 def test_one_that_is_found_again_and_again_does_not_grow_for_ever():
-    """Brackets that nest ever deeper make states that were never seen."""
+    """Brackets that nest deeper and deeper create new states."""
     compiler, grammars = guided.GrammarCompiler(VOCABULARY, cache_bytes=100_000), list[guided.CompiledGrammar]()
     bitmask = guided.allocate_token_bitmask(1, VOCABULARY.size)
     for depth in range(0, 3000, 30):

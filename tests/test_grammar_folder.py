@@ -1,4 +1,4 @@
-"""Compiled grammars in a folder: found by content, shared by processes, never in the way."""
+"""Compiled grammars in a folder: found by content, shared by processes, harmless if files are missing or damaged."""
 
 from __future__ import annotations
 
@@ -100,8 +100,8 @@ def test_findings_are_warned_of_again(tmp_path):
             GrammarCompiler(VOCABULARY, cache_dir=tmp_path).compile_json_schema({"format": "unknown"})
 
 
-def test_what_the_key_does_not_determine_is_not_stored(tmp_path, reads):
-    """Composed specifications, objects whose `repr` is no content, and files that may change."""
+def test_grammars_that_the_key_does_not_determine_are_not_stored(tmp_path, reads):
+    """Composed specifications, objects whose `repr` does not show their content, and files that may change."""
     pytest.importorskip("lark")
     from lark.indenter import PythonIndenter
 
@@ -154,7 +154,7 @@ def test_damaged_files_are_replaced(damage, tmp_path, reads):
 
 
 def test_a_folder_that_cannot_be_written(tmp_path):
-    """One warning, and no error."""
+    """There is one warning and no error."""
     place = tmp_path / "file"
     place.write_text("not a folder")
     compiler = GrammarCompiler(VOCABULARY, cache_dir=place)
@@ -168,7 +168,7 @@ def test_a_folder_that_cannot_be_written(tmp_path):
             GrammarCompiler(VOCABULARY, cache_dir=path)  # type: ignore[arg-type]
 
 
-def test_what_has_no_text_is_compiled_and_not_stored(tmp_path):
+def test_specifications_without_text_are_compiled_but_not_stored(tmp_path):
     compiler = GrammarCompiler(VOCABULARY, cache_dir=tmp_path)
     assert compiler.compile_json_schema({"type": "string"}, max_digits=10**5000).kind == "json_schema"
     assert files(tmp_path) == []

@@ -1,4 +1,4 @@
-"""Prompt healing: brute force over small vocabularies, and the engine over a small random model."""
+"""Prompt healing: brute force over small vocabularies, and the engine with a small random model."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_outputs_are_complete_within_their_budget(prefix, rng, spare):
     assert re.fullmatch(f"{prefix}(ab|c){{1,3}}", SMALL.decode(out).decode())
 
 
-def test_what_is_taken_back():
+def test_removed_tokens():
     control = Vocabulary([*TOKENS, b"x"], eos_token_ids=[9], special_tokens={10: "<|s|>"})
     assert count_unstable_tokens(control, [8, 2, 1]) == 1  # no token begins with "cb", some begin with "b"
     assert count_unstable_tokens(control, [0, 8]) == 0
@@ -192,7 +192,7 @@ def test_off_is_as_before():
         assert (plain.tokens, plain.text, plain.removed_log_masses) == (off.tokens, off.text, off.removed_log_masses)
 
 
-def test_what_does_not_go_together():
+def test_options_that_exclude_each_other():
     chat = Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[257],
                       special_tokens={256: "<|im_start|>", 257: "<|im_end|>"})  # fmt: skip
     engine = Engine(Llama.random(CONFIG, seed=7), chat, chat=ChatTemplate(chat, CHATML))

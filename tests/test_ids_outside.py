@@ -1,4 +1,4 @@
-"""Ids outside the vocabulary: a matcher raises ValueError. Ids inside it that spell nothing are only not allowed."""
+"""Ids outside the vocabulary: a matcher raises ValueError. Ids inside it without text are simply not allowed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OUTSIDE = (-1, -(2**31), 2**31 - 1, 2**31, 2**40, -(2**63), 10**9)
 
 
 def refuses(matcher, size: int) -> None:
-    """Ids outside raise and change nothing."""
+    """Ids outside the vocabulary raise an error and change nothing."""
     steps = getattr(matcher, "steps", None)
     for id in (size, *OUTSIDE):
         with pytest.raises(ValueError, match=rf"^{id} is not a token id of this vocabulary \(0 to {size - 1}\)$"):
@@ -28,7 +28,7 @@ def refuses(matcher, size: int) -> None:
 
 @pytest.mark.parametrize("name", EVERY_SPEC)
 def test_matchers_of_every_kind(name):
-    """On random walks, from the start to the end: an id inside is accepted if and only if the mask has it."""
+    """On random walks from the start to the end, an id of the vocabulary is accepted if and only if the mask has it."""
     words = vocabulary()
     grammar = EVERY_SPEC[name](GrammarCompiler(words))
     rng, size = random.Random(name), words.size
@@ -43,7 +43,7 @@ def test_matchers_of_every_kind(name):
 
 @pytest.mark.parametrize("pattern", ["ab*", "(?s:.*)"])
 def test_holes_and_padding_are_not_allowed(pattern):
-    """As the reference says: ids without bytes are inside the vocabulary."""
+    """As documented, ids without bytes are inside the vocabulary."""
     tokens = [b"a", None, b"b", None, b"ab"]
     words = Vocabulary(tokens, eos_token_ids=[7], special_tokens={9: "<x>"}, size=40)
     grammar = GrammarCompiler(words).compile_regex(pattern)
@@ -58,8 +58,8 @@ def test_holes_and_padding_are_not_allowed(pattern):
         assert matcher.accept_token(token)
 
 
-def test_what_judges_an_output_only_counts():
-    """`validate_tokens` and `masks_of` say how far an output is right, whatever its ids are."""
+def test_methods_that_judge_outputs_count_invalid_ids_as_refused():
+    """`validate_tokens` and `masks_of` return how much of an output is right, for any ids."""
     words = Vocabulary([b"a", b"b"], eos_token_ids=[2])
     grammar = GrammarCompiler(words).compile_regex("a*")
     for id in OUTSIDE:

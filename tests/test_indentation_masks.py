@@ -1,4 +1,4 @@
-"""Indentation while generating: the core against its twin, against each token tried by itself, and against Lark."""
+"""Indentation during generation: the core compared with its twin, with each token tried by itself, and with Lark."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ALPHABET = frozenset(b"".join(TOKENS))
 
 @dataclass
 class Pair:
-    """A grammar of indented blocks that the core compiles, beside its twin. Blocks are at most three levels deep."""
+    """A grammar of indented blocks, compiled by the core and by its twin. Blocks are at most three levels deep."""
 
     text: str
     postlex: Any
@@ -36,7 +36,7 @@ class Pair:
 
 
 def lexed(text: str, postlex: Any, levels: int = 3, width: int = 4, **options: Any) -> tuple[Grammar, Any]:
-    """The rules and the lexer, with small limits, so that searches of the twin end."""
+    """The rules and the lexer, with limits so small that searches of the twin end."""
     rules, lexer = lark_to_lexed(text, postlex=postlex, **options)
     return rules, replace(lexer, indentation=replace(lexer.indentation, most_levels=levels, most_width=width))
 
@@ -49,7 +49,7 @@ def pair_of(text: str, postlex: Any, tokens: tuple[bytes, ...] = TOKENS, **optio
 
 
 def drawn_pairs(seed: int, count: int, **options: Any) -> list[Pair]:
-    """Grammars that generate something. What neither can decide within its bounds is left out, and is rare."""
+    """Grammars that generate something. Those that neither can decide within its limits are skipped, which is rare."""
     rng, out, undecided = random.Random(seed), list[Pair](), 0
     while len(out) < count:
         text = random_blocks(rng)

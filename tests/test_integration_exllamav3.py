@@ -1,4 +1,4 @@
-"""The filter for ExLlamaV3, driven as its generator does; with a stand-in where ExLlamaV3 is not installed."""
+"""The filter for ExLlamaV3, called as by its generator; a stand-in replaces ExLlamaV3 if it is not installed."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def allowed(filter) -> set[int]:
 
 
 def write(filter, rng, most=200) -> tuple[list[int], bool]:
-    """What the generator samples, and whether the filter ended it. Some tokens are taken back and sampled again."""
+    """The generator's samples, and whether the filter ended the output. Some tokens are removed and sampled again."""
     ids = list[int]()
     while len(ids) < most:
         choices = sorted(allowed(filter)) if filter.is_active else [ord("?"), TRIGGER]
@@ -59,7 +59,7 @@ def write(filter, rng, most=200) -> tuple[list[int], bool]:
 
 
 @pytest.mark.parametrize("pattern", ["[ab]{2,6}", "a[0-9]+", "(x|yy|zzz)"])
-def test_outputs_match_whatever_is_taken_back(pattern):
+def test_outputs_match_after_any_rollback(pattern):
     rng = random.Random(5)
     for _ in range(40):
         filter = made(pattern)
@@ -112,7 +112,7 @@ def test_an_output_is_complete_within_its_budget():
         made("a{9}", max_tokens=3).get_next_logit_mask()
 
 
-def test_what_is_wrong_is_said(monkeypatch):
+def test_error_messages(monkeypatch):
     with pytest.raises(guided.GuidedError, match="token 122 is not allowed"):
         made("ab").feed(ord("z"))
     with pytest.raises(guided.GuidedError, match="263 is not a token id"):

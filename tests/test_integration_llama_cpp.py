@@ -1,4 +1,4 @@
-"""The processor for llama-cpp-python, called as `Llama.generate` calls it: with ids so far and logits."""
+"""The processor for llama-cpp-python, called as `Llama.generate` calls it: with the ids so far and logits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"enum
 
 
 def write(processor, prompt: bytes, most: int, rng: random.Random) -> str:
-    """A completion by random logits, as llama-cpp-python makes it; an end token ends it."""
+    """A completion with random logits, in the manner of llama-cpp-python. An end token ends it."""
     ids = np.frombuffer(prompt, np.uint8).astype(np.intc)
     begin = len(ids)
     for _ in range(most):
@@ -62,7 +62,7 @@ def test_canonical_masks_admit_what_the_tokenizer_writes():
 
 
 @pytest.mark.parametrize("options", [{"max_tokens": "3"}, {"max_tokens": 0}, {"max_tokens": 2.5}, {"canonical": 1}])
-def test_options_are_checked_when_the_processor_is_made(options):
+def test_options_are_checked_by_the_constructor(options):
     name, value = next(iter(options.items()))
     with pytest.raises(guided.OptionError, match=f"^{name} is {value!r}, but must be "):
         GuidedLogitsProcessor("[ab]", VOCABULARY, **options)
@@ -77,7 +77,7 @@ def test_grammars_by_the_names_of_llama_cpp(tmp_path):
     jsonschema.validate(json.loads(write(grammar.processor(VOCABULARY, max_tokens=40), b"p", 40, rng)), SCHEMA)
 
 
-def test_what_is_wrong_is_said():
+def test_error_messages():
     scores = np.zeros(257, np.single)
     with pytest.raises(guided.BudgetError):
         GuidedLogitsProcessor("a{9}", VOCABULARY, max_tokens=3)  # llama-cpp-python would ignore it later

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.llama_cpp_sides import BUDGETS, MOST, PROMPTS, as_float32
+from tests.llama_cpp_sides import BUDGETS, MAX_TOKENS, PROMPTS, as_float32
 from tests.weights import SMOLLM2, missing_weights, weights_of
 
 pytestmark = pytest.mark.model
@@ -50,7 +50,7 @@ def test_greedy_tokens_are_those_of_the_engine(tmp_path, weights, near):
     assert engine.keys() == llama.keys() == PROMPTS.keys()
     differ = [name for name in PROMPTS if llama[name]["tokens"] != engine[name]["tokens"]]
     for name in PROMPTS:
-        assert 0 < len(llama[name]["tokens"]) <= BUDGETS.get(name, MOST)
+        assert 0 < len(llama[name]["tokens"]) <= BUDGETS.get(name, MAX_TOKENS)
     for name in differ:
         gap = llama[name]["gap"]["gap"]
         assert gap is not None and gap < near, (name, engine[name], llama[name])

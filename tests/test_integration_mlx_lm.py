@@ -1,4 +1,4 @@
-"""The processor for mlx-lm: in mlx-lm itself where it is installed (on a CPU, too), else with numpy in MLX's place."""
+"""The processor for mlx-lm: in mlx-lm itself if it is installed (also on a CPU), else with numpy instead of MLX."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ END, WIDTH = 256, 264
 
 @pytest.fixture
 def mx(monkeypatch):
-    """MLX, or numpy by the names that the processor uses."""
+    """MLX, or numpy under the names that the processor uses."""
     if REAL:
         import mlx.core
 
@@ -46,7 +46,7 @@ def text(ids) -> str:
 
 
 def steps(mx, processor, prompt, most, rng):
-    """As `generate_step` calls it: one call more than tokens are taken, and the first with the tail of the prompt."""
+    """As `generate_step` calls it: one call more than there are tokens, the first with the end of the prompt."""
     ids = list(prompt[-2:])
     written = list[int]()
     for _ in range(most + 1):
@@ -74,7 +74,7 @@ def test_only_logits_of_what_is_allowed_stay(mx):
     assert out[0, ord("a")] == ord("a")
 
 
-def test_what_is_wrong_is_said(mx):
+def test_error_messages(mx):
     processor = GuidedLogitsProcessor("ab", VOCABULARY)
     with pytest.raises(guided.GuidedError, match="belongs to another model"):
         processor(mx.array([1]), mx.array([[0.0] * 9]))
@@ -106,7 +106,7 @@ def test_the_vocabulary_is_read_from_its_tokenizer():
         lambda: GuidedLogitsProcessor("ab", VOCABULARY)(np.array([1]), np.zeros((1, WIDTH), np.float32)),
     ],
 )
-def test_without_mlx_it_is_said_what_to_install(needs_it, monkeypatch):
+def test_without_mlx_the_error_names_the_package(needs_it, monkeypatch):
     for name in ("mlx", "mlx.core"):
         monkeypatch.setitem(sys.modules, name, None)
     for name in ("guided.compat.xgrammar.contrib.mlxlm", "guided.compat.llguidance.mlx"):
@@ -116,7 +116,7 @@ def test_without_mlx_it_is_said_what_to_install(needs_it, monkeypatch):
 
 
 def test_the_processor_of_xgrammars_interface(mx, monkeypatch):
-    """The prompt is no part of the output, though its last token may be one that the grammar allows."""
+    """The prompt is not part of the output, although the grammar may allow its last token."""
     xgr = importlib.import_module("guided.compat.xgrammar")
     monkeypatch.delitem(sys.modules, "guided.compat.xgrammar.contrib.mlxlm", raising=False)
     tokens = [bytes([byte]) for byte in range(256)]
@@ -180,7 +180,7 @@ def generating():
 
 
 def taken(tokens):
-    """The ids up to an end."""
+    """The ids up to an end token."""
     ids = list[int]()
     for token in tokens:
         if token == END:
@@ -207,7 +207,7 @@ def test_mlx_lm_generates_what_is_allowed(generating, prompt):
 
 @needs_mlx
 def test_mlx_lm_drafts_and_takes_back(generating):
-    """The greedy tokens are those without drafts, whatever the smaller model drafts."""
+    """The greedy tokens are the same as without drafts, for any drafts of the smaller model."""
     import mlx.core as core
 
     model, draft = small_model(1), small_model(2)

@@ -49,7 +49,7 @@ def test_types_of_outlines(model, output_type, pattern):
         assert re.fullmatch(pattern, text), text
 
 
-def test_a_schema_is_complete_within_the_budget_and_written_as_asked(model):
+def test_a_schema_is_complete_within_the_budget_and_follows_the_options(model):
     schema = outlines.json_schema(SCHEMA)
     for options, gap in (({}, ": "), ({"whitespace": "compact"}, ":")):
         text = generator(model, schema, max_new_tokens=BUDGET, **options)("x", max_new_tokens=BUDGET)
@@ -109,6 +109,6 @@ def test_arrays_of_one_row_of_numpy_stay_as_they_are(model):
     assert np.isfinite(logits).all()
 
 
-def test_what_is_not_supported_says_so():
+def test_unsupported_features_are_reported():
     with pytest.raises(guided.GuidedError, match="Transformers and LlamaCpp are"):
         vocabulary_of(object())

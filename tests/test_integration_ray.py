@@ -1,4 +1,6 @@
-"""What of the integration with Ray Serve needs no Ray: sessions of prompts, arguments, a replica, and no Ray at all."""
+"""The parts of the integration with Ray Serve that need no Ray: sessions of prompts, arguments, a replica, and a
+missing Ray.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ OTHER = {"role": "user", "content": "Good-bye."}
 def passed_on(
     pieces: list[bytes], headers=(), path="/v1/chat/completions", gone=False
 ) -> tuple[dict[bytes, bytes], bytes]:
-    """What of a request an application behind the middleware sees: its headers and its body."""
+    """The headers and the body of a request that an application behind the middleware receives."""
     found = {}
 
     async def application(scope, receive, send):
@@ -86,7 +88,7 @@ def test_a_body_without_a_prompt_is_passed_on_without_a_session(body):
     assert session(body) is None
 
 
-def test_what_has_a_session_or_needs_none_is_left_alone():
+def test_requests_with_a_session_or_without_need_of_one_are_unchanged():
     own = [(b"x-session-id", b"mine")]
     assert session({"messages": [USER]}, headers=own) == b"mine"
     assert session({"prompt": "a"}, path="/tokenize") is None
@@ -126,13 +128,13 @@ def test_arguments_of_the_command(monkeypatch):
             ray_serve.app(wrong)
 
 
-def test_ray_is_asked_for(monkeypatch):
+def test_the_error_of_a_missing_ray(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(GuidedError, match=r"pip install 'guided-decoding\[ray\]'"):
         ray_serve.build("shakespeare")
 
 
-def test_a_replica_reads_its_keys_and_tells_of_its_engine(tmp_path):
+def test_a_replica_reads_its_keys_and_reports_its_engine(tmp_path):
     async def whole():
         replica = ray_serve.Replica(small_engine, Settings(), str(tmp_path / "keys"))
         application = replica.__serve_build_asgi_app__()

@@ -43,7 +43,9 @@ class Point(BaseModel):
 
 
 def engine_that_tells(folder: Path):
-    """Its process has a file in `folder` with the prompts; it fails once "broken" is there; the end removes it."""
+    """Its process writes the prompts to a file in `folder`. It fails once the file "broken" exists, and removes the
+    file at its end.
+    """
     engine, mark = small_engine(), folder / f"{os.getpid()}"
     step, encode_prompt = engine.scheduler.step, engine.encode_prompt
 
@@ -127,7 +129,7 @@ def test_the_official_client_gets_answers_and_streams(served):
 
 
 def test_prompts_that_begin_alike_go_to_one_replica(served):
-    """Conversations are continued where they began, and both replicas have some."""
+    """Conversations stay with their replica, and both replicas have some."""
     conversations = [f"The number of this conversation is {number}." for number in range(16)]
     for beginning in conversations:
         messages = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": beginning}]
@@ -141,7 +143,9 @@ def test_prompts_that_begin_alike_go_to_one_replica(served):
 
 
 def test_a_client_that_goes_away_leaves_nothing(served):
-    """Its request ends before the 400 steps that an answer takes. One session: all of it is asked of one replica."""
+    """Its request ends before the 400 steps that the answer would take. There is one session, so one replica gets all
+    requests.
+    """
     headers = {"Authorization": "Bearer k", "x-session-id": "mine"}
     steps = httpx.get(f"{served.address}/health", headers=headers).json()["step"]
     with httpx.stream("POST", f"{served.address}/v1/completions", json=LONG, headers=headers, timeout=PATIENCE) as left:
@@ -189,7 +193,7 @@ def test_a_replica_whose_engine_has_failed_is_replaced(served):
     assert served.client.models.list().data[0].id == "guided"
 
 
-def test_too_many_requests_are_told_to_come_again(served):
+def test_too_many_requests_get_retry_after(served):
     tight = build(
         small_engine, name="tight", max_ongoing_requests=1, max_queued_requests=1, graceful_shutdown_wait_loop_s=0.1
     )

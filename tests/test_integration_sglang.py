@@ -59,7 +59,7 @@ def tokenizer():
 
 @pytest.fixture
 def make(tokenizer, monkeypatch):
-    """A backend as SGLang's registry makes it, with options of the server."""
+    """A backend as SGLang's registry creates it, with the server's options."""
 
     def made(**options):
         serving = SimpleNamespace(**{**vars(SERVING), **options})
@@ -71,7 +71,7 @@ def make(tokenizer, monkeypatch):
 
 
 def grammar_of(backend, kind, text, *, reasoning=False):
-    """What a request gets, the first time and again, as `GrammarManager` does it."""
+    """The grammar of a request, the first time and again, as in `GrammarManager`."""
     value, hit = backend.get_cached_or_future_value((kind, text), reasoning)
     if not hit:
         value = value.result()
@@ -142,7 +142,7 @@ def test_the_name_is_added_and_nothing_else(make):
         ),
     ],
 )
-def test_specifications_mean_what_sglang_says(make, tokenizer, kind, text, good, bad):
+def test_specifications_have_the_meaning_of_sglang(make, tokenizer, kind, text, good, bad):
     grammar = grammar_of(make(), kind, text)
     assert [each for each in good if not accepts(grammar, tokenizer, each)] == []
     assert [each for each in bad if accepts(grammar, tokenizer, each)] == []
@@ -156,7 +156,7 @@ def test_specifications_mean_what_sglang_says(make, tokenizer, kind, text, good,
         ({"constrained_json_whitespace_pattern": "[ ]?"}, '{"a": true, "b":1}', '{"a":\ttrue,"b":1}'),
     ],
 )
-def test_white_space_is_as_the_server_was_told(make, tokenizer, options, good, bad):
+def test_white_space_follows_the_servers_option(make, tokenizer, options, good, bad):
     grammar = grammar_of(make(**options), "json", OBJECT)
     assert accepts(grammar, tokenizer, good) and not accepts(grammar, tokenizer, bad)
 
@@ -180,14 +180,14 @@ def test_options_that_contradict_each_other_are_refused(make):
         ("structural_tag", "[]", "object"),
     ],
 )
-def test_what_is_wrong_is_an_invalid_grammar_with_the_reason(make, kind, text, said):
+def test_errors_are_invalid_grammars_with_the_reason(make, kind, text, said):
     backend = make()
     for _ in range(2):  # compiled, and found again
         grammar = grammar_of(backend, kind, text)
         assert isinstance(grammar, base.InvalidGrammarObject) and said in grammar.error_message
 
 
-def test_what_is_kept_is_copied_and_bounded(make, tokenizer):
+def test_cached_grammars_are_copied_and_bounded(make, tokenizer):
     backend = make()
     first = grammar_of(backend, "regex", "ab")
     first.accept_token(tokenizer.encode("a", add_special_tokens=False)[0])
@@ -221,8 +221,8 @@ def test_batches_are_filled_and_applied_like_single_rows(make, tokenizer):
 
 
 @pytest.mark.parametrize("reasoning", [False, True])
-def test_drafts_are_taken_back_also_past_the_end_and_before_the_answer(make, tokenizer, reasoning):
-    """Random walks of accepted and drafted tokens; what follows equals a grammar that only accepted."""
+def test_drafts_are_rolled_back_past_the_end_and_before_the_answer(make, tokenizer, reasoning):
+    """Random walks with accepted and drafted tokens. Afterwards the grammar equals one that only accepted tokens."""
     size, rng = len(tokenizer) + 6, random.Random(7)
     backend = make(reasoning_parser="qwen3")
     text = tokenizer.encode('hm</think>{"a": true, "b": 1}' if reasoning else '{"a":true,"b":2}')
@@ -353,7 +353,7 @@ def test_sglang_finds_it_and_takes_its_name_as_an_option(monkeypatch):
 
 @needs_sglang
 def test_sglangs_manager_answers_invalid_specifications_and_serves_others(make, tokenizer, monkeypatch):
-    """The real `GrammarManager` with a scheduler that has nothing else, and the real mask of a batch."""
+    """The real `GrammarManager` with a minimal scheduler, and the real mask of a batch."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         managing = import_module("sglang.srt.constrained.grammar_manager")

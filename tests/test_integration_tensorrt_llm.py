@@ -29,7 +29,9 @@ def text(ids) -> str:
 
 
 def write(processor, req_id, prompt, beams, most, *, width=264, shuffled=False):
-    """Beams as the engine makes them: it samples each, copies and reorders some, and goes on after ends with ends."""
+    """Beams in the manner of the engine: it samples each, copies and reorders some, and pads finished ones with end
+    tokens.
+    """
     rows = [list(prompt) for _ in range(beams)]
     for _ in range(most):
         logits = torch.randn(1, beams, width, dtype=torch.float16)
@@ -81,8 +83,8 @@ def test_canonical_masks_admit_what_the_tokenizer_writes():
             GuidedLogitsProcessor("(ab)+", vocabulary, **options)
 
 
-def test_it_is_made_again_in_another_process(tmp_path):
-    """TensorRT-LLM sends processors to its workers; the constraint is compiled there."""
+def test_it_is_restored_in_another_process(tmp_path):
+    """TensorRT-LLM sends processors to its workers, which compile the constraint there."""
     import tokenizers
 
     backend = tokenizers.Tokenizer(tokenizers.models.BPE({"a": 0, "b": 1, "c": 2}, []))
@@ -97,7 +99,7 @@ def test_it_is_made_again_in_another_process(tmp_path):
         assert torch.isfinite(logits).flatten().tolist() == [True, False, False, False]
 
 
-def test_what_is_wrong_is_said():
+def test_error_messages():
     processor = GuidedLogitsProcessor("ab", VOCABULARY)
     with pytest.raises(guided.GuidedError, match="belongs to another model"):
         processor(1, torch.zeros(1, 1, 99), [[1]], None, None)
@@ -114,7 +116,7 @@ def test_what_is_wrong_is_said():
     assert torch.isfinite(logits).sum() == 1 and torch.isfinite(logits[0, 0, END])
 
 
-def test_what_is_known_of_requests_is_bounded():
+def test_the_state_of_requests_is_bounded():
     processor = GuidedLogitsProcessor("ab", VOCABULARY)
     for req_id in range(1500):
         processor(req_id, torch.zeros(1, 1, 257), [[1]], None, None)

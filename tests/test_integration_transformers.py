@@ -1,4 +1,6 @@
-"""Constraints in transformers' `generate`: each mode writes what its constraint allows, complete within its budget."""
+"""Constraints in transformers' `generate`: each mode's output satisfies its constraint, completely and within its
+budget.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,7 @@ def test_a_batch_with_left_padding_is_complete_within_its_budget(tokenizer, mode
             jsonschema.validate(json.loads(text), SCHEMA)
 
 
-def test_a_constraint_for_each_row_or_none(tokenizer, model):
+def test_a_constraint_for_some_rows(tokenizer, model):
     each = (r"[ab]{3,5}", None, ["yes", "no"])
     processor = GuidedLogitsProcessor(each, tokenizer, max_new_tokens=12)
     torch.manual_seed(1)
@@ -92,14 +94,14 @@ def test_beams(tokenizer, model, beams):
 
 
 def test_beams_choose_what_an_exhaustive_search_does(tokenizer, model):
-    """With as many beams as there are texts the best one is found: all scored by the model itself."""
+    """With as many beams as texts, the best text is found. All texts are scored with the model."""
     choices = ["aa", "ab", "ba", "bb"]
     grammar = guided.GrammarCompiler(vocabulary_of(tokenizer, model)).compile_regex("[ab]{2}")
     inputs = tokenizer([PROMPTS[1]], return_tensors="pt")
     ids = inputs["input_ids"]
 
     def score(tokens):
-        """Of the model's own probabilities, as beam search has them: masked, not normalised again."""
+        """The score of the model's own probabilities, as in beam search: masked, but not normalised again."""
         with torch.no_grad():
             logits = model(torch.cat([ids, torch.tensor([tokens])], 1)).logits[0].log_softmax(-1)
         return sum(float(logits[ids.shape[1] - 1 + at, token]) for at, token in enumerate(tokens)) / len(tokens)
@@ -114,7 +116,7 @@ def test_beams_choose_what_an_exhaustive_search_does(tokenizer, model):
 
 
 def test_assisted_generation(tokenizer, model):
-    """A second model drafts several tokens, some of which are taken back; the output is that of the model alone."""
+    """A second model drafts several tokens, some of which are rejected. The output is that of the model alone."""
     alone = ask(tokenizer, model, PROMPTS[1:2], GuidedLogitsProcessor(SCHEMA, tokenizer, max_new_tokens=40),
                 max_new_tokens=40, do_sample=False)  # fmt: skip
     drafted = ask(tokenizer, model, PROMPTS[1:2], GuidedLogitsProcessor(SCHEMA, tokenizer, max_new_tokens=40),
@@ -125,7 +127,7 @@ def test_assisted_generation(tokenizer, model):
 
 @pytest.mark.parametrize("after", ["?!", "<eos>more text", "ab ab ab ab", "x", ""])
 def test_one_processor_for_many_generations(tokenizer, model, after):
-    """Also where a prompt goes on from the one before, with its answer or without, as a conversation does."""
+    """Even if a prompt continues an earlier one, with or without its answer, as in a conversation."""
     processor = GuidedLogitsProcessor("[ab]{5}", tokenizer, max_new_tokens=6)
     prompt = "x"
     for _ in range(4):
@@ -154,7 +156,7 @@ def test_a_static_cache(tokenizer, model):
 
 @pytest.mark.parametrize("beams", [1, 3])
 def test_a_model_with_an_encoder(tokenizer, beams):
-    """Its rows begin with a token of the decoder's, and not with the prompt."""
+    """Its rows begin with a token of the decoder, not with the prompt."""
     torch.manual_seed(3)
     config = transformers.T5Config(
         vocab_size=len(tokenizer) + 6, d_model=16, d_kv=8, d_ff=16, num_layers=1, num_heads=2,
@@ -184,7 +186,7 @@ def test_raw_logits_stay_as_they_are(tokenizer, model):
 
 @pytest.mark.filterwarnings("ignore:row 0 has a token:RuntimeWarning")  # of the assistant, whose tokens are others
 def test_an_assistant_with_another_tokenizer_changes_nothing_or_is_refused(tokenizer, model):
-    """transformers calls the processor for the assistant's rows as well."""
+    """transformers also calls the processor for the assistant's rows."""
     other = small_tokenizer(backwards=True)
     other.add_tokens(["<1>", "<2>", "<3>"])
     assistant = {"tokenizer": tokenizer, "assistant_tokenizer": other, "assistant_model": small_model(other, seed=9)}
@@ -231,7 +233,7 @@ def test_a_pipeline(tokenizer, model):
     assert said[0]["generated_text"] in ("left", "right")
 
 
-def test_what_is_wrong_is_said(tokenizer, model):
+def test_error_messages(tokenizer, model):
     with pytest.raises(guided.SpecError):
         GuidedLogitsProcessor("(", tokenizer)
     with pytest.raises(guided.GuidedError, match="the option whitespace has no effect here: there is no constraint"):
@@ -254,7 +256,7 @@ def test_what_is_wrong_is_said(tokenizer, model):
     "how", [{"do_sample": False}, {"do_sample": True, "num_return_sequences": 2}, {"num_beams": 3}]
 )
 def test_a_constraint_wins_over_a_least_number_of_tokens(tokenizer, model, least, how):
-    """As in guided's own engine: where only the end may follow, the row ends."""
+    """As in guided's own engine: if only the end may follow, the row ends."""
     inputs = tokenizer(PROMPTS, return_tensors="pt", padding=True)
     for number, most in ((4, 4), (6, 12), (30, 30)):
         asked = (
@@ -292,7 +294,7 @@ def test_where_others_forbid_all_that_is_allowed_there_is_an_error(tokenizer, mo
 
 @pytest.mark.parametrize("how", [{"do_sample": False}, {"do_sample": True}, {"num_beams": 3}])
 def test_a_row_of_a_batch_that_others_leave_without_tokens_is_an_error(tokenizer, model, how):
-    """Not only where all prompts of one constraint are: the first one alone has the pairs `ac` and `bc` in it."""
+    """Also if not all prompts with one constraint are affected: only the first one contains the pairs `ac` and `bc`."""
     processor = GuidedLogitsProcessor("[ab]c", tokenizer)
     with pytest.raises(guided.GuidedError, match="forbids each token that the constraint of row 0 allows"):
         ask(tokenizer, model, ["acbc", "x", "yy"], processor, max_new_tokens=9, no_repeat_ngram_size=2, **how)
@@ -351,12 +353,12 @@ def test_canonical_answers_are_what_the_tokenizer_writes(tokenizer, model):
         ({"heal_prompt": True}, "'heal_prompt' is not an option of a constraint"),
     ],
 )
-def test_options_are_checked_when_the_processor_is_made(tokenizer, options, said):
+def test_options_are_checked_by_the_constructor(tokenizer, options, said):
     with pytest.raises(guided.GuidedError, match=said):
         GuidedLogitsProcessor("[ab]", **{"tokenizer": tokenizer, **options})
 
 
-def test_a_token_that_another_processor_chose_is_told_of(tokenizer, model):
+def test_a_token_that_another_processor_chose_is_reported(tokenizer, model):
     class Stubborn(transformers.LogitsProcessor):
         def __call__(self, input_ids, scores):
             scores[:] = -torch.inf
@@ -380,7 +382,7 @@ def test_the_first_token_that_a_row_allows():
 
 
 def test_rows_are_found_whatever_becomes_of_them(tokenizer):
-    """Rows that are copied, dropped, cut and continued at random have the state that replaying them gives."""
+    """Rows that are copied, dropped, cut and continued at random have the state that replaying their tokens gives."""
     import random
 
     import numpy as np

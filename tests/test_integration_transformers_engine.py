@@ -1,4 +1,4 @@
-"""The engine over models of transformers: its outputs are those of `generate` with the processor."""
+"""The engine with models of transformers: its outputs equal those of `generate` with the processor."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SIZES = {"hidden_size": 32, "num_hidden_layers": 2}
 
 
 def other_models(tokenizer):
-    """Architectures whose caches are of other kinds: learned positions, a sliding window, a state space."""
+    """Architectures with other kinds of caches: learned positions, a sliding window, a state space."""
     size, ends = len(tokenizer), {"eos_token_id": tokenizer.eos_token_id, "bos_token_id": None}
     attention = {**SIZES, **ends, "num_attention_heads": 4, "num_key_value_heads": 2}
     attention |= {"intermediate_size": 48, "max_position_embeddings": 256}
@@ -50,7 +50,7 @@ def tokenizer():
 
 
 def alone(model, tokenizer, prompt, constraint, max_tokens):
-    """What transformers writes by itself, greedily."""
+    """The output of transformers alone, greedily."""
     inputs = tokenizer([prompt], return_tensors="pt")
     processor = [] if constraint is None else [
         GuidedLogitsProcessor(constraint, vocabulary_of(tokenizer, model), max_new_tokens=max_tokens)
@@ -82,7 +82,7 @@ def test_values_streams_and_samples(tokenizer):
     assert engine.scheduler.runner.cache.available == engine.scheduler.runner.cache.capacity
 
 
-def test_a_conversation_is_written_as_the_template_says(tokenizer):
+def test_conversations_are_rendered_with_the_template(tokenizer):
     tokenizer = small_tokenizer()
     tokenizer.add_special_tokens({"additional_special_tokens": ["<|im_start|>", "<|im_end|>"]})
     tokenizer.chat_template = (
@@ -95,13 +95,13 @@ def test_a_conversation_is_written_as_the_template_says(tokenizer):
     assert engine.encode_prompt(messages) == ids
 
 
-def test_what_has_no_logits_is_refused(tokenizer):
+def test_models_without_logits_are_refused(tokenizer):
     model = transformers.LlamaModel(small_model(tokenizer).config)
     with pytest.raises(guided.GuidedError, match="load it as a causal model"):
         guided.from_transformers(model, tokenizer)
 
 
-def test_what_reads_its_prompt_otherwise_is_refused(tokenizer):
+def test_models_that_read_prompts_differently_are_refused(tokenizer):
     sizes = {"vocab_size": len(tokenizer), "d_model": 16, "d_kv": 8, "d_ff": 16, "num_layers": 1, "num_heads": 2}
     with pytest.raises(guided.GuidedError, match="reads its prompt with an encoder"):
         guided.from_transformers(transformers.T5ForConditionalGeneration(transformers.T5Config(**sizes)), tokenizer)
@@ -113,7 +113,7 @@ def test_what_reads_its_prompt_otherwise_is_refused(tokenizer):
 
 @pytest.mark.parametrize("template", ["<pad> $A", "<pad> $A <eos>", "<pad> <eos> $A", "$A <eos>", "$A"])
 def test_texts_begin_as_the_tokenizer_has_them(template):
-    """It puts control tokens there by its post-processor, as Llama 3's does, whatever `add_bos_token` says."""
+    """Its post-processor adds control tokens, as Llama 3's does, whatever `add_bos_token` says."""
     tokenizer = small_tokenizer()
     ids = {name: tokenizer.convert_tokens_to_ids(name) for name in ("<pad>", "<eos>")}
     processing = tokenizers.processors.TemplateProcessing
@@ -126,6 +126,6 @@ def test_texts_begin_as_the_tokenizer_has_them(template):
         assert whole[len(found) :] in ([], [ids["<eos>"]])  # what is to be continued has no end
 
 
-def test_what_is_no_tokenizer_is_refused(tokenizer):
+def test_objects_that_are_not_tokenizers_are_refused(tokenizer):
     with pytest.raises(guided.VocabularyError, match="NoneType"):
         guided.from_transformers(small_model(tokenizer), None)

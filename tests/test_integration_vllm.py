@@ -84,7 +84,9 @@ def test_answers_are_right_and_complete_within_max_tokens(case):
 
 @pytest.mark.parametrize("case", CHECKS.CASES)
 def test_drafts_are_cut_where_the_masks_forbid_them(case):
-    """As the engine has it: drafts are validated, each gets a row, they are taken back, and some are then sampled."""
+    """In the manner of the engine: drafts are validated, each gets a row, they are rolled back, and some are then
+    sampled.
+    """
     given, judge = CHECKS.CASES[case]
     for seed in range(6):
         rng, most = random.Random(seed), 70
@@ -116,7 +118,7 @@ def test_drafts_are_cut_where_the_masks_forbid_them(case):
         judge(text_of(tokens))
 
 
-def test_tokens_are_accepted_all_or_none_and_nothing_follows_an_end():
+def test_tokens_are_accepted_all_or_none_and_none_after_the_end():
     grammar = started({"regex": "ab?"})
     before = row(grammar)
     for other in (ord("z"), SIZE - 1, SIZE, 10**9, -1):
@@ -134,7 +136,7 @@ def test_tokens_are_accepted_all_or_none_and_nothing_follows_an_end():
     assert row(grammar) == before
 
 
-def test_the_notation_of_a_grammar_is_told_by_its_rules():
+def test_the_rules_determine_the_notation_of_a_grammar():
     for grammar, text in (
         ('start: NAME " ::= " NAME\nNAME: /[a-z]+/', "a ::= b"),
         ('root ::= name ": " name  # name: value\nname ::= [a-z]+', "a: b"),
@@ -142,7 +144,7 @@ def test_the_notation_of_a_grammar_is_told_by_its_rules():
         assert started({"grammar": grammar}).accept_tokens("r", [*text.encode(), END])
 
 
-def test_where_all_tokens_are_allowed_the_row_says_so():
+def test_a_row_that_allows_all_tokens():
     grammar = started({"grammar": "root ::= [^\\x00]* | [\\x00-\\U0010FFFF]*"})
     expected = guided.GrammarMatcher(guided.GrammarCompiler(VOCABULARY).compile_regex("(?s:.*)"))
     bitmask = guided.allocate_token_bitmask(1, SIZE)
@@ -150,7 +152,7 @@ def test_where_all_tokens_are_allowed_the_row_says_so():
     assert row(grammar) == set(guided.allowed_tokens(bitmask))
 
 
-def test_what_was_written_before_the_answer_is_taken_from_the_budget():
+def test_text_before_the_answer_counts_towards_the_budget():
     for case, (given, judge) in CHECKS.CASES.items():
         for seed in range(4):
             rng, most = random.Random(seed), 90
@@ -169,7 +171,7 @@ def test_what_was_written_before_the_answer_is_taken_from_the_budget():
     assert row(grammar) == {ord("a")} and grammar.validate_tokens([ord("a")]) == []
 
 
-def test_a_budget_that_was_left_behind_does_not_end_the_engine():
+def test_an_exceeded_budget_does_not_end_the_engine():
     grammar = started({"regex": "a{1,90}b"}, 5)
     assert grammar.accept_tokens("r", [ord("a")] * 4)  # no mask allowed the last one
     assert row(grammar) == {ord("a"), ord("b")}
@@ -220,7 +222,7 @@ def test_the_backend_takes_each_kind_of_request(monkeypatch):
 
 @pytest.mark.parametrize("given", [given for given, _ in CHECKS.CASES.values()])
 @pytest.mark.parametrize("most", [None, 90])
-def test_a_request_goes_on_as_one_text(given, most):
+def test_a_resumed_request_is_one_text(given, most):
     params = SamplingParams(most, structured_outputs=StructuredOutputsParams(**given))
     text = seal(params, COMPILERS, NO_SETTINGS)
     specification = Specification.from_key("grammar", text)
@@ -282,13 +284,13 @@ def test_options_of_a_request_are_kept():
         ({"json": "{"}, "not JSON"),
     ],
 )  # fmt: skip
-def test_what_is_malformed_is_refused(given, said):
+def test_malformed_requests_are_refused(given, said):
     with pytest.raises(guided.SpecError, match=said):
         started(given)
 
 
 @pytest.mark.parametrize("case", CHECKS.WRONG)
-def test_what_is_wrong_is_told_with_its_place_before_a_request_is_queued(case):
+def test_errors_have_a_location_and_are_raised_before_a_request_is_queued(case):
     given, said = CHECKS.WRONG[case]
     with pytest.raises(guided.GuidedError) as caught:
         seal(SamplingParams(30, structured_outputs=StructuredOutputsParams(**given)), COMPILERS, NO_SETTINGS)
@@ -303,7 +305,7 @@ def test_control_tokens_need_the_operators_word():
     assert row(grammar) == {SPECIAL}
 
 
-def test_what_is_not_enforced_is_refused_where_the_operator_says_so():
+def test_unenforced_keywords_are_refused_if_the_operator_wants_it():
     strict = Settings(strict=True)
     for given in ({"json": {"propertis": {}}}, {"json": {"type": "string", "format": "colour"}}):
         with pytest.warns(guided.GuidedWarning, match="not enforced"):

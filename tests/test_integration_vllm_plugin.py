@@ -51,7 +51,7 @@ def asked(max_tokens: int | None = 40, **given) -> SamplingParams:
 
 
 @pytest.mark.parametrize(("plugins", "there"), [(None, False), ("", False), ("others", False), ("a,guided", True)])
-def test_nothing_is_done_unless_it_is_asked_for(vllm, plugins, there):
+def test_the_plugin_does_nothing_by_default(vllm, plugins, there):
     vllm.delenv("VLLM_PLUGINS", raising=False)
     if plugins is not None:
         vllm.setenv("VLLM_PLUGINS", plugins)
@@ -151,7 +151,7 @@ def test_a_request_is_sealed_with_its_budget_and_the_callers_object_stays(vllm):
     assert Specification.from_key("grammar", params.structured_outputs.grammar).max_tokens is None
 
 
-def test_what_is_wrong_with_a_request_is_vllms_error_of_a_request(vllm):
+def test_errors_of_requests_have_vllms_class(vllm):
     plugin.install(Settings())
     for params, said, field in (
         (asked(json={"type": "integr"}), r"at /type", "structured_outputs.json"),
@@ -170,8 +170,8 @@ def test_what_is_wrong_with_a_request_is_vllms_error_of_a_request(vllm):
     asked(json={}).verify(MODEL, object())
 
 
-def test_reasoning_is_taken_from_the_budget(vllm):
-    """As the engine has it: a request writes, one token or some at a time, and is then asked what comes next."""
+def test_reasoning_counts_towards_the_budget(vllm):
+    """In the manner of the engine: a request writes one or several tokens at a time, and then gets the next mask."""
     accept, end_of_reasoning = StructuredOutputManager.accept_tokens, 7
     plugin.install(Settings())
     assert StructuredOutputManager.accept_tokens is not accept
@@ -226,7 +226,7 @@ def test_the_stand_in_is_like_the_vllm_that_is_installed():
 
 
 def like(of) -> object:
-    """What callers see of a class or function."""
+    """The part of a class or function that callers see."""
     if inspect.isclass(of) and issubclass(of, enum.Enum):
         return list(of.__members__)
     if not inspect.isclass(of):

@@ -43,7 +43,7 @@ def config() -> SimpleNamespace:
 
 
 class Request:
-    """One that a runner serves, until it ends or its tokens are used up."""
+    """A request that a runner serves until it ends or has used its tokens."""
 
     def __init__(self, kind: int, rng: random.Random) -> None:
         self.kind, self.prompt, self.output = kind, [rng.randrange(256) for _ in range(rng.randrange(1, 9))], []
@@ -71,7 +71,7 @@ def sampled(row: torch.Tensor, request: Request) -> int:
 
 
 class V1Runner:
-    """A persistent batch, which is condensed and swapped as vLLM's is."""
+    """A persistent batch, which is condensed and swapped as in vLLM."""
 
     def __init__(self, made, updates) -> None:
         self.processor = made(config(), torch.device("cpu"), False)
@@ -172,7 +172,7 @@ class V2Runner:
             self.verify(slot, guesses, by_place)
 
     def verify(self, slot: int, guesses: list[int], by_place: dict[tuple[int, int], torch.Tensor]) -> None:
-        """Take drafts as long as they are what was sampled; a draft that is allowed is sampled each second time."""
+        """Accept drafts as long as they equal the samples. Every second allowed draft is sampled."""
         request = self.at[slot]
         for number in range(len(guesses) + 1):
             row = by_place[slot, number]
@@ -271,7 +271,7 @@ def test_two_ways_at_once_are_refused_and_control_tokens_need_the_operators_word
     made.validate_params(SamplingParams(9, extra_args={"guided": {"grammar": "start: <|x|>"}}))
 
 
-def test_without_vllm_it_says_what_to_install(monkeypatch):
+def test_without_vllm_the_error_names_the_package(monkeypatch):
     import sys
 
     import guided.integrations.vllm as package
@@ -286,7 +286,7 @@ def test_without_vllm_it_says_what_to_install(monkeypatch):
         package.Other  # noqa: B018
 
 
-def test_tokens_that_are_taken_back_are_followed():
+def test_rollbacks_are_followed():
     compilers = Compilers(VOCABULARY, SIZE)
     masked = MaskedRequest(Specification("regex", "ab?c", max_tokens=9), [END], compilers, Settings())
     bitmask = guided.allocate_token_bitmask(1, SIZE)

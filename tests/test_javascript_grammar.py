@@ -1,4 +1,4 @@
-"""The grammar of JavaScript: what is written with it, its samples, and what is near them, judged by node and Lark."""
+"""The grammar of JavaScript: generated texts, its samples, and texts near them, judged by node and Lark."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ EARLY_ERRORS = re.compile(
 
 
 def by_node(texts: list[str]) -> list[str]:
-    """What node says of each expression: the message of a SyntaxError, or nothing."""
+    """Node's result for each expression: the message of a SyntaxError, or ""."""
     node = shutil.which("node")
     if node is None:
         pytest.skip("node is not on PATH")
@@ -90,7 +90,7 @@ def test_expressions_that_are_written_parse(grammar: guided.CompiledGrammar, par
 
 @both
 def test_mutated_expressions_are_judged_alike(grammar: guided.CompiledGrammar, parser: object, count: int, seed: str):
-    """guided and Lark agree on each; node takes what they take, but for early errors."""
+    """guided and Lark agree on each text. node accepts the same texts, except for early errors."""
     rng, found = random.Random(seed), Counter[str]()
     drawn = [rng.choice(GOOD) for _ in range(40 * count)]
     texts = sorted({mutated(rng, text, PIECES.findall(text), [*WORDS, "\n"], gap="") for text in drawn} - {""})

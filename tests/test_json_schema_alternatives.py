@@ -1,4 +1,4 @@
-"""Alternatives as real schemas tell them apart: none of these may multiply, and each is judged by jsonschema."""
+"""Alternatives in the manner of real schemas: none of them may multiply, and jsonschema judges each."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from guided.errors import UnsupportedError
 from guided.frontends.json_schema.algebra.conditions import evaluate, holds_without_members, impossible_members
 from guided.frontends.json_schema.algebra.equal_schemas import EqualSchemas
-from guided.frontends.json_schema.algebra.name_classes import MOST_CLASSES, name_classes
+from guided.frontends.json_schema.algebra.name_classes import MAX_CLASSES, name_classes
 from guided.frontends.json_schema.compile import json_schema_to_grammar
 from guided.frontends.json_schema.documents.resolve import Library
 from guided.frontends.json_schema.options import JsonSchemaOptions
@@ -29,7 +29,7 @@ KINDS = [f"kind {at}" for at in range(14)]
 
 
 def copied(at):
-    """The same schema at another place."""
+    """The same schema in another location."""
     return {
         "type": "array",
         "description": f"copy {at}",
@@ -38,7 +38,7 @@ def copied(at):
 
 
 def of_its_own(at):
-    """A schema that overlaps with those of all other numbers, and contains none of them."""
+    """A schema that overlaps with the schemas of all other numbers, and contains none of them."""
     return {"type": "array", "items": {"properties": {f"p{at}": {"const": at}}}}
 
 
@@ -152,7 +152,7 @@ def values():
 
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_alternatives_do_not_multiply(name):
-    """Compiled within a twentieth of the default bounds, and right for all small instances."""
+    """Compiled within a twentieth of the default limits, and right for all small instances."""
     limits = Limits(nodes=100_000, states=25_000)
     vocabulary = Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[256])
     compiler = GrammarCompiler(vocabulary, limits=limits)
@@ -168,7 +168,7 @@ def test_alternatives_do_not_multiply(name):
 
 
 def parts(rng):
-    """Some of what tells alternatives apart: of all types, of one, and of members."""
+    """Some keywords that distinguish alternatives: for all types, for one type, and for members."""
     members = rng.choice([{"a": {"const": 1}}, {"a": {"const": 2}}, {"a": False}, {"b": {"type": ["null", "array"]}}])
     choices = [
         {"type": rng.sample(["object", "string", "array", "null"], rng.randint(1, 3))},
@@ -184,7 +184,7 @@ def parts(rng):
 
 
 def exactly_one(rng, depth):
-    """`oneOf` of a few branches, alone, beside other keywords or under what its parent asks."""
+    """`oneOf` with a few branches: alone, with other keywords, or with constraints of its parent."""
     branches = [parts(rng) for _ in range(rng.randint(1, 3))]
     if depth and rng.random() < 0.4:
         branches[0] = exactly_one(rng, depth - 1)
@@ -197,7 +197,7 @@ def exactly_one(rng, depth):
 
 @pytest.mark.parametrize("seed", range(100))
 def test_exactly_one_of_random_branches(seed):
-    """Every small value of every type is judged as jsonschema judges it."""
+    """Every small value of every type has the same verdict as in jsonschema."""
     schema = exactly_one(random.Random(f"exactly one {seed}"), 2)
     members = [{}, *({name: one} for name in "ab" for one in (1, 2, None, []))]
     members += [a | b for a, b in itertools.product(members, repeat=2) if len(a) == len(b) == 1]
@@ -208,7 +208,9 @@ def test_exactly_one_of_random_branches(seed):
 
 @pytest.mark.parametrize("order", ["any", "declared"])
 def test_an_order_of_schemas_is_not_another_goal(order):
-    """Members that are asked for by ever more schemas, in ever another order: a rule for each set of them at most."""
+    """More and more schemas constrain the members, in different orders: there is at most one rule for each set of
+    schemas.
+    """
     count = 7
     schema = {
         "$ref": "#/$defs/0",
@@ -228,7 +230,7 @@ def test_an_order_of_schemas_is_not_another_goal(order):
 
 
 def test_copies_of_a_schema_are_one_rule():
-    """Members with the same large schema, each with words of its own about it."""
+    """Members with the same large schema, each with its own annotations."""
     copies = {f"m{at}": {"description": f"{at}", "$ref": "#"} for at in range(400)}
     schema = {"type": "object", "properties": copies | {"type": {"type": "string"}}, "additionalProperties": False}
     grammar = json_schema_to_grammar(schema, JsonSchemaOptions(property_order="any"))
@@ -250,8 +252,8 @@ def holds(condition, written):
 
 
 @pytest.mark.parametrize("seed", range(200))
-def test_what_is_known_of_a_condition(seed):
-    """Known in part, against all ways to complete it; and which members a text can hold."""
+def test_facts_about_a_condition(seed):
+    """A partly known condition, compared with all ways to complete it; and the members that a text can have."""
     rng = random.Random(seed)
     condition = conditions(rng, 3)
     known = {at: rng.random() < 0.5 for at in rng.sample(range(6), rng.randrange(7))}
@@ -274,7 +276,7 @@ WORDS = ["".join(word) for size in range(5) for word in itertools.product("abcd"
 
 @pytest.mark.parametrize("count", range(len(PATTERNS) + 1))
 def test_classes_part_all_names(count):
-    """Each name is in one class, that of the patterns that match it; and none of the classes is empty."""
+    """Each name is in exactly one class, given by the patterns that match it, and no class is empty."""
     patterns = PATTERNS[:count]
     languages = [parse_regex(pattern, dialect="ecma", search=True) for pattern in patterns]
     classes = name_classes(languages, Overlap())
@@ -289,16 +291,16 @@ def test_classes_part_all_names(count):
 
 
 def test_patterns_that_overlap_in_too_many_ways():
-    """Refused with the place of a pattern and a hint."""
+    """They are refused with the location of a pattern and a hint."""
     schema = {"patternProperties": {f"{letter}": {"type": "null"} for letter in "abcdefghi"}}
-    with pytest.raises(UnsupportedError, match=f"more than {MOST_CLASSES} ways") as caught:
+    with pytest.raises(UnsupportedError, match=f"more than {MAX_CLASSES} ways") as caught:
         byte_compiler().compile_json_schema(schema)
     assert caught.value.pointer.startswith("/patternProperties/")
 
 
 @pytest.mark.parametrize(("one", "two"), list(itertools.combinations(PATTERNS, 2)))
-def test_overlap_is_what_words_say(one, two):
-    """For two patterns, together and one without the other."""
+def test_overlap_equals_that_of_enumerated_words(one, two):
+    """For two patterns: their intersection, and their differences."""
     nodes = [parse_regex(pattern, dialect="ecma", search=True) for pattern in (one, two)]
     overlap = Overlap()
     assert overlap.may_hold(nodes) == any(re.search(one, word) and re.search(two, word) for word in WORDS)
@@ -308,8 +310,8 @@ def test_overlap_is_what_words_say(one, two):
     assert overlap.those_in(WORDS, nodes[0]) == [word for word in WORDS if re.search(one, word)]
 
 
-def test_a_search_that_is_too_long_says_nothing():
-    """What is not decided within the steps may hold a word."""
+def test_a_search_that_is_too_long_has_no_result():
+    """A language that cannot be decided within the steps counts as possibly nonempty."""
     long, apart = (parse_regex(f"^{letter}(x|y){{4000}}{letter}$", dialect="ecma", search=True) for letter in "ab")
     other = parse_regex("^a(x|y){4000}b$", dialect="ecma", search=True)
     assert not Overlap().may_hold((long, apart))
@@ -317,7 +319,7 @@ def test_a_search_that_is_too_long_says_nothing():
 
 
 def test_equal_schemas():
-    """Annotations do not tell schemas apart; keywords, values, their order and identifiers do."""
+    """Annotations do not distinguish schemas. Keywords, values, their order and identifiers do."""
     same = [{"type": "object", "properties": {"a": {"enum": [1]}}, "required": ["a"]} for _ in range(2)]
     same[0]["title"], same[1]["properties"]["a"]["description"] = "one", "two"
     others = [
@@ -338,8 +340,8 @@ def test_equal_schemas():
 
 
 @pytest.mark.parametrize("constant", [{"b": 1}, {"b": 1, "c": None}, {}])
-def test_a_count_beside_a_constant(constant):
-    """Alternatives with a count are multiplied out, and what is left of one may be a constant."""
+def test_a_count_with_a_constant(constant):
+    """Alternatives with a count are multiplied out, and the rest of one may be a constant."""
     few = {"type": "object", "properties": {"c": {"type": "null"}}, "additionalProperties": False, "minProperties": 2}
     judged = {"oneOf": [few, {"not": {"const": constant}}]}
     values = [{}, {"b": 1}, {"b": 2}, {"c": None}, {"b": 1, "c": None}, 1]

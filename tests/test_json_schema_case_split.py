@@ -1,4 +1,4 @@
-"""Conditions that exclude each other: n cases and not 2^n, and each verdict is that of jsonschema."""
+"""Mutually exclusive conditions: n cases and not 2^n, and each verdict equals that of jsonschema."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OVERLAPPING = 7  # schemas that overlap, which cut the values of a member into m
 
 
 def arguments(at):
-    """Arguments that overlap with those of all other numbers, and contain none of them."""
+    """Arguments that overlap with the arguments of all other numbers, and contain none of them."""
     return {"type": "object", "properties": {f"a{at}": {"type": "integer"}}, "required": [f"a{at}"]}
 
 
@@ -61,14 +61,16 @@ def test_conditions_that_exclude_each_other(name):
 
 
 def test_many_conditions_take_linear_work():
-    """300 conditions; a product, or all pairs of them, would take more."""
+    """300 conditions. A product, or comparing all pairs, would take more work."""
     schema = call(named, 300, required=["name"])
     grammar = json_schema_to_grammar(schema, findings=[], limits=Limits(work=30_000_000))
     assert len(grammar.rules) < 1000
 
 
 def test_conditions_that_do_not_exclude_each_other_are_refused():
-    """Each asks for another member, so that none of them tells the cases apart: the reason is true."""
+    """Each condition is about another member, so none of them distinguishes the cases: the reason in the error is
+    right.
+    """
     schema = call(lambda at: {"properties": {f"flag {at}": {"const": 1}}}, 12)
     with pytest.raises(UnsupportedError, match="the values of the member 'arguments' into more than 48 parts"):
         json_schema_to_grammar(schema)

@@ -1,4 +1,4 @@
-"""Conjunctions whose alternatives would multiply: run as conditions on members, they are the same language."""
+"""Conjunctions whose alternatives would multiply: as conditions on members, they have the same language."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ LARGE = {
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("name", LARGE)
 def test_independent_conditions_do_not_multiply(name, order):
-    """More conditions than any product could hold: the shortest instance, and what each condition asks, are exact."""
+    """More conditions than any product could hold: the shortest instance and the effect of each condition are exact."""
     compiled = byte_compiler().compile_json_schema(LARGE[name], property_order=order)
     judge = Judge(LARGE[name])
     verdicts = {}
@@ -95,7 +95,7 @@ def accepts(compiled, text):
 
 
 def accepts_value(compiled, value, order):
-    """Whether the value can be written; in declared order its members may have to stand in another one."""
+    """Whether the value can be written. In declared order, its members may have to be in another order."""
     if order == "any" or not isinstance(value, dict) or len(value) > 3:
         return accepts(compiled, json.dumps(value))
     return any(accepts(compiled, json.dumps(dict(items))) for items in itertools.permutations(value.items()))
@@ -143,7 +143,7 @@ SMALL = {
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("name", SMALL)
 def test_a_condition_is_what_multiplying_gives(name, order, monkeypatch):
-    """Each schema both ways, against jsonschema, for all small instances."""
+    """Each schema in both ways, compared with jsonschema, for all small instances."""
     judge = Judge(SMALL[name])
     multiplied = byte_compiler().compile_json_schema(SMALL[name], property_order=order)
     monkeypatch.setattr(expand, "_FEW", 0)
@@ -168,7 +168,7 @@ def instances(order):
 
 
 def test_too_many_kinds_of_values():
-    """Alternatives that ask one member for many schemas which overlap are refused, with a place and a hint."""
+    """Alternatives that constrain one member with many overlapping schemas are refused, with a location and a hint."""
     alternatives = [{"properties": {"a": {"type": "string", "pattern": f"x{at}"}}, "required": [f"r{at}"]}
                     for at in range(40)]  # fmt: skip
     schema = {"type": "object", "allOf": [{"oneOf": alternatives}]}

@@ -1,4 +1,4 @@
-"""What strings hold: base64 and JSON texts in draft 7, whose judges are `base64` and `json`; annotations elsewhere."""
+"""Contents of strings: base64 and JSON texts in draft 7, judged by `base64` and `json`; annotations in other drafts."""
 
 import base64
 import json
@@ -32,7 +32,7 @@ def verdicts(schema, *values, **options):
 
 @st.composite
 def _texts(draw):
-    """The text of a JSON value, or one with a character changed."""
+    """The text of a JSON value, or a text with one character changed."""
     text = draw(spellings(draw(values), numbers=True))
     text = draw(st.sampled_from(["", "", " ", "\n\t"])) + text + draw(st.sampled_from(["", "", "\r "]))
     if draw(st.booleans()):
@@ -50,7 +50,7 @@ JUDGE = Judge({"$schema": DRAFT7, **JSON})
 @QUIET
 @given(_texts(), st.data())
 def test_json_in_a_string(text, data):
-    """In every spelling of the string around it."""
+    """In every spelling of the surrounding string."""
     native = compiled(grammar(JSON))
     for written in (json.dumps(text), data.draw(spellings(text))):
         assert matches(native, written) == JUDGE(written), written
@@ -58,7 +58,7 @@ def test_json_in_a_string(text, data):
 
 @st.composite
 def _encoded(draw):
-    """Bytes near a JSON text in base64, with letters changed or other bits that no byte takes."""
+    """Bytes near a JSON text in base64, with letters changed, or with nonzero padding bits."""
     data = draw(_texts()).encode("utf-8", "replace")
     if draw(st.booleans()):
         at = draw(st.integers(0, len(data)))
@@ -82,7 +82,7 @@ def _encoded(draw):
 @QUIET
 @given(_encoded(), st.data())
 def test_json_in_base64(text, data):
-    """As the decoded bytes are judged, in every spelling of the string around them."""
+    """The verdict is that on the decoded bytes, in every spelling of the surrounding string."""
     judge = Judge({"$schema": DRAFT7, **BOTH})
     for options, written in (
         ({}, json.dumps(text)),
@@ -119,7 +119,7 @@ def test_samples_in_base64_hold_json():
     "text", ['"\\ud800"', '"\\u00e9\\/"', "1e999", "[[],{}]", "0" * 2, "-", "", "NaN", '{"a":1,"a":2}']
 )
 def test_which_texts_are_json(text):
-    """Any of RFC 8259's grammar: it does not forbid a surrogate alone, a large number, a name written twice."""
+    """Everything in RFC 8259's grammar, which does not forbid lone surrogates, large numbers and repeated names."""
     written = json.dumps(text)
     assert verdicts(JSON, text) == [JUDGE(written)]
 
@@ -159,7 +159,7 @@ def test_only_strings_are_touched():
 
 
 def test_constants():
-    """Of these each is looked at, so a complement is no problem."""
+    """Each constant is checked by itself, so a complement is no problem."""
     texts = ("[]", "[", "W10=", "WzA=", 1)
     assert verdicts({**JSON, "enum": list(texts)}, *texts) == [True, False, False, False, True]
     assert verdicts({"not": JSON, "enum": list(texts)}, *texts) == [False, True, True, True, False]
@@ -203,7 +203,7 @@ def test_strings_that_differ():
         ({**JSON, "enum": ["[" * 100_000]}, "/contentMediaType", "a string in enum or const nests too deeply"),
     ],
 )
-def test_what_is_refused(schema, pointer, reason):
+def test_refusals(schema, pointer, reason):
     with pytest.raises(UnsupportedError) as caught:
         grammar(schema)
     assert caught.value.pointer == pointer and caught.value.reason.startswith(reason)

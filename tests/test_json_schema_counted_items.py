@@ -28,7 +28,7 @@ NO_END = 2**40
 
 
 def compiled(schema, order="any"):
-    """The grammar; None where there is no value."""
+    """The grammar; None if there is no value."""
     try:
         return byte_compiler().compile_json_schema(schema, property_order=order)
     except SpecError as error:
@@ -37,7 +37,7 @@ def compiled(schema, order="any"):
 
 
 def walk(grammar, rng: random.Random) -> str:
-    """A text along the masks; each step has a way to the end, which is the rest of it."""
+    """A text along the masks. At each step, the shortest completion is accepted."""
     matcher, out = GrammarMatcher(grammar), bytearray()
     for _ in range(rng.randint(0, 30)):
         allowed = mask_of(matcher)
@@ -54,7 +54,7 @@ def walk(grammar, rng: random.Random) -> str:
 
 
 def check(schema, order="any"):
-    """Compares with the judge, and walks."""
+    """Compare with the judge, and walk."""
     grammar, judge = compiled(schema, order), Judge(schema)
     rng = random.Random(json.dumps(schema))
     for text in (*ARRAYS, *rng.sample(LONGER, 30)) if schema.get("type") == "array" else ():
@@ -72,7 +72,7 @@ ITEMS = st.sampled_from([{}, {"enum": [1, 2, "a"]}, {"type": ["integer", "null"]
 
 @st.composite
 def arrays(draw):
-    """Schemas of arrays that ask for items, for differences and for lengths."""
+    """Schemas of arrays with constraints on items, differences and lengths."""
     schema = {"type": "array"}
     if draw(st.integers(0, 3)):
         schema["uniqueItems"] = True
@@ -97,14 +97,14 @@ def arrays(draw):
 
 @QUIET
 @given(arrays())
-def test_the_arrays_are_right_and_none_is_begun_in_vain(schema):
+def test_the_arrays_are_right_without_dead_ends(schema):
     check(schema)
 
 
 @QUIET
 @given(ITEMS, st.lists(ITEMS, max_size=2), st.integers(0, 4), st.integers(0, 4))
 def test_two_equal_items(items, prefix, low, high):
-    """The complement of `uniqueItems`: exact where the values are few, refused elsewhere."""
+    """The complement of `uniqueItems`: exact if there are few values, otherwise refused."""
     schema = {"type": "array", "items": items, "prefixItems": prefix, "minItems": low, "maxItems": high}
     schema = {key: value for key, value in schema.items() if value != []} | {"not": {"uniqueItems": True}}
     try:
@@ -147,7 +147,7 @@ def test_found_by_random_tests(schema, order):
     assert [matches(grammar, text) for text in texts] == [judge(text) for text in texts]
 
 
-def test_what_is_impossible_for_arrays_is_not_for_others():
+def test_values_other_than_arrays_remain_possible():
     schema = {"prefixItems": [{"not": {}}], "uniqueItems": True, "minItems": 1}
     assert matches(compiled(schema), "{}") and not matches(compiled(schema), "[1]")
 
@@ -168,7 +168,7 @@ def test_there_are_not_as_many_values(schema):
 
 
 def test_counts_next_to_windows_of_any_size():
-    """A window that needs no counting after a while is no matter of states."""
+    """A window that needs no counting after some items does not increase the number of states."""
     schema = {"type": "array", "contains": {"const": 1}, "minContains": 2, "minItems": 3, "prefixItems": [{}, {}]}
     grammar = compiled(schema)
     for text, valid in [("[1,1]", False), ("[1,1,3]", True), ("[3,4,5,1]", False), ("[3,4,5,1,6,1,1,1,7]", True)]:

@@ -1,4 +1,4 @@
-"""Alternatives with a discriminator: few are compared, and none that share a value are taken for disjoint."""
+"""Alternatives with a discriminator: few pairs are compared, and overlapping alternatives never count as disjoint."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MANY = 1000
 
 
 def kind(at):
-    """An object of one kind; of other members it says nothing."""
+    """An object of one kind, without constraints on other members."""
     return {
         "type": "object",
         "properties": {"kind": {"const": f"kind {at}"}, "value": {"properties": {f"p{at}": {"type": "integer"}}}},
@@ -37,7 +37,7 @@ def kind(at):
 
 
 def inside(at):
-    """An object whose kind is told by a member of a member."""
+    """An object whose kind is in a member of a member."""
     return {"properties": {"resource": {"type": "object", **kind(at)}}, "required": ["resource"]}
 
 
@@ -50,7 +50,7 @@ def two_kinds(at):
 
 
 def open_type(at):
-    """As the resources of FHIR: other types than objects are allowed by all alternatives, and so by none."""
+    """As in FHIR: all alternatives allow types other than objects, so exactly one alternative never does."""
     return {name: value for name, value in kind(at).items() if name != "type"}
 
 
@@ -78,7 +78,7 @@ MANY_ALTERNATIVES = {
 
 @pytest.mark.parametrize("name", MANY_ALTERNATIVES)
 def test_alternatives_with_a_discriminator_are_not_compared(name, monkeypatch):
-    """Linear work is enough: comparing all pairs would take half a million comparisons."""
+    """Linear work suffices. Comparing all pairs would take half a million comparisons."""
     compared = []
     monkeypatch.setattr(Disjoint, "common_types", lambda self, *given: compared.append(given) or set())
     grammar = json_schema_to_grammar(MANY_ALTERNATIVES[name], findings=[], limits=Limits(work=60_000_000))
@@ -94,7 +94,7 @@ def test_many_alternatives_compile():
 
 
 def test_comparisons_are_counted():
-    """Nothing tells these apart. They are refused for the work, and not taken to overlap in silence."""
+    """Nothing distinguishes these alternatives. They are refused for the work, not silently assumed to overlap."""
     schema = {"oneOf": [{"properties": {f"p{at}": {"type": "integer"}}} for at in range(200)]}
     with pytest.raises(LimitExceeded) as caught:
         json_schema_to_grammar(schema, limits=Limits(work=1_000_000))
@@ -167,7 +167,7 @@ def test_exactly_one_of_many_alternatives(seed):
 
 
 def test_one_thread_for_all_constants():
-    """After a key that all alternatives have, there is one token table, not one for each alternative."""
+    """After a key that all alternatives have, there is one token table, not one per alternative."""
     vocabulary = Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[256])
     compiler = GrammarCompiler(vocabulary, cache_bytes=0)
     alternatives = [

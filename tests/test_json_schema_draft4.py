@@ -58,7 +58,7 @@ def test_other_drafts_look_at_the_value(draft):
 
 
 def test_a_schema_of_another_draft_inside():
-    """Each of the two has its own integers, though nothing else tells them apart."""
+    """Each of the two has its own integers, even if nothing else distinguishes them."""
     old, new = {"$schema": DRAFT4, "type": "integer"}, {"type": "integer"}
     schema = {"prefixItems": [{"$ref": "http://t/old"}, new], "minItems": 2, "items": False, "type": "array"}
     grammar = compiled(json_schema_to_grammar(schema, ANY_ORDER, registry={"http://t/old": old}))
@@ -66,7 +66,7 @@ def test_a_schema_of_another_draft_inside():
 
 
 def test_the_report_has_no_note_on_spellings():
-    """Without exponents none is left out."""
+    """Without exponents, no spellings are omitted."""
     schema = {"$schema": DRAFT4, "type": "integer", "minimum": 3}
     assert not check_json_schema(schema).with_status("note")
     assert check_json_schema({**schema, "type": "number"}).with_status("note")

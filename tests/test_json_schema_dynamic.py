@@ -74,7 +74,7 @@ INSTANCES = [*FLAT, *({name: inner} for name in "xy" for inner in FLAT), *({"x":
 
 
 class _Naive:
-    """The standard, word by word, for the keywords that `_documents` draws."""
+    """A literal implementation of the standard, for the keywords that `_documents` draws."""
 
     def __init__(self, main):
         self.resources, self.anchors = {}, {}
@@ -173,7 +173,7 @@ def test_unevaluated_properties_see_through_dynamic_references():
     ("inner", "outer", "verdict"), [(True, True, True), (True, False, False), (False, True, False)], ids=str
 )
 def test_recursive_references(inner, outer, verdict):
-    """An integer below is allowed by the outer resource only."""
+    """Only the outer resource allows an integer below."""
     nested = {"type": "object", "additionalProperties": {"$recursiveRef": "#"}}
     node = {"$id": "node", "$recursiveAnchor": inner, "anyOf": [{"type": "string"}, nested]}
     schema = {"$schema": Y2019, "$id": "http://t/", "$recursiveAnchor": outer,

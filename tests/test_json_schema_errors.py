@@ -1,4 +1,4 @@
-"""Malformed, unsupported and empty schemas: the exact error, place and hint of each."""
+"""Malformed, unsupported and empty schemas: the exact error, location and hint of each."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""escapes="minimal": strings are spelled as json.dumps(ensure_ascii=False) spells them, and keys are forced."""
+"""escapes="minimal": strings have the spelling of json.dumps(ensure_ascii=False), and keys are forced."""
 
 import json
 import re
@@ -114,7 +114,7 @@ def test_names_and_constants_have_one_spelling(schema, text, plain):
 @pytest.mark.parametrize(
     "schema", [{}, {"type": "string"}, {"type": "number"}, {"additionalProperties": {"type": "string"}}]
 )
-def test_other_values_have_all_spellings_beside_plain_constants(schema):
+def test_values_have_all_spellings_except_plain_constants(schema):
     grammar = COMPILER.compile_json_schema(schema, constants="plain")
     texts = ('"\\u0061"', "1.50e+2", '{"\\u0061":"\\u0062"}')
     assert [_matches(grammar, text) for text in texts] == [
@@ -122,7 +122,7 @@ def test_other_values_have_all_spellings_beside_plain_constants(schema):
     ]
 
 
-def test_plain_integers_beside_numbers_of_any_spelling():
+def test_plain_integers_and_numbers_of_any_spelling():
     for schema, expected in (
         ({"type": "integer"}, [True, False, False, True]),
         ({"type": "integer", "minimum": 0}, [True, False, False, True]),

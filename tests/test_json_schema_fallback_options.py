@@ -24,7 +24,7 @@ BOOLEAN, INTEGER, ANY = {"type": "boolean"}, {"type": "integer"}, {}
 
 
 def both(schema, **options):
-    """The language as the schema says, and narrowed; None for an empty one."""
+    """The language of the schema, and the narrowed one; None for an empty language."""
     return tuple(_compiled(schema, {**options, **more}) for more in ({}, {"additional_properties": "minimal"}))
 
 
@@ -113,7 +113,7 @@ def test_no_member_is_written_that_is_not_named(case):
 
 
 @pytest.mark.parametrize("case", OPEN)
-def test_what_is_open_or_would_have_no_value_stays_open(case):
+def test_objects_that_are_open_or_would_be_empty_stay_open(case):
     schema, written = OPEN[case]
     for grammar in both(schema):
         assert all(matches(grammar, text) for text in written)
@@ -130,7 +130,7 @@ def test_the_other_values_of_the_option():
 
 @pytest.mark.parametrize("order", ["declared", "any"])
 def test_random_schemas_are_narrowed_and_never_emptied(order):
-    """Walks end, in texts that the schema allows, and there are some wherever the schema has a value."""
+    """Walks end in texts that the schema allows, and there are some if the schema has a value."""
     made, narrowed, count = 0, 0, examples(200, 600).max_examples
     for seed in range(count):
         rng = random.Random(f"narrow {order} {seed}")
@@ -154,8 +154,8 @@ def test_random_schemas_are_narrowed_and_never_emptied(order):
     assert narrowed > count / 20
 
 
-def test_what_is_asked_of_closed_objects_is_bounded(monkeypatch):
-    """A schema too large to be looked at stays open: no answer is a guess."""
-    monkeypatch.setattr(narrow, "_MOST", 0)
+def test_the_work_for_closed_objects_is_bounded(monkeypatch):
+    """A schema that is too large to be examined stays open. No answer is a guess."""
+    monkeypatch.setattr(narrow, "_MAX_GOALS", 0)
     grammar = both({**names(a=names(b=BOOLEAN), c=BOOLEAN), "minProperties": 2})[1]
     assert matches(grammar, json.dumps({"a": {}, "z": 1}))

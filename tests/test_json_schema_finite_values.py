@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from guided.errors import SpecError, UnsupportedError
 from guided.frontends.json_schema import JsonSchemaOptions
 from guided.frontends.json_schema.algebra.expand import Expander
-from guided.frontends.json_schema.algebra.finite_values import MOST_VALUES
+from guided.frontends.json_schema.algebra.finite_values import MAX_VALUES
 from guided.frontends.json_schema.algebra.reader import Reader
 from guided.frontends.json_schema.documents.resolve import Library
 from guided.frontends.json_schema.documents.values import canonical, read_json
@@ -53,7 +53,7 @@ def expanded(schema):
 
 
 def few(schema):
-    """What `ListedValues` says of the schema."""
+    """The result of `ListedValues` for the schema."""
     expander, goal = expanded(schema)
     return expander.listed_values.values_of(goal)
 
@@ -158,14 +158,14 @@ def test_all_values_and_no_others(schema):
         return event(error.reason[:40])
     assert found is not None
     keys = [canonical(value) for value in found]
-    assert len(set(keys)) == len(keys) <= MOST_VALUES
+    assert len(set(keys)) == len(keys) <= MAX_VALUES
     assert set(keys) == allowed(schema, ALL)
 
 
 @QUIET
 @given(st.data())
 def test_no_value_is_forgotten(data):
-    """Next to keywords of every kind, what is said is a bound; nothing is said where there may be many."""
+    """With keywords of every kind, the result is an upper bound. There is no result if there may be many values."""
     schema = data.draw(schemas())
     if data.draw(st.booleans()):
         texts = data.draw(st.lists(st.sampled_from(sorted({*ALL, *OTHERS})), min_size=1, max_size=9))
@@ -180,7 +180,7 @@ def test_no_value_is_forgotten(data):
     event("many" if found is None else "some" if valid else "none")
     if found is not None:
         keys = [canonical(value) for value in found]
-        assert len(set(keys)) == len(keys) <= MOST_VALUES
+        assert len(set(keys)) == len(keys) <= MAX_VALUES
         assert valid <= set(keys)
 
 

@@ -1,4 +1,4 @@
-"""The keyword `format`: which types it touches, next to other keywords, negated, unknown; and the public suite."""
+"""The keyword `format`: the types that it applies to, with other keywords, negated, unknown; and the public suite."""
 
 import json
 import os
@@ -84,7 +84,7 @@ _DRAFTS = {"draft4": 6, "draft6": 9, "draft7": 25, "draft2019-09": 27, "draft202
 
 @pytest.mark.parametrize("draft", _DRAFTS)
 def test_format_suite(draft):
-    """No wrong verdict, but for names in Punycode and expressions with names, which are all refused."""
+    """No wrong verdicts, except for names in Punycode and expressions with names, which are all refused."""
     roots = [Path(os.environ["GUIDED_ASSETS"])] if "GUIDED_ASSETS" in os.environ else []
     roots.append(Path(__file__).resolve().parents[2] / "shared")
     found = [

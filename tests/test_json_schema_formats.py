@@ -16,7 +16,7 @@ from tests.format_support import ADDRESSES, MAILS, TIMES, URIS, conforms, is_hos
 
 
 def test_the_calendar():
-    """Days of all years at a stride, around the ends of all months."""
+    """Days of all years at a stride, and around the ends of all months."""
     for year in [*range(0, 10_000, 37), *range(0, 10_000, 100), 4, 1904, 2000, 2004, 2023, 2024, 9996, 9999]:
         leap = calendar.isleap(year)
         for month in range(14) if year % 5 == 0 else (2,):
@@ -88,7 +88,7 @@ def test_date_time(text):
 
 @given(near(["P1Y2M3DT4H5M6S", "P4W", "PT36H", "P1M", "PT1M2S", "p1dt2h"], "0123456789PYMDTHSWpymdthsw-."))
 def test_duration(text):
-    """A run of units without a gap: left out are only the first and the last."""
+    """Consecutive units without a gap: only the first and the last ones may be omitted."""
     found = re.fullmatch(r"P(\d+W|((?:\d+[YMD])*)(?:T((?:\d+[HMS])+))?)", text.upper(), re.ASCII)
     units = "" if not found else re.sub(r"\d", "", found[2] or ""), re.sub(r"\d", "", (found and found[3]) or "")
     runs = all(
@@ -181,7 +181,7 @@ _PRIVATE = "[\ue000-\uf8ff\U000f0000-\U000ffffd\U00100000-\U0010fffd]"
 
 
 def _uri(text, relative=False, international=False):
-    """Split as appendix B of RFC 3986 does, and each part by itself."""
+    """Split as in appendix B of RFC 3986, and each part checked by itself."""
     scheme, authority, path, query, fragment = re.fullmatch(
         r"(?s)(?:([^:/?#]+):)?(?://([^/?#]*))?([^?#]*)(?:\?([^#]*))?(?:#(.*))?", text
     ).groups()

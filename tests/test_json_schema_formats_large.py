@@ -21,7 +21,7 @@ from tests.regex_support import NODE, Patterns, ask_node
 
 
 def _derived(char):
-    """RFC 5892, section 3, by the running Python's Unicode."""
+    """RFC 5892, section 3, with the Unicode tables of the running Python."""
     if char in "\u00df\u03c2\u06fd\u06fe\u0f0b\u3007\u00b7\u0375\u05f3\u05f4\u30fb\u200c\u200d-":
         return True
     code, fold = ord(char), unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", char).casefold())
@@ -161,7 +161,9 @@ _PIECES = [
 
 
 def _valid_expressions(patterns):
-    """Which of them `new RegExp(pattern, "u")` takes: of node where it is installed, else of the front end."""
+    """The expressions that `new RegExp(pattern, "u")` accepts: according to node if it is installed, otherwise to the
+    front end.
+    """
     if NODE is not None:
         return [not isinstance(answer, str) for answer in ask_node([(pattern, "u", []) for pattern in patterns])]
     return [_is_expression(pattern) for pattern in patterns]
@@ -205,7 +207,7 @@ def test_no_invalid_expression_among_many():
 
 
 def test_random_expressions():
-    """Valid by construction, and without what is left out: lookarounds in lookarounds, names, references."""
+    """Valid by construction, and without the unsupported parts: lookarounds in lookarounds, names, references."""
     patterns = (Patterns(random.Random(seed), "ecma").pattern() for seed in range(2000))
     plain = [text for text in patterns if not re.search(r"\(\?[=!<]|\\[0-9k]", text)]
     assert len(plain) > 500
@@ -227,14 +229,14 @@ def test_random_expressions():
     ],
 )
 def test_expressions_that_are_left_out(inside, outside):
-    """As documented: what is refused is valid all the same."""
+    """As documented: these expressions are refused although they are valid."""
     assert _is_expression(outside)
     assert conforms("regex", inside)
     assert not conforms("regex", outside)
 
 
 def test_ranges_of_letters_and_digits():
-    """In the upper two levels each range of two different letters or digits, and only those in order."""
+    """In the upper two levels: each range of two different letters or digits, and only ranges in order."""
     for pool in ("0123456789", "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz"):
         for low, high in permutations(pool, 2):
             assert conforms("regex", f"([{low}-{high}])") == (low < high), (low, high)

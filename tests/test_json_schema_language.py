@@ -1,4 +1,4 @@
-"""JSON Schema: the language of the grammar against the jsonschema library, spelling by spelling."""
+"""JSON Schema: the language of the grammar compared with the jsonschema library, for all spellings."""
 
 import itertools
 import json
@@ -31,7 +31,7 @@ PLAIN_ANY_ORDER = JsonSchemaOptions(property_order="any", numbers="plain")
 @QUIET
 @given(st.data())
 def test_verdicts_equal_jsonschema(data):
-    """The native core decides every text, the reference some."""
+    """The native core decides every text, the reference some of them."""
     schema = data.draw(schemas())
     native = compiled(grammar_of(schema, ANY_ORDER))
     judge = Judge(schema)
@@ -59,7 +59,7 @@ def _scalars(value):
 @QUIET
 @given(st.data())
 def test_nothing_but_the_spellings_of_a_constant(data):
-    """A constant accepts a text exactly if it parses to the equal value with its members in the same order."""
+    """A constant accepts a text if and only if it parses to an equal value with its members in the same order."""
     value, other = data.draw(values), data.draw(values)
     grammar = compiled(json_schema_to_grammar({"const": value}, JsonSchemaOptions(numbers="plain")))
     for candidate in (value, other):
@@ -74,7 +74,7 @@ def _ordered(value):
 @QUIET
 @given(st.data())
 def test_declared_order(data):
-    """Members in declared order, then required ones, then others; nothing else is refused for its order."""
+    """Members in declared order, then required ones, then others. Nothing else is refused because of its order."""
     names = data.draw(st.lists(st.sampled_from("abcd"), unique=True, max_size=4))
     required = data.draw(st.lists(st.sampled_from("abcdx"), unique=True, max_size=2))
     low, high = data.draw(st.integers(0, 3)), data.draw(st.none() | st.integers(2, 5))
@@ -199,7 +199,7 @@ def test_recursion_and_sharing():
 
 
 def test_recursive_arrays_whose_first_items_must_differ():
-    """The cases of an array and of the arrays in it are the same."""
+    """An array and the arrays in it have the same cases."""
     one_two = [{"const": 1}, {"const": 2}]
     grammar = json_schema_to_grammar(
         {"type": "array", "prefixItems": one_two, "items": {"$ref": "#"}, "uniqueItems": True}

@@ -1,4 +1,4 @@
-"""Schemas of scalars that say the same share their rules; those that differ in anything do not."""
+"""Schemas of scalars with the same meaning share their rules. Others do not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options, limits, the report, and text that is no schema at all: only clear errors."""
+"""Options, limits, the report, and texts that are not schemas: only clear errors."""
 
 import gc
 import json
@@ -113,7 +113,7 @@ LONG_NUMBERS = ['{"const": 1e999999}', '{"minimum": -1e-999999}', '{"minimum": 0
 
 @pytest.mark.parametrize("keyword", LONG_NUMBERS, ids=range(3))
 def test_long_numbers(keyword):
-    """Past a size numbers are not written, whatever the limits are."""
+    """Beyond a size, numbers are refused, whatever the limits are."""
     schema = f'{{"type": "object", "properties": {{"a": {keyword}}}, "required": ["a"]}}'
     with pytest.raises(UnsupportedError) as caught:
         json_schema_to_grammar(schema, limits=Limits(nodes=2**40, states=2**40, seconds=600))
@@ -211,8 +211,8 @@ def test_rules_of_one_place_are_named_without_trying_all_numbers(monkeypatch: py
 
 
 @pytest.mark.parametrize("bounds", [{}, {"work": 2_000_000}, {"states": 2_000}, {"nodes": 5_000}], ids=str)
-def test_what_a_compilation_has_made_is_freed_without_the_garbage_collector(bounds: dict[str, int]) -> None:
-    """A server's threads stand still while the collector looks at a million objects."""
+def test_a_compilation_leaves_no_cycles_for_the_garbage_collector(bounds: dict[str, int]) -> None:
+    """A server's threads would stop while the collector visits a million objects."""
     schema = {"properties": {f"p{number}": {"type": "integer"} for number in range(3_000)}}
     vocabulary = guided.Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[256])
 

@@ -1,4 +1,4 @@
-"""Dialects, and the metaschemas: judged as the `jsonschema` library judges."""
+"""Dialects and the metaschemas: verdicts equal those of the `jsonschema` library."""
 
 import copy
 import json
@@ -81,7 +81,7 @@ def test_a_subschema_in_another_dialect(own):
 
 @pytest.mark.filterwarnings("ignore::guided.GuidedWarning")
 def test_a_pointer_from_what_only_its_own_dialect_sees_as_a_resource():
-    """2020-12 gives no meaning to such a `$schema`; jsonschema and ajv resolve from the document around."""
+    """2020-12 gives such a `$schema` no meaning. jsonschema and ajv resolve from the surrounding document."""
     old = {
         "$schema": "http://json-schema.org/draft-04/schema",
         "id": "schemata/app",
@@ -115,7 +115,7 @@ PARTS = [year + "meta/" + name for year in (Y2019, Y2020) for name in ("core", "
 
 @cache
 def _of_metaschema(uri):
-    """Its grammar. A reference from a document of one's own stands before it."""
+    """The grammar of a metaschema, to which one's own document refers."""
     return byte_compiler().compile_json_schema({"$ref": uri}, property_order="any", format="annotate")
 
 
@@ -156,7 +156,7 @@ def test_a_good_and_a_bad_schema(uri):
 
 
 def test_a_metaschema_extended():
-    """What an extension asks of a schema it asks of the schemas inside."""
+    """An extension applies its constraints to the schemas inside a schema, too."""
     mine = {"$id": "http://t/mine", "$dynamicAnchor": "meta", "$ref": Y2020 + "meta/applicator",
             "properties": {"x-note": {"type": "string"}}}  # fmt: skip
     good, bad = ({"not": {"items": {"x-note": note}}} for note in ("a", 1))

@@ -1,4 +1,4 @@
-"""Names of members that fall into many classes, by the patterns that speak of them."""
+"""Names of members that fall into many classes, given by the patterns that mention them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_each_pattern_asks_for_its_part(count: int, more: dict[str, Any], order:
 
 
 def test_a_name_in_many_classes_is_one_thread() -> None:
-    """Inside of a name, whatever it may still match, masks make few configurations, and are what a walk says."""
+    """Inside a name, whatever it may still match, masks add few configurations, and equal those of a walk."""
     patterns = {pattern: {"maximum": n} for n, pattern in enumerate(PATTERNS)}
     matcher = GrammarMatcher(byte_compiler().compile_json_schema({"type": "object", "patternProperties": patterns}))
     masks = []

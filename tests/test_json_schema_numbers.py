@@ -77,7 +77,7 @@ bounds = st.builds(
 
 @st.composite
 def texts(draw, near):
-    """A spelling of `near` or of a number beside it, the point shifted against an exponent; or any small number."""
+    """A spelling of `near` or of an adjacent number, with the point shifted by an exponent; or any small number."""
     sign, whole = draw(st.sampled_from(["", "-"])), draw(st.integers(0, 2000))
     if draw(st.integers(0, 3)):
         value = near + draw(st.sampled_from([0, 0, 1, -1, Fraction(1, 10), Fraction(-1, 100), Fraction(1, 2)]))
@@ -139,13 +139,13 @@ def test_constants(digits, shift, data):
 
 
 def _scientific(value, places):
-    """The value times ten to the `places`, as one digit, a point and the rest."""
+    """The value times ten to the power `places`, as one digit, a point and the rest."""
     digits = str(value).ljust(2, "0")
     return f"{digits[0]}.{digits[1:]}e{len(str(value)) - 1 + places}"
 
 
 def test_the_stated_limit():
-    """Exponents up to REACH and scientific spellings are complete; beyond, some are left out and none is wrong."""
+    """Exponents up to REACH and scientific spellings are complete. Beyond that, some are omitted, and none is wrong."""
     small = number_node(NumberSet(high=Bound(Decimal10.parse("5"))))
     assert matches(small, "1" + "0" * REACH + f"e-{REACH}")
     assert not matches(small, "1" + "0" * (REACH + 1) + f"e-{REACH + 1}")
@@ -165,7 +165,7 @@ def test_the_stated_limit():
 @settings(deadline=None, max_examples=50)
 @given(st.integers(1, 10**16), st.integers(0, 290), st.booleans(), st.integers(0, 3))
 def test_scientific_spellings_are_complete(digits, places, integral, side):
-    """Floats as Python and JavaScript write them, against bounds at, just below and just above."""
+    """Floats as Python and JavaScript write them, with bounds at, just below and just above them."""
     value = Fraction(digits) * 10**places
     bound = Bound(Decimal10.parse(str(value + side - 1)))
     text = _scientific(digits, places)
@@ -186,7 +186,7 @@ _LONG = st.integers(10**6, 10**9).map(lambda digits: digits * 2 + 1)
 
 @given(_LONG, st.integers(-3, 1), st.integers(-9, 9), st.integers(0, 12), st.booleans(), st.booleans(), st.data())
 def test_few_multiples_of_long_divisors(digits, places, first, count, integral, strict, data):
-    """Between bounds, where an automaton of all of them would be too large."""
+    """Between bounds, if an automaton of all multiples would be too large."""
     step = Fraction(digits) * Fraction(10) ** places
     low, high = (step * (first + more) for more in (0, count))
     wanted = NumberSet(
@@ -201,7 +201,7 @@ def test_few_multiples_of_long_divisors(digits, places, first, count, integral, 
 
 
 def _plain(value):
-    """A decimal fraction without exponent."""
+    """A decimal fraction without an exponent."""
     with localcontext(prec=50):
         return format((Decimal(value.numerator) / Decimal(value.denominator)).normalize(), "f")
 

@@ -1,4 +1,4 @@
-"""Objects with many optional members: the shared tries against the order itself, and their growth."""
+"""Objects with many optional members: the shared tries compared with the order itself, and their growth."""
 
 import json
 
@@ -24,7 +24,7 @@ KEYS = st.text("ab", max_size=3)
 @SLOW
 @given(st.data())
 def test_members_in_order(data):
-    """Every choice of members is accepted exactly if it is in order, complete, and not empty."""
+    """Every choice of members is accepted if and only if it is in order, complete and not empty."""
     names = data.draw(st.lists(KEYS, min_size=1, max_size=6, unique=True))
     required = data.draw(st.sets(st.sampled_from(names), max_size=2))
     with_extras = data.draw(st.booleans())
@@ -66,7 +66,7 @@ def test_an_object_of_many_members(closed):
 
 
 def test_growth_is_linear():
-    """Rules and alternatives for twice the members are about twice as many."""
+    """Twice as many members need about twice as many rules and alternatives."""
 
     def size(count):
         schema = {"type": "object", "properties": {f"k{at * 7919 % 10_007}": {} for at in range(count)}}

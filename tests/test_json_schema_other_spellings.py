@@ -1,4 +1,4 @@
-"""The options with which JSON is written as other libraries write it: chosen escapes, separators, plain integers."""
+"""The options for writing JSON as other libraries do: chosen escapes, separators, plain integers."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_escapes_are_checked():
             COMPILER.compile_json_schema({}, escapes=wrong)
 
 
-def test_a_compiler_that_does_not_warn_tells_its_findings():
+def test_a_compiler_that_does_not_warn_returns_its_findings():
     quiet = guided.GrammarCompiler(VOCABULARY, warn=False)
     assert [finding.keyword for finding in quiet.compile_json_schema({"minimun": 3}).findings] == ["minimun"]
     with pytest.warns(guided.GuidedWarning):

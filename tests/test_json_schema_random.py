@@ -50,7 +50,7 @@ OPTIONS = (
 @QUIET
 @given(st.data())
 def test_samples_satisfy_the_schema(data):
-    """Whatever the masks allow is valid, and what is made of it by a small change is judged as the library does."""
+    """Everything that the masks allow is valid, and texts with a small change have the library's verdict."""
     schema = data.draw(schemas(leaves=8))
     native = compiled(grammar_of(schema, ANY_ORDER))
     assume(native is not None)
@@ -78,7 +78,7 @@ def check_samples(data, schema, native):
 
 
 def drawn_from(native: CompiledGrammar, rng: random.Random, schema: Any) -> str:
-    """A sample; one that takes long is shown by `pytest -s`."""
+    """A sample. `pytest -s` shows schemas that take long."""
     begin = time.perf_counter()
     text = sample(native, rng, 60)
     if (seconds := time.perf_counter() - begin) > PATIENCE:
@@ -92,7 +92,7 @@ SCALARS = (None, True, False, *NUMBERS, *STRINGS, 3, 0.1, "b", [], {}, [1], {"a"
 
 
 def neighbour(value: Any, rng: random.Random) -> Any:
-    """A value like it: one part of it replaced, left out, doubled, or moved."""
+    """A similar value: one part of it replaced, removed, doubled or moved."""
     if not isinstance(value, list | dict) or not value or rng.random() < 0.2:
         return rng.choice([rng.choice(SCALARS), [value], {"a": value}, value])
     pairs = list(value.items()) if isinstance(value, dict) else list(enumerate(value))
@@ -113,7 +113,7 @@ def neighbour(value: Any, rng: random.Random) -> Any:
 
 
 def is_plain(value: Any) -> bool:
-    """No number in it that Python writes with many digits or with an exponent: see the stated limit of numbers.py."""
+    """Whether Python writes no number in it with many digits or an exponent: see the limit in numbers.py."""
     if isinstance(value, list | dict):
         return all(map(is_plain, value.values() if isinstance(value, dict) else value))
     if isinstance(value, int):
@@ -135,7 +135,7 @@ SETS = {"type": "array", "uniqueItems": True}
     ],
 )
 def test_objects_that_differ(items, text):
-    """Shrunk from verdicts that were wrong."""
+    """Reduced from cases with wrong verdicts."""
     schema = {**SETS, "items": {"type": "object", **items}}
     assert Judge(schema)(text)
     assert matches(compiled(grammar_of(schema, ANY_ORDER)), text)
@@ -151,7 +151,9 @@ def test_sets_of_sets(within):
 
 
 def instances_of(schema: Any) -> st.SearchStrategy[Any]:
-    """A strategy of that library for the schema; it may ignore newer keywords. Skips where there is none that works."""
+    """A strategy of that library for the schema, which may ignore newer keywords. Skips the test if there is none that
+    works.
+    """
     library = pytest.importorskip("hypothesis_jsonschema", reason="hypothesis-jsonschema is not installed (optional)")
     from hypothesis.internal.conjecture.utils import many
 
@@ -213,7 +215,7 @@ def test_instances_of_real_schemas():
 
 
 def verdicts_on(grammar, judge, drawn, name, counts) -> list[str]:
-    """The texts on which a grammar and the judge differ, of some that are drawn."""
+    """The drawn texts on which a grammar and the judge disagree."""
     wrong = []
 
     @settings(QUIET, phases=[Phase.generate], max_examples=max(10, settings.default.max_examples // 10), database=None)

@@ -85,7 +85,7 @@ def test_a_remote_document_is_in_the_draft_of_what_refers_to_it():
     assert _verdicts(old, "[null]", "[1]", registry=registry) == [True, False]
 
 
-def test_a_remote_document_without_a_draft_is_in_one_of_them():
+def test_the_draft_of_a_remote_document_without_schema():
     registry = {"http://t/a": {"type": "null"}, "http://t/b": {"$schema": Y2020, "items": {"$ref": "a"}}}
     schema = {"$schema": DRAFT7, "items": {"$ref": "http://t/a"}, "properties": {"b": {"$ref": "http://t/b"}}}
     with pytest.raises(UnsupportedError, match=r"has no .schema and is referred to from schemas of") as caught:

@@ -1,4 +1,4 @@
-"""Public suites as oracles: no wrong verdict on any schema that compiles. Skipped where the data is not there."""
+"""Public suites as oracles: no wrong verdict on any schema that compiles. Skipped if the data is missing."""
 
 import json
 import os
@@ -33,7 +33,7 @@ def _compiler():
 
 
 def _compile(schema, **options):
-    """The grammar; False for an empty language, None where a part is refused."""
+    """The grammar; False for an empty language; None if a part is refused."""
     try:
         return _compiler().compile_json_schema(schema, property_order="any", **options)
     except (UnsupportedError, LimitExceeded):
@@ -81,7 +81,7 @@ def test_json_schema_test_suite(draft):
 
 @pytest.mark.filterwarnings("ignore::guided.GuidedWarning")
 def test_maskbench():
-    """Every 12th real schema. Unknown formats are ignored here: too much may be accepted, never too little."""
+    """Every 12th real schema. Unknown formats are ignored here, so too much may be accepted, but never too little."""
     counts, wrong = Counter(), []
     for path in sorted(_data("maskbench").glob("*.json"))[::12]:
         case = json.loads(path.read_text("utf-8"))

@@ -48,8 +48,8 @@ def test_both_judge_each_draft(ajv: Ajv) -> None:
     assert ajv.verdicts({"$ref": "#/nowhere"}, ["1"]) is None
 
 
-def test_what_is_wrong_is_found(ajv: Ajv) -> None:
-    """Verdicts that both judges do not share are failures; those on which they differ are set aside."""
+def test_wrong_verdicts_are_found(ajv: Ajv) -> None:
+    """Verdicts that differ from both judges are failures. Texts on which the judges disagree are set aside."""
     run = Run(ajv)
     grammar = run.compiled({"type": "integer"}, {})
     assert [one["text"] for one in run.judged({"type": "string"}, grammar, ["1", '"a"', "null"])] == ["1", '"a"']

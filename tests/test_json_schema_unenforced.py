@@ -1,4 +1,6 @@
-"""What is read and not enforced: a warning, a row of the report, a line on standard error, an error if asked."""
+"""Keywords that are read but not enforced: a warning, a row of the report, a line on standard error, an error on
+request.
+"""
 
 import json
 import warnings
@@ -63,7 +65,7 @@ FOUND = [
 
 
 @pytest.mark.parametrize(("schema", "pointer", "reason", "hint"), FOUND, ids=[json.dumps(row[0])[:60] for row in FOUND])
-def test_what_is_not_enforced_causes_a_warning(schema, pointer, reason, hint):
+def test_unenforced_keywords_cause_a_warning(schema, pointer, reason, hint):
     for given in (schema, json.dumps(schema)):
         with pytest.warns(GuidedWarning) as caught:
             compiled = byte_compiler().compile_json_schema(given)
@@ -103,14 +105,14 @@ QUIET = [
 
 
 @pytest.mark.parametrize("schema", QUIET, ids=[json.dumps(schema)[:60] for schema in QUIET])
-def test_what_is_not_worth_a_warning(schema):
+def test_keywords_without_a_warning(schema):
     json_schema_to_grammar(schema, JsonSchemaOptions(strict=True))
     assert not check_json_schema(schema).findings
 
 
 @pytest.mark.parametrize("draft", DRAFTS)
 def test_the_quick_look_passes_over_nothing(draft):
-    """Whatever the closer look tells of a keyword alone, the look at a schema's names does not pass over it."""
+    """The quick check of a schema's names never skips a keyword that the full check reports by itself."""
     options = JsonSchemaOptions(draft=draft)
     for name in (*(KEYWORDS.keys() - {"$schema"}), *DESCRIBING, "requierd", "x-a"):
         library = Library({name: True}, options, {}, guided.Limits())
@@ -221,7 +223,7 @@ def test_rows_of_check():
 
 
 def test_warnings_of_others_are_left_alone():
-    """The command line changes no filter but for its own warnings, and puts all back."""
+    """The command line changes filters only for its own warnings, and restores them."""
     before = list(warnings.filters)
     run("check", "--schema", TYPO)
     assert warnings.filters == before

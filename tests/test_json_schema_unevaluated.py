@@ -1,4 +1,4 @@
-"""`unevaluated*`: many branches take no product, and each verdict is that of jsonschema."""
+"""`unevaluated*`: many branches need no product, and each verdict equals that of jsonschema."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ ENDLESS = {
 
 
 @pytest.mark.parametrize("name", ENDLESS)
-def test_what_multiplies_is_counted(name):
+def test_multiplying_cases_are_counted(name):
     schema = {**ENDLESS[name], **ENDED}
     with pytest.raises(LimitExceeded) as caught:
         json_schema_to_grammar(schema, limits=Limits(work=10_000_000))

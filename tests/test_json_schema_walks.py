@@ -38,14 +38,14 @@ FEW = 4096
 
 
 def few_tokens() -> Vocabulary:
-    """The first tokens of Llama-3, the most frequent ones: a budget is then not as dear to check."""
+    """The first and most frequent tokens of Llama-3, with which budgets are cheaper to check."""
     tokens = VOCABULARIES["llama3"]().tokens[:FEW]
     return Vocabulary([*tokens, None], eos_token_ids=[FEW])
 
 
 @cache
 def setup(name: str) -> tuple[GrammarCompiler, Walker]:
-    """A compiler and a walker over a vocabulary."""
+    """A compiler and a walker for a vocabulary."""
     words = {"small": vocabulary, "few": few_tokens, **VOCABULARIES}[name]()
     return GrammarCompiler(words, cache_bytes=0, warn=False), Walker(words)
 
@@ -102,7 +102,7 @@ RUN_OUT += [
 
 @pytest.mark.parametrize("text", ["[[],[true],{", '[[],[true],{"', "[[],[true],[", "[[],{},9,[true],{"])
 def test_an_obligation_that_was_met_once_is_not_waited_for_again(text: str) -> None:
-    """Two readings of the items so far, of which the one that waits for the item has no way on."""
+    """There are two readings of the items so far. The one that waits for the item has no continuation."""
     schema = {"type": "array", "prefixItems": [{"const": []}], "contains": {"const": [True]}, "uniqueItems": True}
     matcher = GrammarMatcher(setup("small")[0].compile_json_schema(schema))
     assert matcher.accept_string(text)
@@ -156,7 +156,7 @@ PAIR = {
 
 @pytest.mark.parametrize("text", ["[[1", '[["a",[true,false]],[[', "[[[1,2],[", "[[[1,2],[true,false]],[[1,2],["])
 def test_budgets_hold_in_sets_of_sets_of_sets(text: str) -> None:
-    """Whether another entry may begin is asked before the text between is read."""
+    """Whether another entry may begin is decided before the text between the entries is read."""
     compiler, walker = setup("small")
     schema = {"type": "array", "items": PAIR, "uniqueItems": True}
     grammar = compiler.compile_json_schema(schema, property_order="any")
@@ -191,7 +191,7 @@ def test_no_dead_ends_in_real_schemas(name: str) -> None:
 
 
 def walk_through(name: str, what: str, case: dict) -> str:
-    """What came of the walks through one real schema: a few words."""
+    """The outcome of the walks through one real schema, in a few words."""
     compiler, walker = setup(name)
     rng = random.Random(what)
     options = rng.choice(OPTIONS)
@@ -217,7 +217,7 @@ def walk_through(name: str, what: str, case: dict) -> str:
 
 
 def problem_of(walker: Walker, grammar, plan: Plan, rng: random.Random, judge: Judge | None) -> str:
-    """What is wrong with a walk, "" where nothing is."""
+    """The problem of a walk; "" if there is none."""
     try:
         text = walker.walk(grammar, plan, rng)
     except (WalkError, GuidedError) as error:
@@ -231,7 +231,7 @@ def problem_of(walker: Walker, grammar, plan: Plan, rng: random.Random, judge: J
 
 
 def judge_of(schema) -> tuple[Judge | None, str]:
-    """A judge, or none and why."""
+    """A judge, or None and the reason."""
     try:
         judge = Judge(schema)
         judge("{}")

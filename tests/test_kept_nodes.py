@@ -1,4 +1,4 @@
-"""Nodes that come in many grammars as the same objects are read once; what is compiled with them is the same."""
+"""Nodes that occur in many grammars as the same objects are read once. The compiled results are the same."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def compiled(grammar: Grammar, kept: _core.KeptNodes | None, monkeypatch: pytest
 
 
 def walked(native: _core.Compiled, seed: int) -> list[object]:
-    """What a random walk along single bytes meets."""
+    """The observations of a random walk along single bytes."""
     rng, matcher, record = random.Random(seed), _core.Matcher(native), [native.positions, native.rules]
     for _ in range(60):
         allowed = [token for token in range(WORDS.size) if matcher.validate_tokens([token])]
@@ -48,7 +48,7 @@ def walked(native: _core.Compiled, seed: int) -> list[object]:
 
 
 @pytest.mark.parametrize("schema", SCHEMAS, ids=str)
-def test_what_was_kept_says_the_same(schema, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cached_nodes_mean_the_same(schema, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = _core.KeptNodes()
     plain = compiled(json_schema_to_grammar(schema), None, monkeypatch)
     for seed in range(3):  # the first keeps, the others are made of what was kept
@@ -59,7 +59,7 @@ def test_what_was_kept_says_the_same(schema, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize("schema", SCHEMAS, ids=str)
 def test_it_counts_as_if_it_were_read(schema, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The limit of nodes is met with what is kept where it is met without, at the very node."""
+    """The limit of nodes is reached at the same node, with and without cached nodes."""
 
     def fits(nodes: int, kept: _core.KeptNodes | None) -> bool:
         try:
@@ -97,7 +97,7 @@ def test_it_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_many_threads_share_it_and_clear_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On Pythons without a GIL, its mutex takes the place of the GIL."""
+    """On Pythons without a GIL, its mutex replaces the GIL."""
     kept, monkey = _core.KeptNodes(), monkeypatch
     expected = [walked(compiled(json_schema_to_grammar(schema), None, monkey), 1) for schema in SCHEMAS]
     gate = threading.Barrier(8)

@@ -1,4 +1,4 @@
-"""Kernels of a CPU against torch's definitions; products with quantised matrices are in test_models_block_matrix.py."""
+"""CPU kernels compared with torch's definitions. test_models_block_matrix.py tests products with quantised matrices."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def batches(draw):
 @QUIET
 @given(batches(), st.integers(0, 99))
 def test_attention_over_slots(dtype, batch, seed):
-    """Is torch's, and of each sequence the same whatever else is in the batch, bit for bit."""
+    """Equal to torch's, and the same for each sequence in any batch, bit for bit."""
     (heads, kv, size), rows = batch
     k, v = noise(seed, 2, 3, 70, kv, size).to(dtype)
     views = [KVView(k, v, slice(5, 5 + total) if slots is None else torch.tensor(slots)) for slots, total, _ in rows]
@@ -118,7 +118,7 @@ def test_attention_over_slots(dtype, batch, seed):
         assert torch.equal(alone, out[first:last])
 
 
-def test_attention_tells_what_is_no_number():
+def test_attention_reports_values_that_are_not_numbers():
     k = torch.randn(1, 8, 1, 16)
     k[0, 3, 0, 2] = float("nan")
     out = SlotAttention(1, [KVView(k, k, slice(0, 8))], [(0, 8)])(0, torch.randn(8, 1, 16))
@@ -128,7 +128,7 @@ def test_attention_tells_what_is_no_number():
 @pytest.mark.parametrize("new", [1, 5, 40])
 @pytest.mark.parametrize("size", [16, 64, 72])
 def test_queries_of_float32_over_bfloat16_are_over_the_same_numbers(new: int, size: int) -> None:
-    """Bit for bit what they read where the same keys and values are stored in float32."""
+    """Bit for bit the same as when the keys and values are stored in float32."""
     generator = torch.Generator().manual_seed(size + new)
     q = torch.randn(new, 4, size, generator=generator)
     k, v = (torch.randn(2, 90, 2, size, generator=generator).bfloat16() for _ in range(2))

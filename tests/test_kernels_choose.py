@@ -1,4 +1,4 @@
-"""The choice of tokens, natively, in torch and in Triton: against the form for one row, and what a choice is."""
+"""The choice of tokens, natively, in torch and in Triton: compared with the form for one row and the definition."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:All-NaN:RuntimeWarning")
 
 @pytest.fixture(scope="module", params=["native", "torch", "triton"])
 def answer(request):
-    """Chooses as a CPU does, or as a device does with torch alone, or with Triton's kernels."""
+    """Choose as a CPU does, as a device does with torch alone, or with Triton's kernels."""
 
     def on_device(requests):
         found = iter(DeviceChoices(requests).wait() if requests else ())
@@ -156,7 +156,7 @@ def one(answer, logits: torch.Tensor, **options) -> Chosen | GuidedError:
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 @pytest.mark.parametrize("logits", [(0, math.nan, 1), (math.nan,), (math.inf, 0), (-math.inf, -math.inf)])
-def test_what_is_no_number_is_refused(answer, logits, temperature):
+def test_values_that_are_not_numbers_are_refused(answer, logits, temperature):
     found = one(answer, row(*logits), temperature=temperature)
     assert isinstance(found, GuidedError)
     assert str(found) == str(in_torch(row(*logits)[0], Choice(SamplingParams(temperature), 0, len(logits))))
@@ -185,7 +185,7 @@ def test_ties_go_to_the_lowest_id(answer):
 
 
 def test_top_p_over_many_equal_tokens(answer, request):
-    """More than a first look holds, and more than the second."""
+    """More tokens than the first look holds, and more than the second."""
     slow = request.node.callspec.params["answer"] == "triton"  # in its interpreter
     sizes, seeds = ((300, 5000), range(15)) if slow else ((300, 5000, 40000), range(60))
     for size in sizes:
@@ -211,7 +211,7 @@ def test_frequencies_are_those_of_the_distribution(answer, request):
         assert np.abs(counts[kept] / number - expected).max() < 4 * 0.5 / math.sqrt(number)
 
 
-def test_a_choice_depends_on_nothing_beside_it(answer):
+def test_a_choice_does_not_depend_on_other_rows(answer):
     rng = np.random.default_rng(3)
     logits = torch.from_numpy(rng.normal(0, 2, (20, 3000)).astype(np.float32))
     options = [{}, {"top_k": 20}, {"top_p": 0.9}, {"repetition_penalty": 1.2}]
@@ -233,7 +233,7 @@ def test_a_choice_depends_on_nothing_beside_it(answer):
 
 
 def test_requests_share_a_tensor(answer):
-    """Requests name their rows of a common tensor, in any order, beside requests that have a tensor of their own."""
+    """Requests refer to rows of a common tensor, in any order, next to requests with tensors of their own."""
     rng = np.random.default_rng(5)
     logits = torch.from_numpy(rng.normal(0, 3, (12, 40)).astype(np.float32))
     other = torch.from_numpy(rng.normal(0, 3, (3, 40)).astype(np.float32))
@@ -276,7 +276,7 @@ def test_requests_that_do_not_fit_are_refused():
 
 
 @pytest.mark.parametrize("number", [2**62, 2**63, 2**70])
-def test_any_number_may_be_asked_for(answer, number):
+def test_any_number_of_logprobs_may_be_requested(answer, number):
     logits = torch.arange(40.0)[None]
     plain = [one(answer, logits, temperature=1.0, seed=seed) for seed in range(20)]
     assert [one(answer, logits, temperature=1.0, seed=seed, top_k=number) for seed in range(20)] == plain
@@ -284,7 +284,7 @@ def test_any_number_may_be_asked_for(answer, number):
     assert isinstance(found, Chosen) and found.scores is not None and len(found.scores.top) == 40
 
 
-def test_what_is_no_number_may_be_banned(answer):
+def test_logits_that_are_not_numbers_may_be_banned(answer):
     params = SamplingParams(bad_words=[[1]])
     changes = Penalties(params, [], [], 3).changes([])
     for wrong in (math.nan, math.inf):
@@ -327,7 +327,7 @@ def edges():
 
 
 def test_a_number_at_the_edge_of_a_block_draws_what_is_allowed(answer, monkeypatch):
-    """Sums of blocks in another order may be smaller by their last bits than the sums up to a block."""
+    """Sums of blocks in another order may be smaller in their last bits than the sums up to a block."""
     from guided.kernels import choice_table
 
     allowed = [2048 * block + at for block in range(40) for at in (7, 8, 9)]

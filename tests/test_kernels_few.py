@@ -1,4 +1,6 @@
-"""Triton's kernels for filters and changes, beside torch: equal logits, few chunks, a short look, overlapping lists."""
+"""Triton's kernels for filters and changes, compared with torch: equal logits, few chunks, a short look, overlapping
+lists.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +74,7 @@ def logits_of(draw: st.DrawFn, size: int) -> torch.Tensor:
 
 @st.composite
 def changes_of(draw: st.DrawFn, size: int) -> Changes:
-    """Lists that may overlap."""
+    """Lists of changes that may overlap."""
 
     def ids(most: int = 6) -> list[int]:
         return draw(st.lists(st.integers(0, size - 1), max_size=most, unique=True))
@@ -142,7 +144,7 @@ def test_triton_chooses_as_torch_does(kernels, drawn, sizes) -> None:
 
 
 def test_a_short_first_look_is_repeated(kernels) -> None:
-    """Only by top-p, and only if the look does not hold all tokens."""
+    """Only for top-p, and only if the look does not hold all tokens."""
     logits = torch.zeros(5, 300)
     options: list[dict[str, Any]] = [{"top_p": 0.5}, {"top_k": 3}, {"top_k": 3, "top_p": 0.9}, {}, {"top_p": 0.001}]
     choices = [Choice(SamplingParams(1.0, **one), 0, 300) for one in options]
@@ -158,8 +160,8 @@ SIZES = [(4096, 512), (16, 4), *(pytest.param(sizes, marks=pytest.mark.slow) for
 
 @pytest.mark.parametrize("sizes", SIZES)
 @pytest.mark.parametrize("greatest", [[], list(range(2990, 3000))], ids=["equal", "ten above"])
-def test_equal_tokens_are_taken_in_the_order_of_ids(kernels, sizes, greatest, monkeypatch) -> None:
-    """Each of the k tokens, which are about equally likely, is drawn by a number of its own."""
+def test_ties_are_ordered_by_id(kernels, sizes, greatest, monkeypatch) -> None:
+    """Each of the k tokens, which are about equally likely, is chosen by some number."""
     monkeypatch.setattr(choice_table_module, "uniform", lambda seed, position: (position + 0.5) / 13)
     logits = torch.zeros(1, 3000)
     logits[0, greatest] = 1
@@ -169,7 +171,7 @@ def test_equal_tokens_are_taken_in_the_order_of_ids(kernels, sizes, greatest, mo
 
 
 def test_ids_outside_of_the_vocabulary_are_skipped(kernels) -> None:
-    """The other rows stay as they are."""
+    """The other rows are unchanged."""
     beyond = np.array([40, 63, 10**6], np.int32)
     changes = Changes(None, [40, 41], [43], beyond, np.full(3, 9, np.float32), beyond, np.ones(3, np.float32), 1.5)
     choices = [Choice(SamplingParams(), 0, 40, changes=changes) for _ in range(3)]
@@ -196,7 +198,7 @@ def test_long_lists_are_read_in_parts(kernels) -> None:
             assert close(one.scores.logprob, other.scores.logprob)
 
 
-def test_a_row_that_bans_have_emptied_is_told_from_an_empty_mask(kernels) -> None:
+def test_a_row_emptied_by_bans_differs_from_an_empty_mask(kernels) -> None:
     changes = Changes(None, [3, 4], [], *NONE, *NONE)
     masks = [row_of(40, [3, 4]), row_of(40, []), row_of(40, [3, 4, 5])]
     choices = [Choice(SamplingParams(), 0, 40, mask, changes=changes) for mask in masks]

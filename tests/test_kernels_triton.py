@@ -1,4 +1,4 @@
-"""Each Triton kernel compiles for each generation of GPUs; without a device it goes no further."""
+"""Each Triton kernel compiles for each generation of GPUs. Without a device, it is not run."""
 
 from __future__ import annotations
 

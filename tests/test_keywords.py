@@ -1,4 +1,4 @@
-"""Wrong keywords: every public call lists the ones there are, and says what was meant."""
+"""Wrong keywords: every public call lists the valid ones, and suggests the intended one."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_wrong_keyword_is_refused_with_the_known_ones(call, name, options):
     assert "\n" not in str(caught.value)
 
 
-def test_what_was_meant_is_said():
+def test_errors_suggest_the_intended_name():
     known = ("max_tokens", "stop")
     with pytest.raises(TypeError, match=r"^f\(\) has no option 'max_token': did you mean 'max_tokens'\?"):
         check_keywords("f", ["stop", "max_token"], known)
@@ -88,7 +88,7 @@ COLOR = {"type": "object", "properties": {"x": {"pattern": r"^\d$", "type": "str
         (guided.regex(r"\d", classes="full"), "\u0663", ["x"]),
     ],
 )
-def test_the_preset_holds_for_parts_that_do_not_say_otherwise(part, written, not_written):
+def test_the_preset_holds_for_parts_without_their_own_option(part, written, not_written):
     words = guided.Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[256])
     grammar = guided.GrammarCompiler(words).compile(part + "", **JsonSchemaOptions.for_generation().given())
 

@@ -37,7 +37,7 @@ CACHES = {name: partial(make, SHAPE) for name, make in KINDS.items()} | {
 
 
 def past(tokens: list[int], layer: int) -> torch.Tensor:
-    """Keys that no other past has: (length, 1, head_dim)."""
+    """Keys that are unique to a past: (length, 1, head_dim)."""
     rows, read = [], hashlib.blake2b(f"{layer}".encode(), digest_size=6)
     for token in tokens:
         read.update(f" {token}".encode())
@@ -46,7 +46,7 @@ def past(tokens: list[int], layer: int) -> torch.Tensor:
 
 
 def pass_layer(plan: Plan | SegmentedPlan, layer: int, pairs: list[tuple[Lease, list[int]]]) -> None:
-    """Write the new positions, and look at what all of them read."""
+    """Write the new positions, and check what all of them read."""
     wants = [past(lease.tokens + new, layer) for lease, new in pairs]
     news = [want[lease.length :] for want, (lease, _) in zip(wants, pairs, strict=True)]
     if isinstance(plan, SegmentedPlan):
@@ -61,7 +61,7 @@ def pass_layer(plan: Plan | SegmentedPlan, layer: int, pairs: list[tuple[Lease, 
 
 
 def pass_segments(plan: SegmentedPlan, layer: int, index: int, k: torch.Tensor, want: torch.Tensor) -> None:
-    """Everything passes by, and each new position reads all before it and itself, once."""
+    """All segments are visited, and each new position reads itself and all earlier ones once."""
     rows = [tuple(row) for row in want.flatten(1).tolist()]
     seen, reads = set(), [[] for _ in k]
     for segment in plan.segments(layer, index, k, -k):
@@ -88,7 +88,7 @@ def write(cache: KVCache, pairs: list[tuple[Lease, list[int]]]) -> None:
 
 
 def fail(cache: KVCache, pairs: list[tuple[Lease, list[int]]]) -> None:
-    """A forward pass that breaks off after its first layer, or within it."""
+    """A forward pass that stops after its first layer, or within it."""
     plan = cache.plan([lease for lease, _ in pairs], [len(new) for _, new in pairs])
     if len(pairs) % 2 and isinstance(plan, SegmentedPlan):
         lease, new = pairs[0]
@@ -115,7 +115,7 @@ def test_each_sequence_reads_its_own_past(name: str, rng: random.Random) -> None
 
 
 @pytest.mark.parametrize("name", ["paged", "radix", "quantised paged", "quantised radix"])
-def test_memory_may_be_taken_at_once(name: str) -> None:
+def test_memory_may_be_allocated_at_once(name: str) -> None:
     cache = CACHES[name]()
     pool = getattr(cache, "inner", cache)._pool
     pool.k.fill_(5)
@@ -192,7 +192,7 @@ def test_a_known_prefix_is_found(name: str, found: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["paged", "radix", "quantised paged"])
-def test_what_was_used_last_stays_longest(name: str) -> None:
+def test_the_least_recently_used_block_is_dropped_first(name: str) -> None:
     cache = CACHES[name]()
 
     def use(token: int) -> int:
@@ -227,7 +227,7 @@ def test_a_collision_of_hashes_gives_no_wrong_past(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("name", CACHES)
-def test_what_does_not_fit_is_refused_and_changes_nothing(name: str) -> None:
+def test_reservations_that_do_not_fit_change_nothing(name: str) -> None:
     cache = CACHES[name]()
     lease = cache.open([1])
     assert not cache.reserve(lease, cache.capacity + 1)

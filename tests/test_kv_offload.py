@@ -1,4 +1,4 @@
-"""The offloaded cache: no copy races with anything, and outputs are those of a cache that fits the device."""
+"""The offloaded cache: no copy races with anything, and outputs equal those of a cache that fits into the device."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def offload(shape: CacheShape, blocks: int, slots: int, size: int, device=0, kin
 
 @st.composite
 def caches(draw, shape: CacheShape, positions: int) -> OffloadCache:
-    """Of any geometry; copies are late, at once, or either."""
+    """Caches of any geometry. Copies are made late, at once, or either."""
     size, often = draw(st.integers(1, 6)), draw(st.sampled_from([0, 0.5, 1]))
     rng = draw(st.randoms(use_true_random=False))
     device = draw(st.sampled_from([0, 0, 1, 3]))
@@ -54,7 +54,7 @@ def test_each_sequence_reads_its_own_past(cache, rng, look):
 
 
 class Forgetful(CheckedCopies):
-    """Leaves out one wait."""
+    """Omits one wait."""
 
     waits, left_out = 0, -1
 
@@ -72,7 +72,7 @@ class Forgetful(CheckedCopies):
 
 @pytest.mark.parametrize("often", [0, 0.5, 1])
 def test_every_wait_is_needed(often):
-    """None too many: leave out any, and something would race, whenever the copies are made."""
+    """If any wait is omitted, something races, whenever the copies are made."""
 
     def run(left_out):
         Forgetful.left_out, rng = left_out, random.Random(5)
@@ -88,7 +88,7 @@ def test_every_wait_is_needed(often):
 
 
 @pytest.mark.parametrize("what", ["_wait_loaded", "_wait_slot_copied", "_wait_block_written", "wait_unused_loads"])
-def test_what_waits_is_needed(what, monkeypatch):
+def test_each_wait_is_needed(what, monkeypatch):
     monkeypatch.setattr(SlotTable, what, lambda *_: None)
     with pytest.raises(CopyOrderError):
         for seed in range(40):
@@ -96,14 +96,14 @@ def test_what_waits_is_needed(what, monkeypatch):
 
 
 @pytest.mark.parametrize("what", ["_store_held", "flush"])
-def test_what_is_kept_on_the_device_is_looked_after(what, monkeypatch):
+def test_each_check_of_held_blocks_is_needed(what, monkeypatch):
     monkeypatch.setattr(SlotTable, what, lambda *_: None)
     with pytest.raises(AssertionError):
         for seed in range(40):
             walk(offload(SHAPE, 30, 3, 4), random.Random(seed), look=0.1)
 
 
-def test_a_block_that_was_given_back_is_not_taken_for_the_new_one():
+def test_a_released_block_is_not_confused_with_its_successor():
     cache = offload(SHAPE, 30, 3, 4)
     shared = cache.open([])
     read_on(cache, shared, 6)
@@ -171,7 +171,7 @@ def test_the_rules_of_copies():
 
 # ---- what is copied when
 class Logged(CheckedCopies):
-    """Notes what is done, and in which layer."""
+    """Records operations and their layers."""
 
     def __init__(self, *args):
         super().__init__(*args)
@@ -207,7 +207,7 @@ def logged(slots: int, size: int = 4) -> OffloadCache:
 
 
 def read_on(cache, lease, count):
-    """What is done for so many more tokens."""
+    """The operations for a number of further tokens."""
     assert cache.reserve(lease, count)
     write(cache, [(lease, [1] * count)])
     return cache.slots.engine.since() if isinstance(cache.slots.engine, Logged) else []
@@ -313,14 +313,16 @@ def test_a_sequence_that_fits_the_device_copies_nothing():
 @examples(8)
 @given(st.data(), st.randoms(use_true_random=False))
 def test_logits_are_those_without_offload(merged, model, data, rng):
-    """Chunks of any size, batches, forks, truncations, and steps that failed. The same bits, unless merged."""
+    """Chunks of any size, batches, forks, truncations and failed steps give the same bits, except if segments are
+    merged.
+    """
     with merging(merged):
         check_logits(merged, model, data, rng)
 
 
 @contextmanager
 def merging(merged=True):
-    """Segments of keys are read one by one and merged, as they are on a device with memory of its own."""
+    """Segments of keys are read one by one and merged, as on a device with its own memory."""
     with mock.patch.object(segments, "GatheredSegments", segments.MergedSegments) if merged else nullcontext():
         yield
 
@@ -391,8 +393,8 @@ def greedy(reader: Reader, prompt: list[int], count: int, chunk: int) -> tuple[l
 @each_model
 @pytest.mark.parametrize("slots", [2, 3, pytest.param(5, marks=pytest.mark.slow), 8])
 @pytest.mark.parametrize("length", [1, 4, 17])
-def test_decoding_goes_on_from_what_was_offloaded(model, slots, length):
-    """Across borders of blocks, also where no block was complete when decoding began."""
+def test_decoding_continues_from_offloaded_blocks(model, slots, length):
+    """Across block boundaries, even if no block was complete when decoding began."""
     prompt = [(7 * i + slots) % 50 for i in range(length)]
     cache = offload(cache_shape(model), 16, slots, 4)
     reader = Reader(model, cache=cache)
@@ -419,7 +421,7 @@ TINY = {
 
 
 def keen(config: LlamaConfig) -> Llama:
-    """Random weights that look for single keys, however far, and say what they find: a mean over 32k says nothing."""
+    """Random weights that attend to single keys at any distance, because a mean over 32k keys shows nothing."""
     model = Llama.random(config, seed=1)
     turning = (config.heads + config.kv_heads) * config.head_dim
     for layer in model.layers:

@@ -24,7 +24,7 @@ from tests.test_kv_caches import SHAPE, walk
 
 
 class Marker:
-    """A place in a stream."""
+    """A position in a stream."""
 
     def __init__(self, stream):
         self.stream, self.passed = stream, False
@@ -35,7 +35,7 @@ class Marker:
 
 
 class Stream:
-    """What was launched and has not run; `caught_up`: all that was computed so far comes before what is launched."""
+    """Work that was launched and has not run. `caught_up`: all computation so far precedes later launches."""
 
     def __init__(self, device=None):
         self.queue, self.caught_up = deque(), True
@@ -84,7 +84,7 @@ def on(stream):
 
 
 class Played(CudaCopies):
-    """Copies are launched; some run before they must."""
+    """Launched copies; some of them run earlier than they must."""
 
     def __init__(self, *args, rng):
         STREAMS.clear()

@@ -1,4 +1,4 @@
-"""Which slot of the ring does what: every block passes once, in order, and never into a slot that is still needed."""
+"""The slots of the ring: every block passes once, in order, and never into a slot that is still needed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SLOTS, ITEMS = st.integers(2, 9), st.integers(0, 40)
 
 
 def under_way(turns, items) -> int:
-    """Plays the turns; how many loads are under way or unread at most."""
+    """Simulate the turns. Returns the largest number of loads that are unfinished or unread."""
     slots, read, most = {}, [], 0
     for turn in turns:
         if isinstance(turn, Load):

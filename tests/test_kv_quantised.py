@@ -46,7 +46,7 @@ def steps(rows: torch.Tensor) -> torch.Tensor:
     st.integers(0, 5), st.integers(1, 3), st.integers(1, 70), st.integers(-150, 126), st.integers(0, 99), st.booleans()
 )
 def test_an_error_is_half_a_step(dtype, n, heads, size, exponent, seed, strided):
-    """Of any magnitude; by the kernel as by torch, bit for bit."""
+    """For any magnitude. The kernel and torch agree, bit for bit."""
     x = torch.ldexp(noise(seed, n, heads + 1, size).clamp(-1.9, 1.9), torch.tensor(exponent)).to(dtype)
     x = x.transpose(1, 2).contiguous().transpose(1, 2)[:, :heads] if strided else x[:, 1:]
     rows = pack(x)
@@ -69,7 +69,7 @@ def test_whole_numbers_are_exact(numbers, exponent):
 
 
 @pytest.mark.parametrize("form", [pack, module._pack])
-def test_what_is_no_number_stays_none(form):
+def test_rows_with_values_that_are_not_finite_become_nan(form):
     inf = float("inf")
     rows = [[1.0, NAN, 0.0], [inf, 1.0, 2.0], [0.0, 0.0, -inf], [inf, -inf, NAN], [0.0, -0.0, 0.0], [3e38, 1.0, -3e38]]
     got = unpack(form(torch.tensor(rows).unsqueeze(1)), torch.float32).squeeze(1)
@@ -99,7 +99,7 @@ def test_rows_take_half_the_memory():
 @QUIET
 @given(batches(), st.integers(0, 99))
 def test_the_kernel_reads_packed_rows(dtype, batch, seed):
-    """As torch reads what they hold, and of each sequence the same whatever else is in the batch, bit for bit."""
+    """The kernel reads the same values as torch, and a sequence has the same result in any batch, bit for bit."""
     (heads, kv, size), rows = batch
     k, v = (pack(x.flatten(0, 1)).unflatten(0, (3, 70)) for x in noise(seed, 2, 3, 70, kv, size).to(dtype))
     slots = [slice(5, 5 + total) if some is None else torch.tensor(some) for some, total, _ in rows]
@@ -120,7 +120,7 @@ def test_the_kernel_reads_packed_rows(dtype, batch, seed):
 @given(st.integers(1, 60), st.integers(1, 20), st.sampled_from([(1, 1), (6, 2), (3, 3)]), st.sampled_from([4, 64, 80]),
        st.sampled_from([0.1, 1.0, 4.0]), st.integers(0, 99))  # fmt: skip
 def test_attention_is_near_that_over_what_was_stored(past, new, all_heads, size, spread, seed):
-    """Scores are off by |q|_1 step / (2 sqrt(size)) = e at most, shares by a factor of exp(2e), values by step / 2."""
+    """Scores differ by at most |q|_1 step / (2 sqrt(size)) = e, shares by a factor of exp(2e), values by step / 2."""
     (heads, kv), total = all_heads, past + new
     shape = CacheShape(1, kv, size)
     cache = QuantisedCache(DenseCache(packed_shape(shape), 256), shape)
@@ -148,7 +148,7 @@ def test_attention_is_near_that_over_what_was_stored(past, new, all_heads, size,
 @pytest.mark.parametrize("size", [16, 64])
 @pytest.mark.parametrize("what", [NAN, float("inf")])
 @pytest.mark.parametrize("which", ["k", "v"])
-def test_attention_tells_what_is_no_number(size, what, which):
+def test_attention_reports_values_that_are_not_numbers(size, what, which):
     x = {"k": torch.randn(8, 1, size), "v": torch.randn(8, 1, size)}
     x[which][3, 0, 2] = what
     k, v = (pack(x[name]).unsqueeze(0) for name in "kv")
@@ -176,7 +176,7 @@ def test_any_batch_composition_cache_and_memory(name, rng, size, token_budget, l
 @settings(deadline=None, max_examples=25)
 @given(st.sampled_from(sorted(MODELS)), st.lists(st.integers(0, 26), min_size=2, max_size=30), st.randoms())
 def test_however_a_prompt_is_read(name, architecture, tokens, rng):
-    """In chunks, token by token, or after a cached prefix: the logits of one pass, on every architecture."""
+    """In chunks, token by token, or after a cached prefix: the logits of one pass, for every architecture."""
     some = MODELS[architecture]
     for dtype in (torch.float64, torch.float32, torch.bfloat16):
         model = type(some).random(some.config, seed=1, dtype=dtype)

@@ -1,4 +1,4 @@
-"""The cache of rows: positions of each row, growth, prefill, and attention over rows that are not in lockstep."""
+"""The cache of rows: positions of each row, growth, prefill, and attention over rows of different lengths."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def cache_of(model, rows: int, positions: int = 0) -> RowCache:
 
 
 def run(model, cache: RowCache, tokens: list[list[int]]) -> torch.Tensor:
-    """Logits after each token, (rows, new, vocab_size); every row goes on by as many."""
+    """Logits after each token, (rows, new, vocab_size). All rows grow by the same number."""
     new = len(tokens[0])
     positions = cache.cache_seqlens.long().unsqueeze(1) + torch.arange(new)
     with torch.inference_mode():
@@ -36,7 +36,7 @@ def run(model, cache: RowCache, tokens: list[list[int]]) -> torch.Tensor:
 @SHORT
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=4), st.data())
 def test_rows_that_are_not_in_lockstep(name, lengths, data):
-    """Prompts of different lengths, then tokens for all rows at once: each row reads its own past and nothing else."""
+    """Prompts of different lengths, then tokens for all rows at once: each row reads only its own past."""
     model = MODELS[name]
     tokens = st.integers(0, model.config.vocab_size - 1)
     prompts = [data.draw(st.lists(tokens, min_size=n, max_size=n)) for n in lengths]
@@ -90,7 +90,7 @@ def test_growing_is_to_multiples_of_1024_and_scrambles_nothing(length, room):
     assert all(map(torch.equal, before, after))
 
 
-def test_prefill_makes_all_rows_of_one_and_leaves_slack_behind():
+def test_prefill_copies_one_row_to_all_rows_and_leaves_slack():
     one, many = filled(rows=1, positions=50), RowCache(2, 4, 3, 4, positions=9)
     many.prefill(one)
     assert (many.positions, many.cache_seqlens.tolist()) == (9, [5] * 4)
@@ -111,7 +111,7 @@ def test_rows_that_differ_have_no_common_position():
         cache.get_pos()
 
 
-def test_what_does_not_fit_is_refused():
+def test_inputs_that_do_not_fit_are_refused():
     with pytest.raises(ValueError, match="not empty"):
         filled().prefill(filled())
     for other in (filled(layers=3), filled(heads=1), filled(size=8), filled(rows=3)):

@@ -29,7 +29,7 @@ def compiler_of(tokens: list[bytes]) -> GrammarCompiler:
 
 
 def fewest(text: bytes, tokens: list[bytes]) -> int:
-    """The fewest tokens that spell a text, its end token included."""
+    """The smallest number of tokens for a text, including the end token."""
     cost = [0] * (len(text) + 1)
     for at in range(len(text) - 1, -1, -1):
         cost[at] = 1 + min(cost[at + len(token)] for token in tokens if text.startswith(token, at))
@@ -37,7 +37,7 @@ def fewest(text: bytes, tokens: list[bytes]) -> int:
 
 
 def searched_for_nothing(node: Node) -> Grammar:
-    """A language with a rule that calls itself, at more cost: no exact distances are searched for."""
+    """A language with a recursive rule, at a higher cost: no exact distances are searched for."""
     return Grammar({"start": Alt((node, Seq((Text("z"), Ref("start")))))})
 
 
@@ -78,7 +78,7 @@ def test_a_million_take_no_more_states_than_a_thousand():
 
 
 def walk(schema: Any, tokens: list[bytes], seed: int, slack: int) -> Any:
-    """Any allowed token after another; every one that is allowed leads to where the rest of the budget does."""
+    """Random allowed tokens. After each allowed token, the rest of the budget suffices."""
     rng = random.Random(seed)
     matcher = GrammarMatcher(compiler_of(tokens).compile_json_schema(schema))
     left = matcher.min_tokens_to_finish() + slack

@@ -1,4 +1,4 @@
-"""Numbers in specifications that nothing holds: the error has the number that was written."""
+"""Numbers in specifications that are too large: the error shows the number as it was written."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_token_of_a_macro_has_the_number() -> None:
         COMPILER.compile_gbnf(f"root ::= Token({WRITTEN})", allow_special_tokens=True)
 
 
-def test_an_upper_bound_that_no_text_reaches_is_none() -> None:
+def test_an_upper_bound_that_no_text_reaches_has_no_effect() -> None:
     for text in (f'root ::= "a"{{1,{WRITTEN}}}', f'root ::= "a"{{1,{MANY}}}'):
         assert guided.GrammarMatcher(COMPILER.compile_gbnf(text)).accept_string("a" * 1_000)
     with pytest.raises(guided.SpecError, match="the upper bound is less than the lower bound"):

@@ -1,4 +1,4 @@
-"""Texts of a few lines that stand for more than a memory holds: each ends soon, in a grammar or in an error."""
+"""Texts of a few lines that expand to more than the memory holds: each ends soon, with a grammar or an error."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TEMPLATES = "\n".join(f"t{at}{{x}}: t{at + 1}{{x}} t{at + 1}{{p{{x}}}}" for at i
         ('start: "a"~0..100000', "at most 10000 are supported"),
     ],
 )
-def test_what_would_be_too_much_is_refused(text: str, hint: str) -> None:
+def test_grammars_that_expand_too_much_are_refused(text: str, hint: str) -> None:
     with pytest.raises(LimitExceeded) as caught:
         COMPILER.compile_lark(text)
     assert hint in str(caught.value)
@@ -51,7 +51,7 @@ def test_what_would_be_too_much_is_refused(text: str, hint: str) -> None:
         "start: a\n%import .a.a",
     ],
 )
-def test_what_is_too_large_is_an_error(text: str) -> None:
+def test_grammars_that_are_too_large_are_errors(text: str) -> None:
     with pytest.raises(GuidedError):
         COMPILER.compile_lark(text)
 
@@ -65,7 +65,7 @@ def test_what_is_too_large_is_an_error(text: str) -> None:
         (guided.library()["regex"].text.replace("4})/\n", "4})/[\n"), "unexpected ':'", 6),
     ],
 )
-def test_what_a_fuzzer_has_found(text: str, message: str, column: int) -> None:
+def test_findings_of_a_fuzzer(text: str, message: str, column: int) -> None:
     with pytest.raises(GuidedError) as caught:
         COMPILER.compile_lark(text)
     assert message in str(caught.value) and f"column {column})" in str(caught.value)
@@ -114,7 +114,7 @@ def test_a_circle_of_imports_ends(tmp_path) -> None:
         ("start: A\nA: /[" + "".join(map(chr, range(0x4E00, 0x9000, 2))) + "]{1,50}/", "\u4e00" * 50, "\u4e00" * 51),
     ],
 )
-def test_what_is_large_is_read(text: str, good: str | None, bad: str) -> None:
+def test_large_grammars_are_read(text: str, good: str | None, bad: str) -> None:
     compiler = guided.GrammarCompiler(COMPILER.vocabulary, limits=guided.Limits(seconds=200))
     grammar = compiler.compile_lark(text)
     for sample in (bad, *([] if good is None else [good])):
@@ -123,6 +123,6 @@ def test_what_is_large_is_read(text: str, good: str | None, bad: str) -> None:
 
 
 def test_repetitions_of_the_same_are_few_alternatives() -> None:
-    """`a* a*` has three: of four that are written out two are equal."""
+    """`a* a*` has three alternatives: two of the four that are written out are equal."""
     matcher = guided.GrammarMatcher(COMPILER.compile_lark("start: " + '"a"* ' * 64 + '"b"'))
     assert matcher.accept_string("a" * 100 + "b") and matcher.is_accepting()

@@ -58,7 +58,7 @@ def test_the_table_is_large() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in SAMPLES if "lark" not in name])
-def test_llguidance_says_the_same(name: str) -> None:
+def test_verdicts_equal_those_of_llguidance(name: str) -> None:
     llguidance = pytest.importorskip("llguidance", reason="llguidance is not installed")
     text, yes, no = SAMPLES[name]
     if name in LLGUIDANCE_CANNOT:
@@ -90,7 +90,7 @@ LEAVES = st.sampled_from(["/a/", "/b+/", '"ab"', "/[ab]{1,2}/", '"."', "/a?b/", 
 
 @st.composite
 def expressions(draw: st.DrawFn) -> tuple[str, Any]:
-    """A terminal's expression, and a judge: text -> whether it is one of its texts."""
+    """A terminal's expression, and a judge, which decides whether a text is one of the terminal's."""
     if draw(st.integers(0, 3)) == 0:
         leaf = draw(LEAVES)
         pattern = {"/": leaf[1:-1]}.get(leaf[0]) or ("[a-b]" if ".." in leaf else re.escape(leaf[1:-1]))
@@ -207,7 +207,7 @@ def test_schemas_take_the_options() -> None:
     assert accepts(closed, '<{"a":1}>') and not accepts(closed, '<{ "a":1}>') and not accepts(closed, '<{"b":1}>')
 
 
-def test_what_is_not_enforced_is_warned_of() -> None:
+def test_unenforced_options_cause_warnings() -> None:
     with pytest.warns(guided.GuidedWarning, match="unknown"):
         COMPILER.compile_lark('start: %json {"unknown": 1}')
 

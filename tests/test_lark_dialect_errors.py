@@ -1,4 +1,4 @@
-"""Malformed texts with extensions of Lark's notation: each error has its place and a hint; bombs end within limits."""
+"""Malformed texts with extensions of Lark's notation: each error has a location and a hint. Bombs end within limits."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""What is said of malformed texts in Lark's own notation, and of the files that they import: the place, in the words of
-the author. Texts with extensions are in test_lark_dialect_errors.py."""
+"""Errors in texts of Lark's own notation, and in imported files: their location, in terms of the author's text.
+test_lark_dialect_errors.py tests texts with extensions.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +68,7 @@ def marked(error: GuidedError) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize(("text", "message", "line", "place"), MALFORMED, ids=[row[1][:40] for row in MALFORMED])
-def test_what_is_malformed_is_shown_where_it_stands(text: str, message: str, line: int, place: str) -> None:
+def test_errors_show_the_malformed_place(text: str, message: str, line: int, place: str) -> None:
     with pytest.raises(GuidedError) as caught:
         COMPILER.compile_lark(text)
     error = caught.value
@@ -77,8 +78,8 @@ def test_what_is_malformed_is_shown_where_it_stands(text: str, message: str, lin
 
 
 @pytest.mark.parametrize("text", ["start: " + "[" * 450 + '"a"' + "]" * 450, DEEP_TEMPLATES])
-def test_the_end_of_the_stack_is_told(text: str) -> None:
-    """Lark reads brackets by recursion; the limit is Python's own, which others may have raised."""
+def test_the_end_of_the_stack_is_reported(text: str) -> None:
+    """Lark reads brackets by recursion. The limit is Python's own, which other code may have raised."""
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(1000)
     try:
@@ -252,7 +253,7 @@ def test_an_import_that_a_file_does_not_define_is_an_error_where_it_is_used(fold
 
 
 def test_limits_of_the_caller_hold_for_imported_files(folder: str) -> None:
-    """And what is read of a file is no more than they allow."""
+    """No more of a file is read than they allow."""
     small = guided.GrammarCompiler(COMPILER.vocabulary, limits=guided.Limits(spec_length=100))
     with pytest.raises(LimitExceeded, match=r"limit 'spec_length' exceeded: 101 > 100 .*many.lark"):
         small.compile_lark("start: x\n%import many.x", import_paths=[folder])

@@ -1,4 +1,4 @@
-"""Rules without operators, and terminals that are strings. Lark's own loader, and expressions, are the judges."""
+"""Rules without operators, and terminals that are strings. The judges are Lark's own loader, and expressions."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def outcome(read):
 
 
 def compare(text):
-    """Whether there are rules, which are then those of Lark."""
+    """Whether rules are returned. If so, they must equal Lark's."""
     grammar, _ = load_grammar(text, "<grammar>", [], False)
     expected = outcome(lambda: found_by_lark(grammar))
     assert outcome(lambda: compile_grammar(build_grammar(text, (), Limits())[0], "start")) == expected, text
@@ -85,7 +85,7 @@ def random_text(rng):
 
 
 def test_rules_of_random_grammars(monkeypatch):
-    """Of any shape: what is refused is refused by Lark, too."""
+    """Of any shape: grammars that are refused here are refused by Lark, too."""
     done, native = {True: 0, False: 0}, _lark.expanded
     left = []
 
@@ -119,7 +119,7 @@ def test_every_statement_means_what_it_means_in_lark():
     """)
 
 
-def test_what_is_deep_or_no_tree_is_left_to_lark():
+def test_deep_grammars_and_graphs_are_left_to_lark():
     assert compare("start: " + "(" * 150 + '"a"' + ")" * 150)
     assert compare('start: pair{"a"}\npair{x}: x x')
 

@@ -108,7 +108,9 @@ def test_random_notation_is_read_as_lark_reads_it(how: str, count: int) -> None:
     "pattern", ["a|ab", "ab|a|", "a*?b??", "(?:a*)*b", "(?>a|ab)b?", "a{1,2}?(?i:B)", "b(?!b)a", "a??|b+?"]
 )
 def test_which_texts_of_a_pattern_count(pattern: str) -> None:
-    """All texts up to four letters: those that re.match takes as a whole, and in a text of llguidance re.fullmatch."""
+    """All texts of up to four letters: those that re.match consumes completely, or re.fullmatch in llguidance's
+    notation.
+    """
     compiled = re.compile(pattern)
     texts = ["".join(letters) for size in range(5) for letters in itertools.product("abB", repeat=size)]
     first = {text for text in texts if (found := compiled.match(text)) and found.end() == len(text)}

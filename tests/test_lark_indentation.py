@@ -1,4 +1,4 @@
-"""Indentation as Lark's indenter reads it: programs, and what is refused of `postlex`."""
+"""Indentation as in Lark's indenter: programs, and refused values of `postlex`."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ class Tabless(Blocks):
         (Tabless(), SpecError, "tab_len of postlex must be a positive number of spaces, not 1.5"),
     ],
 )
-def test_what_is_no_indenter_is_refused(postlex, error, message):
+def test_objects_that_are_not_indenters_are_refused(postlex, error, message):
     with pytest.raises(error, match=re.escape(message)):
         lark_to_lexed(TREE, postlex=postlex)
 

@@ -1,4 +1,4 @@
-"""The states of an LALR(1) table, and the contexts that a lexer takes from them. Lark's own tables are the judge."""
+"""The states of an LALR(1) table, and the contexts that a lexer derives from them. The judges are Lark's own tables."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def rows_of_lark(text, start):
 
 
 def rows(text, start):
-    """The same, of the states that are found here."""
+    """The same for the states that are computed here."""
     rules = loaded_rules(text)
     states = terminal_states(rules, start)
     if states is None:
@@ -87,7 +87,7 @@ def test_tables_of_random_grammars():
 
 
 def random_rules(rng):
-    """Rules as no text can have them: without alternatives, empty, that stand for themselves or for nothing."""
+    """Rules that no text can have: without alternatives, empty, equal to themselves, or generating nothing."""
     names, terminals = [f"r{i}" for i in range(rng.randint(1, 5))], "ABCD"[: rng.randint(1, 4)]
 
     def symbol():
@@ -100,7 +100,7 @@ def random_rules(rng):
 
 
 def random_recursion(rng):
-    """Rules that end with each other in many circles; no two alternatives begin alike, so few have conflicts."""
+    """Rules that end with each other in many cycles. No two alternatives begin alike, so few have conflicts."""
     names, terminals = [f"r{i}" for i in range(rng.randint(3, 9))], iter(f"T{i}" for i in range(1000))
 
     def alternative():
@@ -111,7 +111,7 @@ def random_recursion(rng):
 
 
 def test_tables_are_those_of_the_twin():
-    """Also which terminals are doubtful, which Lark does not know."""
+    """Including the doubtful terminals, which Lark does not compute."""
     rng = random.Random(2)
     several = [each for text, *_ in PUBLIC.values() for each in [loaded_rules(text)]]
     several += [make(rng) for make in (random_rules, random_recursion) for _ in range(1500)]
@@ -136,7 +136,7 @@ def loaded_rules(text):
     return {name: [each.symbols for each in alternatives] for name, alternatives in loaded.rules.items()}
 
 
-def test_a_table_that_is_too_large_is_not_made():
+def test_a_table_that_is_too_large_is_not_built():
     names = [f"A{i}" for i in range(20)]  # the states are the sets of the names that have been left out
     lines = ["start: " + " | ".join(f"r{i}" for i in range(20))]
     lines += [
@@ -196,7 +196,7 @@ def test_masks_in_contexts_are_those_of_the_twin(seed):
                 compare_along_a_walk(rng, pair)
 
 
-def test_states_that_only_rules_without_texts_tell_apart_are_one():
+def test_states_that_differ_only_in_rules_without_texts_are_merged():
     # States after A differ by places in `idle`, which an exact parser leaves out.
     text = """
     start: A pair | idle A B
@@ -260,7 +260,7 @@ NEVER: /[^\s\S]/
 
 @pytest.mark.parametrize("grammar", [RESERVED, RESERVED_IN_THE_BEGINNING])
 def test_reserved_words_by_a_terminal_without_texts(grammar: str) -> None:
-    """Lark's table has them where names stand, so that they are no names there."""
+    """Lark's table has them at positions of names, so they are not names there."""
     rules, lexer = lark_to_lexed(grammar)
     twin = LexedLanguage(rules, lexer)
     judge = lark.Lark(grammar, parser="lalr")

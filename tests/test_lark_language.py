@@ -1,4 +1,4 @@
-"""Lark's grammars without a lexer: which texts are in the language? Lark's own Earley parser is the judge."""
+"""Lark's grammars without a lexer: the texts of their languages. The judge is Lark's own Earley parser."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ IGNORED = ['"c"', "/c+/", "/c[ab]*/", "/c(a|ab)/", "/b?c/", "/ca?b?/", "/c[^c]*?
 
 @st.composite
 def grammars(draw):
-    """Rules over some terminals: recursive in any way, empty alternatives included, perhaps with something ignored."""
+    """Rules over some terminals: recursive in any way, with empty alternatives, and sometimes an ignored terminal."""
     names = [f"T{number}" for number in range(draw(st.integers(1, 4)))]
     rules = ["start", *(f"r{number}" for number in range(draw(st.integers(0, 2))))]
     lines = [f"{name}: {draw(st.sampled_from(TERMINALS))}" for name in names]
@@ -161,7 +161,7 @@ def test_grammars_as_people_write_them(name):
             assert accepts(grammar, other.encode()) == parses(parser, other), other
 
 
-def test_what_is_ignored_takes_its_longest_match():
+def test_ignored_terminals_take_their_longest_match():
     text = "start: WORD+\nWORD: / ?[a-z]+/\n%ignore /#.*/\n%ignore / +/\n"
     grammar = lark_to_grammar(text)
     parser = lark.Lark(text, parser="earley", lexer="dynamic_complete")
@@ -195,7 +195,7 @@ def test_a_file_is_imported_from_the_folders_of_the_caller_alone(tmp_path):
         ("stat: A\nA: /a/\n", "there is no start rule 'start'", "did you mean start='stat'?", None),
     ],
 )
-def test_what_is_wrong_is_said(text, message, hint, marked):
+def test_error_messages(text, message, hint, marked):
     with pytest.raises(GuidedError) as caught:
         lark_to_grammar(text)
     error = caught.value
@@ -232,7 +232,7 @@ def test_a_grammar_is_compiled_and_cached():
 
 
 def test_a_text_reads_no_file_of_the_current_folder(tmp_path, monkeypatch):
-    """A stranger's text has no folder of its own, and is not told which files there are."""
+    """A text from a client has no folder, and must not reveal which files exist."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "here.lark").write_text('X: "x"')
     (tmp_path / "folder.lark").mkdir()

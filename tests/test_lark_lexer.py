@@ -91,7 +91,9 @@ def test_where_the_table_shifts_all_that_rules_take_is_tried():
 
 @pytest.mark.parametrize("seed", range(6))
 def test_all_grammars_are_cut_by_the_basic_lexer(seed):
-    """Whatever conflicts a table would have, as at least four of these do: Lark's Earley parser takes its lexemes."""
+    """Whatever conflicts a table would have (at least four of these grammars have some), Lark's Earley parser reads the
+    lexemes.
+    """
     rng, alphabet, done, conflicts = random.Random(seed), "abcAB", 0, 0
     while done < 30 or conflicts < 4:
         text = random_grammar(rng)
@@ -107,7 +109,7 @@ def test_all_grammars_are_cut_by_the_basic_lexer(seed):
 
 
 def test_a_lexeme_that_can_stand_nowhere_leads_nowhere():
-    """And none that leads to an output is taken for one."""
+    """And no lexeme that leads to an output counts as one."""
     rng, alphabet, dead = random.Random(5), "abcAB", 0
     for _ in range(40):
         text = random_grammar(rng)

@@ -1,4 +1,4 @@
-"""The C++ reader of Lark's notation and of patterns. Lark's loader and the Python code are the judges."""
+"""The C++ reader of Lark's notation and of patterns. The judges are Lark's loader and the Python code."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ PIECES = [
 
 
 def random_text(rng: random.Random) -> str:
-    """A text in which all statements of Lark's notation occur, most of them correct."""
+    """A text with all statements of Lark's notation, most of them correct."""
     names = ["start", "_b", "c", "t{c}", 't{"x"}', "t{A}", "two{A, t{c}}", "two{/q/, WS}"]
 
     def atom(depth: int) -> str:
@@ -77,7 +77,7 @@ def random_text(rng: random.Random) -> str:
 
 
 def corrupted(text: str, rng: random.Random) -> str:
-    """The text with a few characters that were removed, replaced or inserted."""
+    """The text with a few characters removed, replaced or inserted."""
     out = list(text)
     for _ in range(rng.choice((0, 0, 0, 1, 2))):
         at = rng.randrange(len(out))
@@ -86,7 +86,7 @@ def corrupted(text: str, rng: random.Random) -> str:
 
 
 def is_native(text: str, folders: tuple[str, ...] = ()) -> bool:
-    """Whether C++ code reads the text; it then reads the same as Lark."""
+    """Whether the C++ code reads the text. If so, the result must equal Lark's."""
     read = read_grammar(text, "start", folders, LIMITS)
     if read is None:
         return False
@@ -142,7 +142,7 @@ def test_imported_files(tmp_path: Path) -> None:
         assert not is_native(text, folders), text
 
 
-def test_what_nests_or_expands_too_much_is_left_to_lark() -> None:
+def test_deep_and_large_grammars_are_left_to_lark() -> None:
     for text in (
         "start: " + "(" * 101 + '"a"' + ")" * 101,
         'start: "a"~60',

@@ -1,4 +1,4 @@
-r"""Lark's notation is cut into tokens in linear time: the expressions match what Lark's own do, and never go back."""
+r"""Lark's notation is tokenised in linear time: the expressions match what Lark's own match, without backtracking."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ALPHABETS = {"STRING": '"\\a\ni', "REGEXP": "/\\a\ni", "_NL_OR": "\n\r |a"}
 
 @pytest.mark.parametrize("name", ALPHABETS)
 def test_the_same_tokens_as_in_lark(name: str) -> None:
-    """Of every text of at most seven characters that matter."""
+    """For every text of at most seven relevant characters."""
     lark, linear = re.compile(load_grammar.TERMINALS[name]), re.compile(LINEAR[name])
     found = 0
     for length in range(1, 8):
@@ -67,7 +67,7 @@ BOMBS = {
 
 @pytest.mark.parametrize("name", BOMBS)
 def test_bombs_for_python_s_expressions_end(name: str) -> None:
-    """The kernel ends the process after ten seconds: with Lark's own expressions it takes hours, or for ever."""
+    """The kernel ends the process after ten seconds. Lark's own expressions would take hours, or never end."""
 
     def measure(construct: Construct, n: int, meter: Meter) -> None:
         meter.call("compile", lambda: COMPILER.compile_lark(construct.build(n)))

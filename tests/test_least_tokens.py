@@ -31,7 +31,7 @@ ENDLESS = 2**40  # more tokens than any of these grammars needs
 
 
 class Least:
-    """The least number of tokens from a state to the end, its token included: a search of the twin's states."""
+    """The smallest number of tokens from a state to the end, including the end token: a search of the twin's states."""
 
     def __init__(self, language: LexedLanguage, tokens: tuple[bytes, ...]) -> None:
         self.language, self.tokens = language, tokens
@@ -47,7 +47,7 @@ class Least:
         return frozenset(out - {frozenset()})
 
     def __call__(self, start: LexedState, most: int) -> int:
-        """`most`: where the search ends, though nothing was found."""
+        """`most`: the number at which the search ends without a result."""
         now, met = {start}, {start}
         for count in range(1, most):
             if any(map(self.language.accepting, now)):
@@ -58,7 +58,9 @@ class Least:
 
 
 def beginnings(pair: Any, depth: int) -> Iterator[tuple[guided.GrammarMatcher, LexedState, bytes]]:
-    """Each beginning of up to `depth` bytes that goes on, once for each state of the twin; both agree which do."""
+    """Each prefix of up to `depth` bytes that can continue, once for each state of the twin. Both agree about these
+    prefixes.
+    """
     first = guided.GrammarMatcher(pair.grammar)
     now = [(first, pair.language.first, b"")]
     ids = {token: id for id, token in enumerate(pair.tokens) if len(token) == 1}
@@ -78,7 +80,7 @@ def beginnings(pair: Any, depth: int) -> Iterator[tuple[guided.GrammarMatcher, L
 
 
 def walk_ends(matcher: guided.GrammarMatcher, tokens: tuple[bytes, ...], least: int, rng: random.Random) -> bytes:
-    """What is written with just the tokens that are needed, by choices that leave the most to do, or by any."""
+    """Walks with the smallest number of tokens, by choices that leave the most to do, or by random ones."""
     worst, written = rng.random() < 0.7, b""
     for left in range(least, 0, -1):
         allowed = sorted(mask_of(matcher, left))
@@ -100,7 +102,7 @@ def walk_ends(matcher: guided.GrammarMatcher, tokens: tuple[bytes, ...], least: 
 
 
 def judge(pair: Any, depth: int, rng: random.Random, counts: Counter[tuple[str, int]]) -> None:
-    """See the head of the file. `counts`: how often the core's number is so much more than the least."""
+    """See the head of the file. `counts`: how often the core's number exceeds the smallest one by how much."""
     search = Least(pair.language, pair.tokens)
     sure = "sure texts" if pair.grammar.native.sure else "searched"
     try:
@@ -116,7 +118,7 @@ def judge(pair: Any, depth: int, rng: random.Random, counts: Counter[tuple[str, 
 
 
 def spaced_grammar(rng: random.Random) -> str:
-    """A random grammar in which c separates words that would be one without it."""
+    """A random grammar in which c separates words that would otherwise be one word."""
     lines = [line for line in random_grammar(rng).splitlines() if not line.startswith("%ignore")]
     lines.insert(0, f"WORD: {rng.choice(['/a+/', '/[ab]+/', '/b+/', '/a[ab]*/'])}")
     used = [line.replace("T0", "WORD") if line[0].islower() else line for line in lines]
@@ -124,7 +126,7 @@ def spaced_grammar(rng: random.Random) -> str:
 
 
 def drawn_tokens(rng: random.Random) -> tuple[bytes, ...]:
-    """The letters, and a few tokens of two to four of them."""
+    """The letters, and a few tokens of two to four letters."""
     longer = {bytes(rng.choice(b"abc") for _ in range(rng.randint(2, 4))) for _ in range(rng.randint(0, 8))}
     return (b"a", b"b", b"c", *sorted(longer))
 
@@ -146,7 +148,7 @@ def judge_blocks(seed: int, count: int, depth: int) -> Counter[tuple[str, int]]:
 
 
 def is_enough(counts: Counter[tuple[str, int]], least: int) -> None:
-    """Both kinds of completions were met, and nearly all beginnings were decided."""
+    """Both kinds of completions occurred, and nearly all prefixes were decided."""
     print(counts)
     assert all(sum(counts[kind, more] for more in range(9)) >= least for kind in ("sure texts", "searched"))
     assert counts["undecided", 0] <= counts.total() // 50
@@ -163,7 +165,7 @@ def test_blocks() -> None:
 
 @pytest.mark.parametrize("ignored", ["/cb?/", "/c(bb)?/", "/cb?c?/"])
 def test_a_separator_of_several_tokens(ignored: str) -> None:
-    """After the first of its tokens it may have ended, and another one would be needed: its rest is less."""
+    """After the first of its tokens it may have ended, and another one would be needed: the rest of it is shorter."""
     text, counts = f"start: WORD WORD\nWORD: /b+/\n%ignore {ignored}\n", Counter[tuple[str, int]]()
     judge(test_lexer_masks.Pair(text, tokens=(b"b", b"c")), 6, random.Random(0), counts)
     assert counts["undecided", 0] == 0 and counts.total() > 5

@@ -1,4 +1,4 @@
-"""Whether the number of tokens that complete an output is said to be the least only where it is."""
+"""The number of tokens that complete an output is called the smallest only if it is."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_a_shorter_completion_than_the_known_one() -> None:
 
 
 def test_a_number_is_exact_only_if_no_fewer_tokens_do() -> None:
-    """The oracle: all sequences of tokens."""
+    """The oracle tries all sequences of tokens."""
     rng, exact, others = random.Random(3), 0, 0
     parts = ['"a"', '"b"', '"ab"', '("a"|"b")', '("a"|"ab")', '"b" "a"', "root?"]
     for _ in range(150):
@@ -61,6 +61,6 @@ def test_one_token_is_exact() -> None:
     assert str(BudgetError(4, 2, is_exact=True)) == "the shortest completion has 4 tokens, but the budget is 2"
 
 
-def test_the_command_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_the_number(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "--regex", "[0-9]{4}", "--prefix", "20"]) == 0
     assert "shortest way to finish: '00', 3 tokens with the end token" in capsys.readouterr().out

@@ -44,12 +44,12 @@ def model():
 
 
 def noise(idx: torch.Tensor) -> torch.Tensor:
-    """A model without any preference, end token included."""
+    """A model without preferences, including the end token."""
     return torch.zeros(idx.shape[0], END + 1)
 
 
 def name_line(end_tokens=()) -> GuidedFSM:
-    """By hand, edge by edge."""
+    """The automaton, written by hand, edge by edge."""
     fsm = GuidedFSM(end_tokens)
     fsm.add_transition(0, CLASSES["UPPER"], 1)
     fsm.add_transition(1, CLASSES["UPPER"], 1)
@@ -184,7 +184,7 @@ def test_the_budget_avoids_what_leads_nowhere():
 
 # ---- level 3
 def test_level_3_is_the_same_machine():
-    """All that can be reached, side by side."""
+    """Everything that can be reached, compared side by side."""
     compiled, hand = compile_pattern(NAME_LINE, CLASSES, STOI, end_tokens=[END]), name_line([END])
     assert compiled.grammar.native.positions == 6
     seen, front = {0}, [""]
@@ -207,7 +207,7 @@ def test_level_3_is_the_same_machine():
 
 
 def test_overlap_is_decided_by_what_follows():
-    """One letter or more, then an 'A': to take the first edge that fits never ends."""
+    """One or more letters, then an 'A': taking the first matching edge would never end."""
     fsm = compile_pattern([("UPPER", "+"), ("A", "1")], CLASSES, STOI, end_tokens=[END])
     for word in ("BA", "AA", "ABBA", "A", "AB", "B"):
         fsm.reset()
@@ -223,7 +223,7 @@ def test_overlap_is_decided_by_what_follows():
     assert endings == {"end token", "budget"}
 
 
-def test_a_last_plus_goes_on():
+def test_a_final_plus_continues():
     fsm = compile_pattern([("LOWER", "+")], CLASSES, STOI, end_tokens=[END])
     lengths, endings = set(), set()
     for seed in range(60):
@@ -242,8 +242,8 @@ def test_a_last_plus_goes_on():
         assert (out.idx.shape[1], out.complete, out.ending) == (10, True, "budget")
 
 
-def test_what_a_budget_cuts_off_is_not_the_formats_end():
-    """'a' or 'abc': within two tokens the second is out of reach."""
+def test_a_budget_does_not_end_the_format():
+    """'a' or 'abc': the second is out of reach within two tokens."""
     fsm = GuidedFSM()
     for state, char in enumerate("abc"):
         fsm.add_transition(state, {STOI[char]}, state + 1)
@@ -262,7 +262,7 @@ RANGES = {"UPPER": "[A-Z]", "LOWER": "[a-z]", "SPACE": " ", "LETTER": "[A-Za-z]"
 
 @given(ELEMENTS, st.randoms(use_true_random=False), st.integers(0, 6))
 def test_every_walk_of_every_pattern_matches(elements, rng: random.Random, slack):
-    """Whatever is allowed is taken: the text matches where the machine says complete, and within the budget it does."""
+    """Any allowed choice is taken: the text matches when the machine reports the end, within the budget."""
     pattern = re.compile("".join(RANGES.get(name, name) + quantifier.strip("1") for name, quantifier in elements))
     fsm = compile_pattern(elements, CLASSES, STOI, end_tokens=[END])
     budget = len(elements) + slack
@@ -279,7 +279,7 @@ def test_every_walk_of_every_pattern_matches(elements, rng: random.Random, slack
 
 
 def test_any_compiled_grammar_is_such_a_machine(model):
-    """A stack, too: brackets that close again, which no finite machine can count."""
+    """With a stack, too: matching brackets, which no finite machine can count."""
     vocabulary = Vocabulary.without_end([char.encode() for char in CHARACTERS + "[]0"])
     schema = {"$ref": "#/$defs/nest", "$defs": {"nest": {"type": "array", "items": {"$ref": "#/$defs/nest"}}}}
     fsm = CompiledFSM(GrammarCompiler(vocabulary).compile_json_schema(schema, whitespace="compact"))
@@ -312,7 +312,7 @@ def test_classes_of_other_alphabets():
 
 # ---- what it is made of
 def test_the_machine_by_hand_is_plain_python():
-    """Level 2 imports nothing that computes; each file can be read at a sitting."""
+    """Level 2 imports nothing that computes, and each file is short."""
     folder = Path(guided.levels.__file__).parent
     tree = ast.parse((folder / "fsm.py").read_text())
     names = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}

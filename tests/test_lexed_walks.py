@@ -60,8 +60,10 @@ def test_indented_texts_that_are_written_are_parsed_by_lark(name: str, words: st
 
 @pytest.mark.parametrize("name", LEXED_SPECS)
 @pytest.mark.parametrize("seed", range(3))
-def test_what_is_undone_leaves_nothing(name: str, seed: int) -> None:
-    """After rollbacks and in forks: masks, budgets and captures are those of a matcher that took the kept tokens."""
+def test_undone_steps_leave_nothing(name: str, seed: int) -> None:
+    """After rollbacks and in forks: masks, budgets and captures equal those of a matcher that accepted only the kept
+    tokens.
+    """
     rng, grammar = random.Random(seed), LEXED_SPECS[name](GrammarCompiler(vocabulary()))
     matcher, kept = GrammarMatcher(grammar), list[int]()
     for _ in range(25):
@@ -85,7 +87,7 @@ def test_what_is_undone_leaves_nothing(name: str, seed: int) -> None:
 
 
 def drawn(kind: str, rng: random.Random, compiler: GrammarCompiler) -> CompiledGrammar | None:
-    """A random grammar of the kind; None where it is none, or generates nothing."""
+    """A random grammar of the kind; None if it is invalid, or generates nothing."""
     try:
         if kind == "lexed":
             return compiler.compile_lark(random_grammar(rng), lexer=rng.choice(("contextual", "basic")))
@@ -98,8 +100,8 @@ def drawn(kind: str, rng: random.Random, compiler: GrammarCompiler) -> CompiledG
 
 
 @pytest.mark.parametrize("kind", ["lexed", "blocks", "composed"])
-def test_what_is_forced_is_what_single_masks_say(kind: str) -> None:
-    """With a token for each byte: text is forced as long as one token, and not the end, is allowed."""
+def test_forced_tokens_equal_those_of_single_masks(kind: str) -> None:
+    """With a token for each byte: text is forced as long as exactly one token, and not the end, is allowed."""
     rng, found = random.Random(kind), 0
     compiler = GrammarCompiler(vocabulary_of(BYTES))
     for grammar in filter(None, (drawn(kind, rng, compiler) for _ in range(50))):
@@ -160,7 +162,7 @@ def long_text(rng: random.Random, lines: int) -> str:
 
 
 def test_places_of_long_texts_are_carried_over() -> None:
-    """Thousands of lines: with little memory states are renewed again and again, and nothing else changes."""
+    """Thousands of lines: with little memory, states are renewed again and again, and nothing else changes."""
     text = long_text(random.Random(1), 6_000)
     words = [*BYTES, b"\n ", b"\n  ", b"\n    ", b"  ", b"    ", b":\n ", b"abc", b"a\n", b"ab, "]
     limits = guided.Limits(memory=100_000)

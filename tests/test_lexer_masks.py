@@ -1,4 +1,4 @@
-"""Masks of grammars with a lexer: the core against its twin, and against each token tried by itself."""
+"""Masks of grammars with a lexer: the core compared with its twin, and with each token tried by itself."""
 
 import os
 import random
@@ -48,7 +48,7 @@ struct point next;
 
 
 class Pair:
-    """A drawn grammar that the core compiles, beside its twin."""
+    """A drawn grammar, compiled by the core and by its twin."""
 
     def __init__(self, text: str, how: Lexing = "contextual", tokens: tuple[bytes, ...] = TOKENS) -> None:
         self.text, self.tokens = text, tokens
@@ -63,7 +63,7 @@ class Pair:
 def drawn_pairs(
     rng: random.Random, count: int, how: Lexing, draw: Callable[[random.Random], str] = random_grammar
 ) -> list[Pair]:
-    """Grammars that generate something. What neither can decide within its bounds is left out: one in a hundred."""
+    """Grammars that generate something. Those that neither can decide within its limits are skipped: about 1 %."""
     out, undecided = [], 0
     while len(out) < count:
         text = draw(rng)
@@ -85,7 +85,9 @@ def drawn_pairs(
 
 
 def compare_masks(pair: Pair, rng: random.Random, walks: int = 3) -> int:
-    """The core's masks are the twin's, and those of each token tried by itself. How many were compared."""
+    """Check that the core's masks equal the twin's, and those of each token tried by itself. Returns how many were
+    compared.
+    """
     masks = 0
     for _ in range(walks):
         matcher, state = guided.GrammarMatcher(pair.grammar), pair.language.start
@@ -111,7 +113,7 @@ def compare_masks(pair: Pair, rng: random.Random, walks: int = 3) -> int:
 
 
 def finish_within(pair: Pair, rng: random.Random, slacks: tuple[int, ...]) -> int:
-    """Outputs end within budgets, whose masks are those of each token's rest. How many ended."""
+    """Check that outputs end within budgets whose masks equal those from each token's rest. Returns how many ended."""
     finished = 0
     try:
         least = guided.GrammarMatcher(pair.grammar).min_tokens_to_finish()
@@ -175,7 +177,7 @@ def test_budgets_hold(seed: int, how: Lexing) -> None:
     ],
 )
 def test_budgets_hold_where_states_are_renewed(text: str) -> None:
-    """Completions that were searched for are carried over: another search might find longer ones."""
+    """Completions that were found are carried over, because another search might find longer ones."""
     compiler, rng = guided.GrammarCompiler(vocabulary_of(TOKENS), limits=guided.Limits(memory=1)), random.Random(0)
     rebuilds = 0
     for _ in range(100):  # each time anew, since a renewal leaves room
@@ -222,7 +224,7 @@ def test_known_grammars(text: str, how: Lexing) -> None:
 
 @pytest.fixture(scope="module")
 def pieces() -> guided.Vocabulary:
-    """Each byte, and every piece of the text of up to nine bytes, so that tokens hold several lexemes."""
+    """Each byte, and every piece of the text of up to nine bytes, so that tokens contain several lexemes."""
     data = C_TEXT.encode()
     found = {data[i : i + n] for i in range(len(data)) for n in range(2, 10) if i + n <= len(data)}
     return vocabulary_of([bytes([b]) for b in range(256)] + sorted(found))
@@ -282,7 +284,7 @@ def test_masks_of_keywords_are_those_of_each_token_where_names_are_many(how: Lex
 
 
 def test_an_output_may_end_though_something_was_begun_that_never_ends() -> None:
-    """`/` and `*` are lexemes of their own where no comment ends, and so is `""` before a string without an end."""
+    """`/` and `*` are separate lexemes if no comment ends, and so is `""` before a string without an end."""
     text = r"""
 start: value (("/" | "*") value)* ";"
 value: "*" value | NAME | STRING+
@@ -307,7 +309,7 @@ STRING: /\"\"\"(\"{0,2}[^\"])*\"\"\"|\"[^\"\n]*\"/
             left = matcher.min_tokens_to_finish()
 
 
-def test_states_that_are_dropped_and_made_again_change_nothing(pieces: guided.Vocabulary) -> None:
+def test_dropped_and_rebuilt_states_change_nothing(pieces: guided.Vocabulary) -> None:
     plenty = guided.GrammarCompiler(pieces).compile_lark(C_SUBSET)
     little = guided.GrammarCompiler(pieces, limits=guided.Limits(memory=60_000)).compile_lark(C_SUBSET)
     one, other = guided.GrammarMatcher(plenty), guided.GrammarMatcher(little)
@@ -329,7 +331,7 @@ def test_states_that_are_dropped_and_made_again_change_nothing(pieces: guided.Vo
     [("start: start NAME | NAME", b"a "), ("start: NAME start | NAME", b"a "), ('start: "(" start ")" | NAME', b"(")],
 )
 def test_long_outputs_keep_few_states(rules: str, unit: bytes) -> None:
-    """Left recursion, right recursion, and nesting: nothing but nesting makes new states."""
+    """Left recursion, right recursion and nesting: only nesting adds states."""
     vocabulary = vocabulary_of([b"a", b" ", b"(", b")", b"a "])
     grammar = guided.GrammarCompiler(vocabulary).compile_lark(rules + '\nNAME: /a+/\n%ignore " "')
     matcher, count = guided.GrammarMatcher(grammar), 20_000
@@ -363,7 +365,7 @@ def test_a_lexer_cuts_whole_outputs_only() -> None:
 
 
 def test_a_terminal_that_shadows_spaces_in_the_beginning_alone_is_no_hindrance() -> None:
-    """Names are separated by the spaces that are ignored: a completion is known without a search for one."""
+    """Ignored spaces separate the names, so a completion is known without a search."""
     rules = 'start: _MARGIN "!" | word+\nword: NAME | NUMBER\n%ignore " "'
     text = f"{rules}\n_MARGIN: / +/\nNAME: /[a-z]+/\nNUMBER: /[0-9]+/"
     grammar = guided.GrammarCompiler(vocabulary_of([bytes([b]) for b in range(256)])).compile_lark(text)

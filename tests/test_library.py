@@ -1,4 +1,4 @@
-"""The grammars that come with guided: their samples, and what is written with them, judged by other readers."""
+"""The built-in grammars: their samples, and texts generated with them, judged by other readers."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def samples(name: str, kind: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def compiler() -> guided.GrammarCompiler:
-    """Each byte is a token, and so are some pieces of the samples."""
+    """A token for each byte, and for some pieces of the samples."""
     data = [text.encode() for name in NAMES for text in samples(name, "accept")]
     pieces = {text[i : i + n] for text in data for n in (2, 3, 4) for i in range(len(text) - n + 1)}
     tokens = [bytes([byte]) for byte in range(256)] + sorted(pieces)
@@ -92,7 +92,7 @@ def written(
     *,
     ascii_only: bool = True,
 ) -> str:
-    """A random walk through the masks, complete within the budget, mostly of tokens that are liked."""
+    """A random walk through the masks, complete within the budget, which prefers certain tokens."""
     matcher, out, vocabulary = guided.GrammarMatcher(grammar), b"", grammar.vocabulary
     row = guided.allocate_token_bitmask(1, vocabulary.size)
     drawn = ascii_tokens(vocabulary) if ascii_only else np.ones(vocabulary.size, dtype=bool)
@@ -140,7 +140,7 @@ def test_every_grammar_has_a_head_and_samples() -> None:
     assert "did you mean 'json'?" in caught.value.hint
 
 
-def test_a_head_says_how_a_text_is_meant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_head_determines_the_kind_of_a_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "grammars").mkdir()
     monkeypatch.setattr(library_module, "_PACKAGE", tmp_path)
     path = tmp_path / "grammars" / "a.lark"
@@ -184,8 +184,8 @@ JUDGES = {
 
 @pytest.mark.parametrize("count", [40, pytest.param(500, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", JUDGES)
-def test_what_is_written_is_read_by_others(compiler: guided.GrammarCompiler, name: str, count: int) -> None:
-    """So many different texts."""
+def test_generated_texts_are_read_by_other_libraries(compiler: guided.GrammarCompiler, name: str, count: int) -> None:
+    """A number of different texts."""
     grammar, rng, texts = compiler.compile(guided.grammar(name)), random.Random(f"{SEED} {name}"), set[str]()
     least = guided.GrammarMatcher(grammar).min_tokens_to_finish()
     for _ in range(5 * count):
@@ -200,7 +200,7 @@ def test_what_is_written_is_read_by_others(compiler: guided.GrammarCompiler, nam
 
 
 @pytest.mark.parametrize("name", sorted({*NAMES} - {"play"}))
-def test_what_is_written_parses_with_lark(compiler: guided.GrammarCompiler, name: str) -> None:
+def test_generated_texts_parse_with_lark(compiler: guided.GrammarCompiler, name: str) -> None:
     grammar, parser, rng = compiler.compile(guided.grammar(name)), by_lark(name), random.Random(f"{SEED} {name}")
     least = guided.GrammarMatcher(grammar).min_tokens_to_finish()
     judged = 0

@@ -86,7 +86,7 @@ def nested_type(depth: int) -> Any:
 
 
 def chain(length: int, link: Callable[[str], Any]) -> Any:
-    """A schema of references, one after another; `link` says how the next one is referred to."""
+    """A schema with a chain of references. `link`: how each refers to the next."""
     last = {f"d{length}": {"type": "null"}}
     return {"$ref": "#/$defs/d0", "$defs": {f"d{i}": link(f"#/$defs/d{i + 1}") for i in range(length)} | last}
 
@@ -295,8 +295,8 @@ def test_each_bound_has_its_fields(name: str) -> None:
     assert fields[1] == given if given is not ... else 0 < fields[1] < 60
 
 
-def test_a_limit_tells_where_it_was_reached() -> None:
-    """By the rule whose automaton is built, or the place in the schema that is read."""
+def test_an_exceeded_limit_has_a_location() -> None:
+    """The location is the rule whose automaton is built, or the part of the schema that is read."""
     with pytest.raises(guided.LimitExceeded) as caught:
         compiler(work=200_000).compile_grammar(
             Grammar({"start": Ref("few"), "few": Not(Seq((ANYTHING, Text("a"), Repeat(ANY_CHAR, 14, 14))))})

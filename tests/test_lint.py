@@ -1,4 +1,4 @@
-"""`guided lint`: what it finds is so, and what is so is found."""
+"""`guided lint`: its findings are right and complete."""
 
 from __future__ import annotations
 
@@ -68,14 +68,14 @@ def test_terminals_that_never_meet_do_not_collide() -> None:
     assert ("collision", "A (line 2)") in found('start: "<" (A ">" | B "]")\nA: /[a-z]+/\nB: /[a-y]+/')
 
 
-def test_a_higher_priority_is_told() -> None:
+def test_a_higher_priority_is_reported() -> None:
     text = "start: A | B\nA.2: /[a-z]{1,3}/\nB: /[a-y]{1,9}/"
     (collision,) = [each for each in lint_lark(text, LarkOptions()) if each.kind == "collision"]
     assert (collision.place, "because of a higher priority" in collision.message) == ("A (line 2)", True)
 
 
 def test_all_kinds_of_terminals_are_compared() -> None:
-    """Lookbehinds, operators, and parts of a text, with examples that are texts of both."""
+    """Lookbehinds, operators and parts of a text, with examples that are texts of both."""
     for first, second, example in [
         (r"/ab(?<=b)-/", "/[a-y]{1,9}/", None),
         (r"/ab(?<=b)-/", "/[a-y-]{1,9}/", "ab-"),
@@ -213,7 +213,7 @@ def rule_texts(draw: st.DrawFn) -> dict[str, list[list[str]]]:
 
 
 def generates(rules: dict[str, list[list[str]]], depth: int = 8) -> set[str]:
-    """The rules of which some text of a tree up to a depth is made."""
+    """The rules from which some text of a tree up to a depth is derived."""
     living: set[str] = set()
     for _ in range(depth):
         living |= {
@@ -296,7 +296,7 @@ def gbnf_text(rules: dict[str, list[Part]]) -> str:
 
 
 def texts_of(rules: dict[str, list[Part]], longest: int) -> dict[str, list[set[str]]]:
-    """The texts of each alternative, up to a length, by going over the rules until nothing is new."""
+    """The texts of each alternative up to a length, by applying the rules until nothing is new."""
     found = {name: [set[str]() for _ in each] for name, each in rules.items()}
 
     def of(symbol: str) -> set[str]:
@@ -323,7 +323,7 @@ def texts_of(rules: dict[str, list[Part]], longest: int) -> dict[str, list[set[s
 
 
 def gbnf_remarks(rules: dict[str, list[Part]]) -> list[LintFinding] | None:
-    """None for a grammar that is refused: it generates nothing, or recurses in a way that the core does not take."""
+    """None for a grammar that is refused: it generates nothing, or has a recursion that the core does not accept."""
     try:
         grammar = COMPILER.compile_gbnf(gbnf_text(rules)).grammar
     except GuidedError:
@@ -341,7 +341,7 @@ def used_of(rules: dict[str, list[Part]]) -> set[str]:
 
 
 def replaced(rules: dict[str, list[Part]], empty: set[str]) -> dict[str, set[str]]:
-    """What each rule can be replaced by: the other symbols of the alternative may be left out."""
+    """The rules that can replace each rule: the other symbols of the alternative may be omitted."""
     out: dict[str, set[str]] = {name: set() for name in rules}
     for name, part in [(name, part) for name, each in rules.items() for part in each]:
         for at, (symbol, _) in enumerate(part):
@@ -372,7 +372,7 @@ def test_rules_of_gbnf(rules: dict[str, list[Part]]) -> None:
 
 
 def generates_part(rules: dict[str, list[Part]], name: str) -> bool:
-    """Whether some tree of the rule ends, none of which has a rule within itself."""
+    """Whether some tree of the rule ends without containing any rule within itself."""
 
     def ends(name: str, around: tuple[str, ...]) -> bool:
         return name not in around and any(
@@ -409,14 +409,14 @@ def test_alternatives_that_are_not_regular(text: str, example: str | None) -> No
 
 @pytest.mark.parametrize("order", ["declared", "any"])
 def test_members_in_any_order_are_looked_at(order: str) -> None:
-    """The members of a permutation are no nodes, but what is in them is."""
+    """The members of a permutation are not nodes, but their contents are."""
     schema = {"properties": {"a": {"type": "string"}, "b": {"maxLength": 9}}, "additionalProperties": False}
     grammar = json_schema_to_grammar(schema, JsonSchemaOptions(property_order=order))
     assert "unbounded" in {remark.kind for remark in lint_grammar(grammar, "schema")}
 
 
 def texts(schema: str, most: int) -> int:
-    """How many texts a schema has, by exhaustive search; gives up past `most` of their beginnings."""
+    """The number of texts of a schema, by exhaustive search. Gives up after `most` prefixes."""
     grammar = COMPILER.compile_json_schema(schema, whitespace="compact", numbers="plain", escapes="minimal")
     level, met, found = [GrammarMatcher(grammar)], 0, 0
     while level and met + len(level) <= most:

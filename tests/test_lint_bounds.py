@@ -1,4 +1,4 @@
-"""What lint looks at is bounded: its work is linear in the rules, and what is left out is counted."""
+"""The work of lint is bounded: it is linear in the rules, and omitted checks are counted."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.work_support import lines_run
 @examples(300)
 @given(st.integers(0, 8).flatmap(lambda n: st.lists(st.sets(st.integers(0, n)), min_size=n + 1, max_size=n + 1)))
 def test_rules_that_contain_themselves(following: list[set[int]]) -> None:
-    """As the transitive closure says, which is computed by repeated union."""
+    """Compared with the transitive closure, which is computed by repeated union."""
     rules = {f"r{at}": Alt(tuple(Ref(f"r{to}") for to in each)) for at, each in enumerate(following)}
     closure = [set(each) for each in following]
     for _ in following:
@@ -37,12 +37,12 @@ def many_rules(n: int) -> str:
 
 
 def many_keywords(n: int) -> str:
-    """All of which collide with each other's rows."""
+    """They all collide with each other's rows."""
     return "start: (" + " | ".join(f'"k{i}"' for i in range(n)) + ")+\n" + "".join(f'u{i}: "u"\n' for i in range(n))
 
 
 def test_the_work_is_linear_in_the_rules() -> None:
-    """But for pairs of terminals, of which a fixed number is compared."""
+    """Except for pairs of terminals, of which a fixed number is compared."""
     grammars = {n: COMPILER.compile_gbnf(many_rules(n)).grammar for n in (50, 200)}
     small, large = (
         lines_run(lambda n=n: [*lint_gbnf(grammars[n]), *lint_grammar(grammars[n], "gbnf")]) for n in grammars

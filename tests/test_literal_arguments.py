@@ -1,4 +1,4 @@
-"""Arguments that are literals: Python's own reader is the judge of pythonic ones, a second reader that of Gemma's."""
+"""Arguments that are literals: Python's own reader judges pythonic ones, a second reader those of Gemma."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def takes(grammar: Any, text: str) -> bool:
 
 
 def by_python(text: str) -> dict[str, Any]:
-    """Keyword arguments as Python reads them; JSON's constants are names, which stand for their values."""
+    """Keyword arguments as Python reads them. JSON's constants are names, which stand for their values."""
     (call,) = (node for node in ast.walk(ast.parse(f"f({text})")) if isinstance(node, ast.Call))
     assert not call.args
     constants = {"true": True, "false": False, "null": None}
@@ -72,7 +72,7 @@ def by_python(text: str) -> dict[str, Any]:
 
 
 def by_gemma(text: str) -> dict[str, Any]:
-    """Gemma's notation becomes JSON: names get quotation marks, and strings are spelled anew."""
+    """Converts Gemma's notation to JSON: names get quotation marks, and strings are encoded again."""
     out = ""
     for number, piece in enumerate(text.split(DELIMITER)):
         out += json.dumps(piece) if number % 2 else re.sub(r"([A-Za-z0-9_.$-]+)(\s*:)", r'"\1"\2', piece)
@@ -81,7 +81,9 @@ def by_gemma(text: str) -> dict[str, Any]:
 
 
 def read_back(style: str, text: str, source: random.Random) -> Any:
-    """What the reader makes of a text, in random pieces; each state is valid JSON, and the new texts are the whole."""
+    """The reader's result for a text in random pieces. Each intermediate state is valid JSON, and the new texts add up
+    to the result.
+    """
     reader, kept, pieces = LiteralArguments(LITERAL_FORMS[style]), "", ""
     text += ")" if style in PYTHONIC else "}"
     at = 0
@@ -129,7 +131,9 @@ values = st.recursive(leaves, lambda inner: st.lists(inner, max_size=3) | st.dic
 
 
 def python(value: Any) -> str:
-    """As Python writes it: `repr` chooses quotation marks and escapes. Names that no schema knows are JSON."""
+    """Python's notation: `repr` chooses quotation marks and escapes. Names that the schema does not define are JSON
+    strings.
+    """
     match value:
         case dict():
             return "{" + ", ".join(f"{json.dumps(name)}: {python(inner)}" for name, inner in value.items()) + "}"
@@ -140,7 +144,7 @@ def python(value: Any) -> str:
 
 @given(st.dictionaries(names, values, max_size=3), st.randoms(use_true_random=False))
 @examples(60)
-def test_what_python_writes_is_accepted_and_read_back(given_arguments: dict[str, Any], source: random.Random) -> None:
+def test_literals_of_python_are_accepted_and_read_back(given_arguments: dict[str, Any], source: random.Random) -> None:
     text = ", ".join(f"{name}={python(value)}" for name, value in given_arguments.items())
     assert read_back("pythonic", text, source) == given_arguments
     assert takes(compiled("pythonic", {"type": "object", "additionalProperties": {}}), text)
@@ -159,7 +163,7 @@ def gemma(value: Any) -> str:
 
 @given(st.dictionaries(names, values, max_size=3), st.randoms(use_true_random=False))
 @examples(60)
-def test_what_gemmas_template_writes_is_accepted_and_read_back(given_arguments: Any, source: random.Random) -> None:
+def test_calls_of_gemmas_template_are_accepted_and_read_back(given_arguments: Any, source: random.Random) -> None:
     text = gemma(given_arguments)[1:-1]
     assert read_back("gemma", text, source) == given_arguments
     assert takes(compiled("gemma", {"type": "object", "additionalProperties": {}}), text)
@@ -192,7 +196,7 @@ def test_spellings_of_python_strings(text: str, value: str) -> None:
         "city='x', other=1", "city='x', days=01", "city='x', days=1_0", "city='x', at=(1)",
     ],
 )  # fmt: skip
-def test_what_is_not_a_valid_call_is_refused(text: str) -> None:
+def test_invalid_calls_are_refused(text: str) -> None:
     assert takes(compiled("pythonic", SCHEMA), "city='Oslo', days=3")
     assert not takes(compiled("pythonic", SCHEMA), text)
 
@@ -225,7 +229,7 @@ def test_a_string_of_gemma_ends_at_its_delimiter() -> None:
 
 
 @pytest.mark.parametrize("style", STYLES)
-def test_what_a_literal_cannot_express_is_refused(style: str) -> None:
+def test_values_that_a_literal_cannot_express_are_refused(style: str) -> None:
     def schema(**more: Any) -> Schema:
         return {"type": "object", "properties": {"a": {"type": "array", "uniqueItems": True}} | more, "required": ["a"]}
 
@@ -246,7 +250,7 @@ def test_names_of_pythonic_objects_differ() -> None:
 
 
 def test_many_optional_arguments() -> None:
-    """More than 64: the names are a trie. In objects of Python they are in double quotation marks."""
+    """More than 64: the names form a trie. In Python dicts they are in double quotation marks."""
     many = {f"n{number}": {"type": "integer"} for number in range(100)}
     schema = {"type": "object", "properties": {**many, "at": {"type": "object", "properties": many}}}
     for style, text in (("pythonic", 'n1=1, n12=2, at={"n1": 1, "n99": 3}'), ("gemma", "n1:1,n12:2,at:{n1:1,n99:3}")):

@@ -1,4 +1,4 @@
-"""`apply_token_bitmask_inplace` against a definition that looks at one bit at a time."""
+"""`apply_token_bitmask_inplace` compared with a definition that reads one bit at a time."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_torch(case, dtype, torch_bitmask):
 @settings(max_examples=60)
 @given(cases(), st.sampled_from(TORCH), st.booleans(), st.booleans())
 def test_the_kernel_of_cuda(case, dtype, torch_bitmask, transposed):
-    """Triton's interpreter runs it on tensors of the CPU."""
+    """Triton's interpreter runs it on CPU tensors."""
     kernel = import_kernels("guided.logits.apply_triton").mask_triton
     logits, bitmask, indices = case
     tensor = torch.from_numpy(logits).to(dtype)
@@ -75,7 +75,7 @@ def test_the_kernel_of_cuda(case, dtype, torch_bitmask, transposed):
 
 
 @given(cases())
-def test_the_path_of_accelerators_says_the_same(case):
+def test_the_path_for_accelerators_has_the_same_results(case):
     from guided.logits.apply import _banned
 
     logits, bitmask, _ = case

@@ -66,7 +66,7 @@ class Copy:
             program.chmod(0o755)
 
     def make(self, target: str, fails_at: int) -> subprocess.CompletedProcess[str]:
-        """Make a target from nothing; the command of this number fails."""
+        """Make a target from scratch. The command with this number fails."""
         for name in (".venv", ".venv-vllm", "build"):
             shutil.rmtree(self.folder / name, ignore_errors=True)
         self.calls.write_text("")
@@ -82,7 +82,7 @@ class Copy:
 
 
 def test_targets_fail_with_each_of_their_commands(tmp_path: Path) -> None:
-    """Commands that several targets share, as those of the set-up, fail once."""
+    """Commands that several targets share, such as those of the set-up, fail once."""
     copy, failed = Copy(tmp_path), set[str]()
     for target in TARGETS:
         done = copy.make(target, 0)
@@ -100,7 +100,7 @@ def test_targets_fail_with_each_of_their_commands(tmp_path: Path) -> None:
 
 
 def test_the_site_is_built_as_strictly_as_its_test_builds_it() -> None:
-    """mkdocs counts warnings that it would log: --quiet would hide them from --strict."""
+    """mkdocs counts only warnings that it would log: --quiet would hide them from --strict."""
     commands = re.findall(r"mkdocs build.*", (ROOT / "Makefile").read_text(encoding="utf-8"))
     assert commands == ["mkdocs build --strict"]
 

@@ -1,4 +1,4 @@
-"""What masks and steps make, counted in configurations: no single one may cost many times what it says."""
+"""The work of masks and steps, counted in configurations: no single call may cost many times the usual amount."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.json_schema_support import byte_compiler
 
 
 def made(schema: dict[str, Any], text: str, **options: Any) -> int:
-    """The configurations that masks along a text make; the masks are what a walk of the vocabulary says."""
+    """The number of configurations that masks along a text add. The masks equal those of a walk of the vocabulary."""
     matcher = GrammarMatcher(byte_compiler().compile_json_schema(schema, property_order="any", **options))
     masks = []
     for byte in text.encode():
@@ -30,7 +30,7 @@ def made(schema: dict[str, Any], text: str, **options: Any) -> int:
 
 
 def test_whether_an_entry_can_end_in_a_new_way_needs_no_shortest_one() -> None:
-    """The shortest object is there already: any object that is visited shows whether there is another."""
+    """The shortest object is already present. Any visited object shows whether there is another one."""
     names = {"cli": "binary", "dir": "location", "env": "variable", "file": "location"}
     kinds = [
         {
@@ -46,8 +46,8 @@ def test_whether_an_entry_can_end_in_a_new_way_needs_no_shortest_one() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 10, 100, 1000, 3000])
-def test_what_was_met_is_found_again_however_tables_grew(count: int) -> None:
-    """A second sequence of the same text meets the same states, and makes none."""
+def test_visited_states_are_found_after_tables_grow(count: int) -> None:
+    """A second sequence with the same text reaches the same states, and adds none."""
     grammar = byte_compiler().compile_json_schema({"type": "array", "uniqueItems": True})
     text = json.dumps([[str(number), {"a": number}] for number in range(count)]).encode()
     first, second = GrammarMatcher(grammar), GrammarMatcher(grammar)
@@ -63,7 +63,7 @@ def test_what_was_met_is_found_again_however_tables_grew(count: int) -> None:
 
 
 def test_objects_that_must_differ_are_found_without_trying_all() -> None:
-    """The names of an object differ as well: no text that forgets them tells how short the next object can be."""
+    """The names within an object must differ as well, so a text that ignores them does not bound the next object."""
     item = {"type": "object", "minProperties": 3}
     grammar = byte_compiler().compile_json_schema({"type": "array", "uniqueItems": True, "minItems": 3, "items": item})
     matcher = GrammarMatcher(grammar)
@@ -73,7 +73,7 @@ def test_objects_that_must_differ_are_found_without_trying_all() -> None:
 
 @pytest.mark.parametrize("escapes", ["json", "minimal"])
 def test_names_that_are_left_of_finitely_many_are_counted(escapes: Any) -> None:
-    """Among names of which some are taken one is new: no way to it is looked for, however characters are written."""
+    """If some of finitely many names are used, a new one is found without a search, for any spelling of characters."""
     pattern = "^(name|other):[0-9]{2}:(en|nl|é/)$"
     schema = {"type": "object", "propertyNames": {"pattern": pattern}, "additionalProperties": {"type": "boolean"}}
     text = json.dumps(
@@ -83,7 +83,7 @@ def test_names_that_are_left_of_finitely_many_are_counted(escapes: Any) -> None:
 
 
 def test_names_that_were_all_written_are_looked_up_inside_of_another_entry() -> None:
-    """A name of few, all of which were there, cannot end whatever is open around it: nothing is searched for."""
+    """A name from a small set that is used up cannot end, whatever is open around it. Nothing is searched for."""
     names = ["partials", "distribution"]
     both = {"propertyNames": {"enum": names}, "minProperties": 2}
     one_of_them = {"oneOf": [{"required": [name]} for name in names]}
@@ -93,7 +93,7 @@ def test_names_that_were_all_written_are_looked_up_inside_of_another_entry() -> 
 
 
 def test_complements_that_the_alternatives_chosen_imply_add_no_cases() -> None:
-    """Of an object with one name of each pair it is plain that it has not only both: its shapes do not multiply."""
+    """An object with one name of each pair clearly does not have both: its shapes do not multiply."""
     pairs = [("a", "b"), ("c", "d")]
     both = [{"propertyNames": {"enum": list(pair)}, "minProperties": 2} for pair in pairs]
     one = [{"oneOf": [{"required": [name]} for name in pair]} for pair in pairs]
@@ -102,8 +102,8 @@ def test_complements_that_the_alternatives_chosen_imply_add_no_cases() -> None:
     assert made(schema, json.dumps([{"a": 1, "c": 2}, {"b": 1, "x": 4, "c": 2}])) < 1_500
 
 
-def test_what_tokens_do_to_entries_is_kept_once_for_all_callers() -> None:
-    """Alternatives that begin alike each call the same string: what a mask keeps of its tokens it keeps once."""
+def test_effects_of_tokens_on_entries_are_shared_by_callers() -> None:
+    """Alternatives that begin alike call the same string. Its token data is stored once."""
     letters = "abcdefghijklmnopqrstuvwxyz"
     tokens = [bytes([byte]) for byte in range(256)]
     tokens += [f'{one}{two}"'.encode() for one in letters for two in letters] + [b" " * size for size in range(2, 200)]
@@ -125,7 +125,7 @@ def test_what_tokens_do_to_entries_is_kept_once_for_all_callers() -> None:
 
 
 def test_alternatives_of_the_same_patterns_are_read_by_one_automaton() -> None:
-    """Exactly one of five words in a string: at each place of it a mask needs one table, not five."""
+    """Exactly one of five words in a string: at each position, a mask needs one table, not five."""
     words = ["customer", "maker", "operator", "admin", "designer"]
     schema = {"type": "string", "oneOf": [{"pattern": word} for word in words]}
     compiler, judge, text = byte_compiler(), Judge(schema), "a customer, adm"
@@ -142,7 +142,7 @@ def test_alternatives_of_the_same_patterns_are_read_by_one_automaton() -> None:
 
 
 def test_names_of_members_have_one_table_whatever_was_written() -> None:
-    """Which members were written is a register: inside of a name no token asks for it."""
+    """A register stores which members are present. Inside a name, no token depends on it."""
     names = [f"member {letter}" for letter in "abcdefghijklmnop"]
     properties = {name: {"type": "boolean"} for name in names}
     schema = {"properties": properties, "required": names, "additionalProperties": False}
@@ -156,8 +156,8 @@ def test_names_of_members_have_one_table_whatever_was_written() -> None:
     assert matcher.is_accepting() and native.cached_tables < 500
 
 
-def test_where_names_go_on_in_bytes_no_state_is_made_to_see_that_entries_can_end() -> None:
-    """Inside of a name tokens touch no entry: the position that they lead to shows whether all can go on."""
+def test_no_states_are_added_to_decide_whether_entries_can_end() -> None:
+    """Inside a name, tokens affect no entry: the position that they lead to shows whether all entries can continue."""
     names = [f"{one}{two}member" for one in "abcdefghijklmnop" for two in "qrst"]
     parts = {name[:size].encode() for name in names for size in range(2, len(name) + 1)}
     tokens = [bytes([byte]) for byte in range(256)] + sorted(parts)
@@ -173,14 +173,18 @@ def test_where_names_go_on_in_bytes_no_state_is_made_to_see_that_entries_can_end
 
 
 def levels(count: int) -> str:
-    """So many levels of expressions, and brackets of five kinds, each of which begins with one of some level."""
+    """A number of levels of expressions, and brackets of five kinds, each of which begins with an expression of some
+    level.
+    """
     rules = [f'e{n}: e{n + 1} ("{"<" * (n + 1)}" e{n + 1})*' for n in range(count)]
     kinds = [f'k{n}: "(" (e{n} "{mark}" | "[" e{n + 1} "]") e0? ")"' for n, mark in enumerate(",=:;")]
     return "\n".join(["start: e0", *rules, f'e{count}: NAME | "(" e0 ")" | k0 | k1 | k2 | k3', *kinds, "NAME: /[a-z]/"])
 
 
 def test_a_rule_is_entered_once_for_all_of_its_callers() -> None:
-    """What brackets push grows with the levels, and not with the product of the levels and all that may be inside."""
+    """The stack after a bracket grows with the levels, not with the product of the levels and everything that may be
+    inside.
+    """
     counts = []
     for count in (10, 20, 40):
         matcher = GrammarMatcher(byte_compiler().compile_lark(levels(count), semantics="scannerless"))

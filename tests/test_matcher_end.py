@@ -1,4 +1,4 @@
-"""After an end token: the end tokens are allowed and nothing else, and one more changes nothing."""
+"""After an end token, only end tokens are allowed, and another one changes nothing."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ LAST = 301
 
 @pytest.fixture(params=["regex", "any order"])
 def matcher(request: pytest.FixtureRequest) -> GrammarMatcher:
-    """At an end that is complete, where more could follow."""
+    """A matcher at an output that is complete but could continue."""
     words = Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=ENDS, size=LAST + 1)
     compiler = GrammarCompiler(words)
     if request.param == "regex":

@@ -45,7 +45,7 @@ def tokens_of(rng: random.Random) -> list[bytes]:
 
 
 def random_rules(rng: random.Random) -> dict[str, Node]:
-    """Rules with limits beside one another, in lists, in recursion on both sides, and in choices."""
+    """Rules with limits next to each other, in lists, in recursion on both sides, and in choices."""
 
     def limited() -> Node:
         return MaxTokens(parse_regex(rng.choice(PATTERNS)), rng.randint(0, 4))
@@ -148,7 +148,9 @@ TOKENS = [b"a", b"b", b",", b"ab", b"ba", b"a,", b",b", b"b,a"]
 
 
 def fewest(pattern: str, begun: str) -> int | None:
-    """The fewest tokens that complete `begun` to a text of the pattern, none of them past its end; by brute force."""
+    """The smallest number of tokens that complete `begun` to a text of the pattern without going past its end; by brute
+    force.
+    """
     level = {begun}
     for count in range(8):
         if any(re.fullmatch(pattern, text) for text in level):
@@ -158,7 +160,7 @@ def fewest(pattern: str, begun: str) -> int | None:
 
 
 def allowed_by_definition(ids: tuple[int, ...], pattern: str, most: int) -> bool:
-    """Whether these tokens write `,`, a text of the pattern and `b` in one way or another that keeps the limit."""
+    """Whether some reading of these tokens as `,`, a text of the pattern and `b` respects the limit."""
     ends = list(itertools.accumulate(len(TOKENS[id]) for id in ids))
     text = b"".join(TOKENS[id] for id in ids).decode()
     if not text.startswith(",") or not text.endswith("b") or not re.fullmatch(pattern, text[1:-1]):
@@ -203,7 +205,7 @@ COMPILER = GrammarCompiler(Vocabulary([*BYTES, b"</", b"think", b"</think>", b"a
 
 
 def written(text: str, *tokens: bytes) -> bool:
-    """Whether these tokens are accepted, one after the other, and may end."""
+    """Whether these tokens are accepted one after the other, and the output may then end."""
     matcher = GrammarMatcher(COMPILER.compile_lark(text))
     ids = [COMPILER.vocabulary.tokens.index(token) for token in tokens]
     return all(map(matcher.accept_token, ids)) and matcher.is_accepting()
@@ -257,7 +259,7 @@ def test_captures_know_the_limit() -> None:
 
 @pytest.mark.parametrize("most", range(1, 7))
 def test_llguidance_counts_the_same(most: int) -> None:
-    """Tokens that do not cross the borders; llguidance does not look whether the rest can be written in time."""
+    """Tokens that do not cross the boundaries. llguidance does not check whether the rest can be written in time."""
     llguidance = pytest.importorskip("llguidance", reason="llguidance is not installed")
     tokens = [*BYTES, b"ab", b"cab"]
 
@@ -286,7 +288,7 @@ def test_llguidance_counts_the_same(most: int) -> None:
 # --- what is refused
 
 
-def test_what_is_refused() -> None:
+def test_refusals() -> None:
     with pytest.raises(
         guided.UnsupportedError, match="the shortest text takes 3 tokens, and max_tokens is 2"
     ) as caught:
@@ -322,14 +324,14 @@ def test_a_limit_inside_of_values_that_must_differ_is_refused() -> None:
     assert matcher.accept_string('"a";') and not matcher.accept_string('"a";') and matcher.accept_string('"b";')
 
 
-def test_a_limit_beside_members_in_any_order() -> None:
+def test_a_limit_with_members_in_any_order() -> None:
     members = Permutation((Member(Text("x"), True), Member(Text("y"))), Text(","))
     grammar = Grammar({"start": Seq((MaxTokens(parse_regex("[a-c]+"), 2), Text(":"), members))})
     matcher = GrammarMatcher(COMPILER.compile_grammar(grammar))
     assert matcher.accept_token(97) and matcher.accept_string(":y,x") and matcher.is_accepting()
 
 
-def test_what_is_limited_is_not_without_a_bound() -> None:
+def test_limited_rules_are_bounded() -> None:
     text = 'start: t "." u\nt{}: /[a-c]*/ "</t>"\nu: /[0-9]/'
     found = [lint_grammar(read_lark(text.format(each)), "lark") for each in ("[max_tokens=5]", "[lazy]")]
     assert [[remark.kind for remark in remarks] for remarks in found] == [[], ["unbounded"]]

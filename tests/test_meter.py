@@ -1,4 +1,4 @@
-"""Meters: what a piece of work may cost, and that explanations are bounded by one."""
+"""Meters: the bound of a piece of work, and that explanations have one."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_an_inner_meter_allows_no_more_than_the_outer() -> None:
         assert is_exhausted()
 
 
-def test_what_is_spent_inside_counts_outside() -> None:
+def test_work_inside_counts_outside() -> None:
     with metered(60.0, work=10):
         with metered(60.0, work=6), pytest.raises(LimitExceeded):
             spend(7)
@@ -102,7 +102,7 @@ MANY = {
 
 @pytest.mark.parametrize("kind", MANY)
 def test_every_loop_of_an_explanation_is_metered(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever work is left, an explanation ends, and says what is true: more work never makes it say less."""
+    """With any amount of work left, an explanation ends and is right. More work never makes it less complete."""
     grammar = MANY[kind]()
     text = {"tags": "<f12>x", "schema": '{"k":"a1","v":"', "rules": "a1x"}[kind]
     before: guided.Explanation | None = None
@@ -127,7 +127,7 @@ def test_a_compilation_takes_no_longer_than_its_meter() -> None:
 
 
 def test_a_compilation_is_bounded_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each pattern of a schema is short: together they take more than `Limits.seconds`, and so would the core."""
+    """Each pattern of a schema is short, but together they exceed `Limits.seconds`, even without the core."""
     clock = count()
     monkeypatch.setattr("guided.meter.perf_counter", lambda: next(clock) / 1_000)
     compiler = guided.GrammarCompiler(COMPILER.vocabulary, limits=Limits(seconds=1.0), cache_bytes=0)
@@ -154,7 +154,7 @@ def test_the_core_names_the_seconds_of_the_whole_compilation(monkeypatch: pytest
     assert caught.value.limit == "seconds"
 
 
-def test_a_meter_that_is_entered_again_goes_on_with_its_work() -> None:
+def test_a_meter_that_is_entered_again_continues_its_count() -> None:
     meter = metered(60.0, work=3)
     for spent in (2, 1):
         with meter:

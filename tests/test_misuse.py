@@ -319,7 +319,7 @@ CASES: dict[str, tuple[str, str]] = {
 
 
 def alone(code: str, seconds: float = 100) -> subprocess.CompletedProcess[str]:
-    """Run code in a process of its own, with the same modules."""
+    """Run code in another process with the same modules."""
     return subprocess.run(
         [sys.executable, "-c", PRELUDE + textwrap.dedent(code)],
         cwd=ROOT,
@@ -331,7 +331,7 @@ def alone(code: str, seconds: float = 100) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_process_goes_on(name: str) -> None:
+def test_the_process_survives(name: str) -> None:
     code, expected = CASES[name]
     done = alone(code)
     assert done.returncode == 0, (done.returncode, done.stdout, done.stderr[-2000:])
@@ -439,7 +439,7 @@ for _ in range(ROUNDS):
 
 @pytest.mark.parametrize("code", [NODES_AT_RANDOM, CALLS_AT_RANDOM], ids=["nodes", "calls"])
 def test_random_misuse(code: str) -> None:
-    """GUIDED_FUZZ_SEED sets where it starts, GUIDED_FUZZ_ROUNDS how long it goes on."""
+    """GUIDED_FUZZ_SEED sets the start, GUIDED_FUZZ_ROUNDS the length."""
     seed, rounds = (os.environ.get(f"GUIDED_FUZZ_{name}", default) for name, default in (("SEED", "0"), ("ROUNDS", "")))
     rounds = rounds or ("3000" if code is NODES_AT_RANDOM else "150")
     done = alone(f"import random\nrng, ROUNDS = random.Random({int(seed)}), {int(rounds)}\n" + code, 600)

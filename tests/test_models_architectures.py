@@ -1,4 +1,4 @@
-"""Every decoder of the registry against transformers: logits, greedy texts, caches, configs as they are published."""
+"""Every decoder of the registry compared with transformers: logits, greedy texts, caches, and published configs."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ each_case = pytest.mark.parametrize("case", CASES)
 
 
 def make(case: str, dtype: torch.dtype = torch.float32) -> Any:
-    """A random model of transformers whose weights all matter, rounded to a type."""
+    """A random model of transformers in which all weights matter, rounded to a type."""
     name, sizes = CASES[case]
     config = getattr(transformers, f"{name}Config")(**sizes, attn_implementation="eager")
     model = getattr(transformers, f"{name.removesuffix('Text')}ForCausalLM")(config).eval()
@@ -109,7 +109,7 @@ def make(case: str, dtype: torch.dtype = torch.float32) -> Any:
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
-    """The directory of a case; each is written once."""
+    """The directory of a case, which is written once."""
 
     @cache
     def to(case: str) -> Path:
@@ -147,7 +147,7 @@ def test_logits_are_those_of_transformers(saved, case):
 
 @each_case
 def test_logits_in_bfloat16(saved, case):
-    """Both round: ours are as near to the logits of float32 as theirs are, or nearly so."""
+    """Both round: our logits are about as near to those of float32 as theirs."""
     exact = make(case, torch.bfloat16).float()
     want = logits_of(exact, TOKENS)
     theirs = (logits_of(make(case, torch.bfloat16), TOKENS) - want).abs()
@@ -249,14 +249,14 @@ def activation(data: dict, name: str) -> dict:
         ("smollm3", {"no_rope_layers": [1, 0, 2, 1]}, UnsupportedError, "no_rope_layers is not a list"),
     ],
 )
-def test_what_makes_no_sense_is_refused(saved, case, change, error, message):
+def test_invalid_configs_are_refused(saved, case, change, error, message):
     data = json.loads((saved(case) / "config.json").read_text())
     with pytest.raises(error, match=message):
         for_huggingface(data | change, "c")
 
 
 def test_longrope_ends_where_its_positions_change(saved):
-    """Up to there they are those of transformers, which has others for longer texts."""
+    """Up to that length they equal those of transformers, which has others for longer texts."""
     model = load(saved("phi3 longrope"))
     assert model.config.context == 48
     beyond = [(7 * i * i + i) % 50 for i in range(60)]
@@ -269,7 +269,7 @@ def test_longrope_ends_where_its_positions_change(saved):
 
 @pytest.mark.parametrize("file", sorted(PUBLISHED.glob("*.json")), ids=lambda file: file.stem)
 def test_published_configs(file):
-    """Sizes, windows and the like are those that transformers reads from the same file."""
+    """Sizes, windows and similar values equal those that transformers reads from the same file."""
     data = json.loads(file.read_text())
     _, config, tied = for_huggingface(data, file.name)
     other = transformers.AutoConfig.for_model(**{k: v for k, v in data.items() if k != "auto_map"})
@@ -288,7 +288,7 @@ def test_published_configs(file):
 
 
 def test_an_architecture_is_one_file_and_one_line():
-    """Nothing else knows of it: no other module imports its file, or has one of its names."""
+    """Nothing else knows the architecture: no other module imports its file or has one of its names."""
     folder = Path(guided.__file__).parent
     own = {file: {entry.model_type, entry.class_name} for file, entry in zip(FILES, ARCHITECTURES, strict=True)}
     scanned = [path for name in ("models", "attention", "kv") for path in folder.glob(f"{name}/**/*.py")]

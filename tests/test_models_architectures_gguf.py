@@ -1,4 +1,4 @@
-"""Decoders in GGUF files: what was written is read, and the logits are those of llama.cpp where it is installed."""
+"""Decoders in GGUF files: written tensors are read back, and the logits equal those of llama.cpp if it is installed."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def metadata_of(name: str, c: DecoderConfig, more: dict[str, Any]) -> dict[str, 
 
 
 def tensors_of(name: str, model: Decoder, kind: int = F32) -> dict[str, tuple[np.ndarray, int]]:
-    """As llama.cpp's converter writes them."""
+    """Tensors as llama.cpp's converter writes them."""
     c, names = model.config, GGUF_NAMES
     q, kv = c.heads * c.head_dim, c.kv_heads * c.head_dim
 
@@ -127,7 +127,7 @@ def test_every_architecture_with_files_has_a_case():
     assert set(CASES) == {entry.gguf.name or entry.model_type for entry in ARCHITECTURES if entry.gguf is not None}
 
 
-def test_what_was_written_is_read(written):
+def test_written_files_are_read_back(written):
     path, model = written
     loaded = load(path)
     assert loaded.config == model.config
@@ -175,7 +175,7 @@ def test_logits_are_those_of_llama_cpp(written):
         ("phi3", {}, "the architecture 'phi3' is not supported"),
     ],
 )
-def test_what_is_not_known_is_refused(tmp_path, name, more, message):
+def test_unknown_keys_are_refused(tmp_path, name, more, message):
     config, own = CASES.get(name, CASES["llama"])
     model = Decoder.random(config, seed=3)
     write_gguf(tmp_path / "m.gguf", metadata_of(name, config, own | more), tensors_of(name, model))

@@ -1,4 +1,4 @@
-"""Every decoder of the registry with adapters, cut into parts, compiled, and over other kinds of attention."""
+"""Every decoder of the registry with adapters, split into parts, compiled, and with other kinds of attention."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ def test_parts_compute_what_the_whole_does(case, cut, saved, tmp_path):  # noqa:
 
 
 @pytest.mark.parametrize("case", ["gemma3_text", "phi3 window, a part", "olmo2", "granite", "smollm3"])
-def test_what_torch_compiles_computes_the_same(case, saved):  # noqa: F811
-    """By the backend that only traces: others need a compiler. Each form is made of one graph."""
+def test_torch_compile_computes_the_same(case, saved):  # noqa: F811
+    """With the backend that only traces, since others need a compiler. Each form becomes one graph."""
     model = load(saved(case))
     compiled = model.compiled(backend="eager", fullgraph=True, dynamic=True)
     reader = Reader(compiled, 40)

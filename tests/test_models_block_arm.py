@@ -1,4 +1,4 @@
-"""The kernels for Arm under an emulator: g++-aarch64-linux-gnu and qemu-user-static of Debian and Ubuntu."""
+"""The kernels for Arm under an emulator, with g++-aarch64-linux-gnu and qemu-user-static of Debian or Ubuntu."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EMULATOR = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
 @pytest.mark.slow
 @pytest.mark.skipif(not (COMPILER and EMULATOR), reason="no compiler or no emulator for Arm")
 def test_dot_products_give_the_bits_of_the_plain_code(tmp_path):
-    """All kernels compile without warnings. Cortex-A53 has no dot products, Neoverse N1 has them."""
+    """All kernels compile without warnings. Cortex-A53 has no dot-product instructions, Neoverse N1 has them."""
     program = tmp_path / "checksums"
     kernels = [file for file in NATIVE.glob("*.cpp") if "nanobind" not in file.read_text(encoding="utf-8")]
     sources = [TESTS / "block_checksums.cpp", *kernels]

@@ -1,4 +1,6 @@
-"""Matrices of ggml's blocks: their values, and products against a judge that rounds activations as the kernel does."""
+"""Matrices of ggml's blocks: their values, and products compared with a judge that rounds activations as the kernel
+does.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ def values(parts: list[Blocks]) -> np.ndarray:
 
 
 def magnitudes(parts: list[Blocks]) -> np.ndarray:
-    """What the two terms of each weight add up to without their signs: float32 rounds by a share of it."""
+    """The sum of the absolute values of the two terms of each weight: the rounding error of float32 is proportional to
+    it.
+    """
     found = []
     for part in parts:
         raw = part.raw.copy()
@@ -49,7 +53,7 @@ def magnitudes(parts: list[Blocks]) -> np.ndarray:
 
 
 def rounded(x: torch.Tensor) -> tuple[np.ndarray, np.ndarray]:
-    """x as the kernel rounds it, whole numbers of 8 bits times a scale; and the scales, one for each number."""
+    """x as the kernel rounds it: integers of 8 bits times a scale; and the scales, one for each number."""
     groups = x.float().numpy().reshape(-1, 32)
     greatest = np.abs(groups).max(1, keepdims=True)
     inverse = np.divide(np.float32(127), greatest, out=np.zeros_like(greatest), where=greatest > 0)
@@ -58,7 +62,7 @@ def rounded(x: torch.Tensor) -> tuple[np.ndarray, np.ndarray]:
 
 
 def check_product(parts: list[Blocks], x: torch.Tensor, bias: torch.Tensor | None = None) -> None:
-    """Against float64: what the kernel rounds besides x are the steps of a sum in float32, and the result."""
+    """Compared with float64. Apart from x, the kernel rounds only the steps of a float32 sum and the result."""
     got, own, size = BlockMatrix(parts, x.dtype)(x, bias), values(parts).astype(np.float64), magnitudes(parts)
     assert (got.dtype, got.shape) == (x.dtype, (len(x), len(own)))
     added = np.zeros(len(own)) if bias is None else bias.double().numpy()
@@ -79,7 +83,7 @@ alone = st.sampled_from(sorted(ALONE))
 
 
 def plain(kind: int, rows: int, columns: int, seed: int = 0) -> Blocks:
-    """A matrix of numbers that stand alone."""
+    """A matrix of plain numbers, without blocks."""
     numbers = noise(seed, rows, columns)
     if kind == 30:
         return Blocks(numbers.bfloat16().view(torch.uint8).reshape(rows, -1).numpy(), kind, columns)
@@ -95,7 +99,7 @@ def plain(kind: int, rows: int, columns: int, seed: int = 0) -> Blocks:
     st.integers(0, 99),
 )
 def test_numbers_that_stand_alone_stay_as_they_are(drawn, columns, rows, dtype, seed):
-    """Beside blocks, too. Of the factors only what bfloat16 stands beside is rounded, to that."""
+    """Also next to blocks. Only factors next to bfloat16 numbers are rounded, to bfloat16."""
     columns = 256 if any(kind == 8 for kind, _, _ in drawn) else columns
     rng, parts = np.random.default_rng(seed), list[Blocks]()
     for i, (kind, outs, ordered) in enumerate(drawn):
@@ -121,7 +125,7 @@ def test_numbers_that_stand_alone_stay_as_they_are(drawn, columns, rows, dtype, 
 @each_format
 @pytest.mark.parametrize("rows", [1, 15, 16, 17, 40])
 def test_rows_are_the_values(kind, rows):
-    """Bit for bit; where a value is a product and a sum, up to the rounding that fusing the two saves."""
+    """Bit for bit. If a value is a product and a sum, up to the rounding that a fused operation saves."""
     blocks = random_blocks(kind, rows, 512, seed=rows)
     matrix, want = BlockMatrix([blocks], torch.float32), blocks.values()
     assert (matrix.shape, len(matrix), matrix.dtype, matrix.device.type) == ((rows, 512), rows, torch.float32, "cpu")
@@ -138,7 +142,7 @@ def test_rows_are_the_values(kind, rows):
 @QUIET
 @given(st.lists(st.tuples(kinds, st.integers(1, 40), st.booleans()), min_size=1, max_size=4), st.integers(0, 99))
 def test_parts_in_any_order_of_rows(drawn, seed):
-    """Parts of different formats, of any number of rows: some, some twice, from the last to the first."""
+    """Parts of different formats, with any number of rows: some rows, some twice, from the last to the first."""
     rng, parts = np.random.default_rng(seed), list[Blocks]()
     for i, (kind, rows, ordered) in enumerate(drawn):
         part = random_blocks(kind, rows, 256, seed + i)
@@ -164,7 +168,7 @@ def test_memory_is_that_of_the_file(kind):
 
 @each_format
 def test_parts_without_rows(kind):
-    """Of an output matrix a rank may have no rows, or all of one part and none of another."""
+    """A rank may have no rows of an output matrix, or all rows of one part and none of another."""
     blocks = random_blocks(kind, 20, 256)
     none, x = blocks.rows(np.zeros(0, np.int64)), noise(1, 3, 256)
     empty = BlockMatrix([none], torch.float32)
@@ -206,7 +210,7 @@ def test_products_of_few_columns(kind):
 
 
 def test_the_eighth_bit_of_both():
-    """The largest sums that there are: 255 * 127, and -128 * 127 with a sign that is always the same."""
+    """The largest possible sums: 255 * 127, and -128 * 127 with the same sign everywhere."""
     for number in (0x7F, 0x80, 0xFF, 0x00):
         raw = np.full((16, 34), number, np.uint8)
         raw[:, :2] = np.array([1], "<f2").view(np.uint8)
@@ -218,7 +222,7 @@ def test_the_eighth_bit_of_both():
 
 @each_dtype
 def test_of_each_row_the_greatest_is_exact(dtype):
-    """One number among zeros is 127 steps of its own: a product with it is the weight, whatever the format."""
+    """One number among zeros is 127 of its own steps: its product is the weight, in every format."""
     for kind in FORMATS:
         blocks = random_blocks(kind, 20, 256)
         x = (torch.eye(256) * 127).to(dtype)
@@ -233,7 +237,7 @@ def test_of_each_row_the_greatest_is_exact(dtype):
 @each_format
 @each_dtype
 def test_a_row_has_the_same_bits_in_any_batch(kind, dtype):
-    """On one thread and on two, which share what is large enough; other formats below and above it."""
+    """On one thread and on two, which share large products. Other formats are used for smaller and larger batches."""
     parts = [random_blocks(kind, 150, 256, 1), random_blocks(14 if kind != 14 else 8, 37, 256, 2)]
     matrix, x, bias = BlockMatrix(parts, dtype), noise(3, 30, 256).to(dtype), noise(4, 187).to(dtype)
     alone = torch.cat([matrix(row, bias) for row in x.split(1)])
@@ -289,7 +293,7 @@ np.savez(sys.argv[1], **found)
 
 
 def on_processor(name: str, path: Path) -> dict[str, np.ndarray]:
-    """The same products in a process that is restricted to some instructions."""
+    """The same products in a process that may use only some instructions."""
     root = Path(__file__).parents[1]
     environment = {key: value for key, value in os.environ.items() if key != "GUIDED_CPU"}
     environment |= {"PYTHONPATH": str(root)} | ({"GUIDED_CPU": name} if name else {})
@@ -301,7 +305,7 @@ def on_processor(name: str, path: Path) -> dict[str, np.ndarray]:
 
 
 def test_other_processors_compute_the_same(tmp_path):
-    """Bit for bit, if they fuse multiplication and addition; what does not, rounds once more."""
+    """Bit for bit on processors that fuse multiplication and addition. Others round once more."""
     own, avxvnni, avx2, plain = (on_processor(name, tmp_path) for name in ("", "avxvnni", "avx2", "plain"))
     levels = [str(found.pop("level")) for found in (own, avxvnni, avx2, plain)]
     assert levels[2:] == [levels[0] if levels[0] in ("neon", "plain") else "avx2", "plain"]
@@ -333,7 +337,7 @@ def test_zeros(kind, dtype):
 
 @each_format
 def test_a_huge_number_among_small_ones(kind):
-    """Its 32 neighbours are rounded by its steps; the numbers of another row, next to nothing, by theirs."""
+    """Its 32 neighbours are rounded in its steps, and the tiny numbers of another row in theirs."""
     blocks = random_blocks(kind, 20, 256)
     x = noise(1, 4, 256)
     x[1, 40], x[2, 40], x[3] = 1e30, -1e30, x[3] * 1e-30
@@ -344,7 +348,7 @@ def test_a_huge_number_among_small_ones(kind):
 @each_format
 @pytest.mark.parametrize("size", [1e-20, 1e-36, 1e-38, 1e-42, 1e-45])
 def test_activations_that_are_next_to_nothing(kind, size):
-    """Below 127 times the least normal number a step may be lost: what comes out is next to nothing, too."""
+    """Below 127 times the smallest normal number, a step may be lost: the result is tiny, too."""
     blocks = random_blocks(kind, 20, 256)
     x = noise(1, 3, 256).clamp(-2, 2)
     x[:, 5] = 0
@@ -356,7 +360,7 @@ def test_activations_that_are_next_to_nothing(kind, size):
 
 @each_format
 def test_scales_that_are_next_to_nothing(kind):
-    """Numbers below the least normal one of float16 are exact."""
+    """Numbers below the smallest normal one of float16 are exact."""
     blocks = random_blocks(kind, 40, 256)
     raw = blocks.raw.reshape(-1, GGML_TYPES[kind][2])
     for at in HALVES[kind]:
@@ -386,7 +390,7 @@ def test_scales_that_are_no_numbers_spoil_their_own_output(kind, scale):
 @QUIET
 @given(kinds, st.integers(1, 20), st.integers(0, 999))
 def test_any_bytes_are_a_matrix(kind, rows, seed):
-    """Outputs whose values are all numbers are right; the others are there."""
+    """Outputs whose values are all numbers are right. The others exist."""
     raw = np.random.default_rng(seed).integers(0, 256, (rows, 256 // GGML_TYPES[kind][1] * GGML_TYPES[kind][2]))
     blocks = Blocks(raw.astype(np.uint8), kind, 256)
     x, want = noise(seed, 3, 256), blocks.values()
@@ -400,8 +404,8 @@ def test_any_bytes_are_a_matrix(kind, rows, seed):
 
 @each_dtype
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf")])
-def test_what_is_no_number_does_not_become_one(dtype, number):
-    """A row with NaN or infinity in it has no finite output: whoever reads the logits must see it. Others stay."""
+def test_values_that_are_not_numbers_do_not_become_numbers(dtype, number):
+    """A row with NaN or infinity has no finite output, so readers of the logits notice. Other rows are unaffected."""
     x, finite = noise(1, 6, 256).to(dtype), set[int]()
     for kind in FORMATS:
         matrix = BlockMatrix([random_blocks(kind, 40, 256)], dtype)
@@ -467,7 +471,7 @@ def test_bytes_that_are_no_matrix_are_refused():
 
 
 def test_native_matrices_check_what_they_can_see():
-    """The addresses are the caller's word; types, columns and numbers of rows are not."""
+    """The caller guarantees the addresses. Types, columns and numbers of rows are checked."""
     raw = np.zeros((4, 34), np.uint8)
     matrix = _kernels.BlockMatrix(32)
     for kind, columns in ((5, 32), (12, 32), (1 << 30, 32), (8, 33), (0, 0), (1, -1), (30, 1 << 62)):
@@ -480,7 +484,7 @@ def test_native_matrices_check_what_they_can_see():
     assert matrix.bytes == 16 * 34
 
 
-def test_what_fits():
+def test_shapes_that_fit():
     blocks = random_blocks(8, 3, 32)
     assert BlockMatrix.fits([blocks, random_blocks(2, 17, 32)])
     assert not BlockMatrix.fits([blocks, torch.zeros(16, 32)])

@@ -1,4 +1,4 @@
-"""ggml's formats against a reading of one value at a time, and against the `gguf` package."""
+"""ggml's formats compared with reading one value at a time, and with the `gguf` package."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_a_matrix_is_read_as_it_is(kind):
 
 @pytest.mark.parametrize("kind", FORMATS)
 def test_rows_and_columns_of_blocks(kind):
-    """Rows in any order, of rows in an order; columns where no block is cut."""
+    """Rows in any order; columns that cut no block."""
     blocks, block = random_blocks(kind, 9, 768), GGML_TYPES[kind][1]
     values = blocks.values()
     some = blocks.rows(np.array([3, 1, 8, 3])).rows(np.array([2, 0, 2]))

@@ -1,4 +1,4 @@
-"""What every architecture promises: how tokens are cut into passes, and what stands beside them, changes nothing."""
+"""Guarantees of every architecture: how tokens are divided into passes, and other rows of the batch, change nothing."""
 
 from __future__ import annotations
 
@@ -114,8 +114,8 @@ def test_the_logits_of_nanochat_are_capped():
 
 
 @pytest.mark.parametrize("name", ["llama", "qwen3", "windows"])
-def test_what_torch_compiles_computes_the_same(name):
-    """By the backend that only traces: others need a compiler. Each form is made of one graph."""
+def test_torch_compile_computes_the_same(name):
+    """With the backend that only traces, since others need a compiler. Each form becomes one graph."""
     model = MODELS[name]
     assert isinstance(model, Llama)
     compiled = model.compiled(backend="eager", fullgraph=True, dynamic=True)

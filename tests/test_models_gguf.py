@@ -117,8 +117,8 @@ def test_a_model_survives_its_file(tmp_path, kind, tolerance):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_matrices_stay_quantised_if_that_is_asked_for(tmp_path, dtype):
-    """The embedding, too, which is the head here; without a whole block in a row, a matrix is dense."""
+def test_matrices_stay_quantised_on_request(tmp_path, dtype):
+    """Including the embedding, which is also the head here. Without a whole block in a row, a matrix is dense."""
     model = Llama.random(CONFIG, seed=4)
     write_gguf(tmp_path / "m.gguf", metadata_of(CONFIG), tensors_of(model, Q8_0))
     exact, loaded = load(tmp_path / "m.gguf"), load(tmp_path / "m.gguf", dtype, as_stored=True)
@@ -163,7 +163,7 @@ def test_numbers_that_stand_alone_stay_as_they_are(tmp_path, kind):
     ],
 )
 def test_the_form_of_weights_on_a_cpu(tmp_path, kind, asked, dtype, form):
-    """They stay as they are unless float32 is asked for."""
+    """They are unchanged unless float32 is requested."""
     write_gguf(tmp_path / "m.gguf", metadata_of(CONFIG), tensors_of(Llama.random(CONFIG, seed=4), kind))
     model = load_model(tmp_path / "m.gguf", dtype=asked, device=torch.device("cpu"))
     assert model.dtype == dtype and isinstance(model.embedding, form) and isinstance(model.head, form)
@@ -171,7 +171,7 @@ def test_the_form_of_weights_on_a_cpu(tmp_path, kind, asked, dtype, form):
     assert {layer.attention_norm.dtype for layer in model.layers} == {dtype}
 
 
-def test_an_output_head_of_its_own_is_used(tmp_path):
+def test_a_separate_output_head_is_used(tmp_path):
     model = Llama.random(CONFIG, seed=4)
     head = model.embedding.flip(0).contiguous()
     write_gguf(tmp_path / "m.gguf", metadata_of(CONFIG), tensors_of(model) | {"output.weight": (head.numpy(), F32)})
@@ -241,7 +241,7 @@ def test_rotary_scaling(tmp_path, way):
         ({}, {"blk.0.attn_q.bias": (np.ones(32, np.float32), F32)}, UnsupportedError, "blk.0.attn_q.bias"),
     ],
 )
-def test_what_the_model_does_not_have_is_refused(tmp_path, change, extra, error, message):
+def test_tensors_that_the_model_does_not_have_are_refused(tmp_path, change, extra, error, message):
     path = tmp_path / "m.gguf"
     write_gguf(path, metadata_of(CONFIG) | change, tensors_of(Llama.random(CONFIG, seed=4)) | extra)
     with pytest.raises(error, match=message) as caught:

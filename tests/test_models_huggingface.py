@@ -1,4 +1,4 @@
-"""Checkpoints that transformers writes, read here: the logits are those of transformers."""
+"""Checkpoints that transformers writes: the logits equal those of transformers."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ TOKENS = [(7 * i * i + i) % 50 for i in range(40)]
 
 
 def make(case: str) -> Any:
-    """A random model of transformers whose weights all matter."""
+    """A random model of transformers in which all weights matter."""
     name, sizes = CASES[case]
     head = "GPT2LMHeadModel" if name == "GPT2" else f"{name}ForCausalLM"
     config = getattr(transformers, f"{name}Config")(**sizes, attn_implementation="eager")
@@ -110,7 +110,7 @@ def test_weights_of_half_size(save, case, dtype):
 
 
 def test_the_first_files_of_gpt2_and_old_llamas(save):
-    """No "transformer." before the names, and buffers of masks and frequencies among the weights."""
+    """Names without the prefix "transformer.", and buffers of masks and frequencies among the weights."""
     for case, extra in (("gpt2", "h.0.attn.bias"), ("llama", "model.layers.0.self_attn.rotary_emb.inv_freq")):
         other = make(case)
         file = save(other) / "model.safetensors"
@@ -133,7 +133,7 @@ def test_a_head_that_is_there_twice(save):
         load(file.parent)
 
 
-def test_the_older_way_to_say_rotary_positions(save):
+def test_the_older_form_of_rope_parameters(save):
     path = save(make("llama llama3"))
     new = load(path).config
     data = json.loads((path / "config.json").read_text())

@@ -1,4 +1,4 @@
-"""config.json: what is read, what is let pass, and what is refused by its name."""
+"""config.json: keys that are read, keys that are accepted, and keys that are refused by name."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_names_of_architectures_are_different():
         assert len({getattr(entry, field) for entry in ARCHITECTURES}) == len(ARCHITECTURES)
 
 
-def test_what_is_read():
+def test_configs_that_are_read():
     sizes = {"layers": 3, "dim": 24, "heads": 6, "hidden": 40, "vocab_size": 50, "context": 96}
     grouped = sizes | {"kv_heads": 2, "norm_eps": 1e-6}
     assert read_config(LLAMA, "c") == (LlamaConfig(**grouped, head_dim=4), False)
@@ -65,7 +65,7 @@ def test_what_is_read():
     assert read_config({k: v for k, v in LLAMA.items() if k != "model_type"}, "c") == read_config(LLAMA, "c")
 
 
-def test_what_is_off_is_let_pass():
+def test_disabled_features_are_accepted():
     off = {
         "quantization_config": None,
         "mlp_bias": False,
@@ -104,7 +104,7 @@ def test_what_is_off_is_let_pass():
          "partial_rotary_factor is not supported"),
     ],
 )  # fmt: skip
-def test_what_is_refused(data, key, reason):
+def test_refusals(data, key, reason):
     with pytest.raises(UnsupportedError, match=reason) as caught:
         read_config(data, "c")
     assert caught.value.pointer == key
@@ -134,7 +134,7 @@ def test_what_is_refused(data, key, reason):
         (GPT2 | {"n_head": 5}, "n_embd \\(24\\) is not a multiple of n_head \\(5\\)"),
     ],
 )
-def test_what_makes_no_sense(data, message):
+def test_invalid_values(data, message):
     with pytest.raises(ModelFileError, match=message):
         read_config(data, "c")
 
@@ -167,7 +167,7 @@ VALUES = st.recursive(
 
 
 def test_llama3_factors():
-    """Short waves keep their length, long ones grow by the factor, those between lie between, in order."""
+    """Short waves keep their length, long ones grow by the factor, and those in between are in between, in order."""
     factors = llama3_factors(500000.0, 128, factor=8.0, low=1.0, high=4.0, original_context=8192)
     waves = (2 * 3.141592653589793 / rotary_frequencies(500000.0, 128)).tolist()
     assert all(factor == 1 for factor, wave in zip(factors, waves, strict=True) if wave < 8192 / 4)

@@ -1,4 +1,4 @@
-"""Products with dense matrices, in whatever form they are computed here."""
+"""Products with dense matrices, in every form of computation."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_products_of_nothing(dtype: torch.dtype, rows: int, size: int, outputs: 
     assert torch.equal(got, bias.expand(rows, -1) + size)
 
 
-def test_what_does_not_fit_is_refused() -> None:
+def test_inputs_that_do_not_fit_are_refused() -> None:
     x, weight = torch.ones(2, 3), torch.ones(4, 3)
     matrix = BlockMatrix([random_blocks(2, 16, 32)], torch.float32)
     wrong: list[tuple[torch.Tensor, Matrix, torch.Tensor | None]] = [
@@ -61,7 +61,7 @@ def test_what_does_not_fit_is_refused() -> None:
 
 
 @pytest.mark.parametrize("trained", [0, 1, 2])
-def test_what_is_trained_gets_gradients(trained: int) -> None:
+def test_trained_weights_get_gradients(trained: int) -> None:
     parts = [random(3, 7, seed=2, dtype=torch.float32), random(5, 7, seed=1, dtype=torch.float32), torch.zeros(5)]
     x, weight, bias = parts
     parts[trained].requires_grad_()

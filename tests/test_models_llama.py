@@ -1,4 +1,4 @@
-"""The Llama forward pass against the formulas written out in numpy, and cached against full recompute."""
+"""The Llama forward pass compared with the formulas in numpy, and cached passes with full recomputation."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TOKENS = st.lists(st.integers(0, 49), min_size=1, max_size=40)
 
 
 def naive_logits(model: Llama, tokens: list[int]) -> np.ndarray:
-    """Logits after each token, float64, one position and one head at a time."""
+    """Logits after each token, in float64, one position and one head at a time."""
     c = model.config
     half = c.head_dim // 2
     frequency = c.kind(0).rope.base ** (-np.arange(half) / half) / (c.kind(0).rope.factors or (1,) * half)

@@ -1,4 +1,4 @@
-"""LoRA adapters: what they add is W + s * B * A, over any form of weights; what is not that is refused."""
+"""LoRA adapters compute W + s * B * A over any form of weights. Other adapters are refused."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ close = {"atol": 2e-5, "rtol": 1e-5}
 
 
 def matrices(model: Llama) -> dict[str, tuple[int, int]]:
-    """Shapes of what can be adapted."""
+    """The shapes of matrices that can be adapted."""
     c = model.config
     q, kv = c.heads * c.head_dim, c.kv_heads * c.head_dim
     attention = {"q": (q, c.dim), "k": (kv, c.dim), "v": (kv, c.dim), "o": (c.dim, q)}
@@ -59,7 +59,7 @@ MODULES = tuple(matrices(LLAMA))
 def pairs_of(
     model: Llama, ranks: dict[str, int], seed: int = 0, scale: Callable[[str], float] = lambda module: 1.0
 ) -> dict[str, torch.Tensor]:
-    """Random tensors of an adapter; what they add is about as large as the weights, if they are scaled so."""
+    """Random tensors of an adapter. With the right scale, their contribution is about as large as the weights."""
     generator, tensors = torch.Generator().manual_seed(seed), {}
     for module, rank in ranks.items():
         rows, columns = matrices(model)[module]
@@ -78,7 +78,7 @@ def save(path: Path, tensors: dict[str, torch.Tensor], **config: Any) -> Path:
 
 
 def merged(model: Llama, tensors: dict[str, torch.Tensor], scale: Callable[[str], float]) -> Llama:
-    """W + s * B * A, in float64 until the sum is there."""
+    """W + s * B * A, in float64 until the sum is complete."""
     c, out = model.config, copy(model)
 
     def sum_of(weight: torch.Tensor, *modules: str) -> torch.Tensor:
@@ -111,7 +111,7 @@ def logits_of(model: Llama, chunk: int = 20) -> torch.Tensor:
 
 
 def simple(path: Path, model: Llama = LLAMA, seed: int = 0, **config: Any) -> Path:
-    """An adapter of rank 4 of all layers."""
+    """An adapter of rank 4 for all layers."""
     ranks = dict.fromkeys([module for module in MODULES if module != "lm_head"], 4)
     defaults: dict[str, Any] = {"r": 4, "lora_alpha": 4, "target_modules": "all-linear"}
     return save(path, pairs_of(model, ranks, seed), **defaults | config)
@@ -124,7 +124,7 @@ PATTERNS = ("q_proj", "self_attn.v_proj", "model.layers.1.mlp.up_proj", r"^model
 
 
 def by_pattern(patterns: dict[str, Any], module: str, default: Any) -> Any:
-    """PEFT's rule."""
+    """PEFT's rule for patterns."""
     found = [key for key in patterns if re.match(rf"(.*\.)?({key})$", module)]
     return patterns[found[0]] if found else default
 
@@ -157,7 +157,7 @@ def test_logits_are_those_of_the_merged_matrices(tmp_path_factory, model, data):
 
 
 @pytest.mark.parametrize("chunk", [1, 3, 20])
-def test_a_row_does_not_depend_on_the_rows_beside_it(tmp_path, chunk):
+def test_a_row_does_not_depend_on_other_rows(tmp_path, chunk):
     model = with_adapter(LLAMA, simple(tmp_path))
     torch.testing.assert_close(logits_of(model, chunk), logits_of(model), **close)
 
@@ -185,7 +185,7 @@ def test_adapters_live_side_by_side_over_the_same_weights(tmp_path):
 
 
 def test_engines_with_and_without(tmp_path):
-    """Batches are their requests alone, and each engine has a cache of its own."""
+    """Batches equal their single requests, and each engine has its own cache."""
     vocabulary = Vocabulary([bytes([97 + i]) for i in range(26)], eos_token_ids=[26])
     engines = [Engine(model, vocabulary) for model in (LLAMA, with_adapter(LLAMA, simple(tmp_path)))]
     prompts = ["abc", "abcdefgh", "z", "abcq"]
@@ -208,7 +208,9 @@ def test_engines_with_and_without(tmp_path):
     ],
 )
 def test_a_gguf_is_adapted_as_it_lies(tmp_path, architecture, kind, dtype, quantised):
-    """The rows of Q and K are in the order of transformers' names, whatever the file's; and 8 bits stay 8 bits."""
+    """The rows of Q and K have the order of transformers, whatever the order in the file, and weights of 8 bits stay at
+    8 bits.
+    """
     config = replace(CONFIG, qk_norm="head" if architecture == "qwen3" else None, norm_eps=2.0**-17)
     source = Llama.random(config, seed=3)
     write_gguf(
@@ -232,7 +234,7 @@ def test_a_gguf_is_adapted_as_it_lies(tmp_path, architecture, kind, dtype, quant
 
 
 def test_the_sum_is_rounded_once(tmp_path):
-    """In bfloat16 what the adapter adds is as exact as the sum can be, for one row and for many."""
+    """In bfloat16, the adapter's contribution is as exact as the sum can be, for one row and for many."""
     tensors = {name: tensor.to(torch.float16) for name, tensor in pairs_of(LLAMA, {"lm_head": 3}).items()}
     path = save(tmp_path, tensors, r=3, lora_alpha=7, target_modules=["lm_head"], use_rslora=True)
     model = with_adapter(Llama.random(CONFIG, seed=1, dtype=torch.bfloat16), path)
@@ -276,7 +278,7 @@ def test_the_sum_is_rounded_once(tmp_path):
         ({"target_modules": ["embed_tokens"]}, "model.embed_tokens", "adapters of the embedding"),
     ],
 )  # fmt: skip
-def test_what_is_not_computed_is_refused(tmp_path, config, pointer, reason):
+def test_unsupported_adapters_are_refused(tmp_path, config, pointer, reason):
     path = simple(tmp_path, **{"target_modules": list(FIELDS[:-1])} | config)
     with pytest.raises(UnsupportedError, match=reason) as caught:
         with_adapter(LLAMA, path)
@@ -284,7 +286,7 @@ def test_what_is_not_computed_is_refused(tmp_path, config, pointer, reason):
     assert caught.value.hint
 
 
-def test_what_says_nothing_or_is_off_is_let_pass(tmp_path):
+def test_empty_or_disabled_settings_are_accepted(tmp_path):
     off = {
         "use_dora": False, "modules_to_save": None, "new_feature": None, "layer_replication": None, "bias": "none",
         "fan_in_fan_out": False, "rank_pattern": None, "alpha_pattern": {}, "trainable_token_indices": [],
@@ -322,7 +324,7 @@ def test_what_says_nothing_or_is_off_is_let_pass(tmp_path):
         ({"target_modules": r".*_proj|lm_head"}, "'base_model.model.lm_head.lora_A.weight' is missing"),
     ],
 )
-def test_what_makes_no_sense(tmp_path, config, message):
+def test_invalid_values(tmp_path, config, message):
     with pytest.raises(GuidedError, match=message):
         with_adapter(LLAMA, simple(tmp_path, **config))
 
@@ -361,7 +363,7 @@ def test_tensors_that_do_not_fit(tmp_path, change, error, message):
 
 
 def test_copies_of_the_base_are_its_own(tmp_path):
-    """As PEFT saves them beside an adapted head; a quantised model cannot tell whether they are."""
+    """PEFT saves them together with an adapted head. For a quantised model, this cannot be checked."""
     names = [f"base_model.model.{name}" for name in ("lm_head.base_layer.weight", "model.embed_tokens.weight")]
     copies = dict(zip(names, (LLAMA.head.clone(), LLAMA.embedding.clone()), strict=True))
     tensors = pairs_of(LLAMA, {"lm_head": 4})
@@ -398,7 +400,7 @@ def test_files_that_are_not_there_or_broken(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["nanochat", "gpt"])
-def test_other_architectures_take_none(tmp_path, name):
+def test_other_architectures_accept_no_adapter(tmp_path, name):
     with pytest.raises(UnsupportedError, match=r"adapters of (NanoChat|GPT) models are not"):
         with_adapter(MODELS[name], simple(tmp_path))
 
@@ -414,7 +416,7 @@ KEYS = ["r", "lora_alpha", "target_modules", "exclude_modules", "rank_pattern", 
 
 
 def assert_read_or_refused(path):
-    """Nothing but a working model or a clear error comes of it."""
+    """The result is a working model or a clear error."""
     try:
         model = with_adapter(LLAMA, path)
     except GuidedError as error:

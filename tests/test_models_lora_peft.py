@@ -1,4 +1,4 @@
-"""LoRA adapters as PEFT writes them: logits, modules, ranks and scales are those of transformers with PEFT."""
+"""LoRA adapters from PEFT: logits, modules, ranks and scales equal those of transformers with PEFT."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
 
 @pytest.fixture(scope="module", autouse=True)
 def peft():
-    """It takes seconds to import, which only the process that runs these tests should spend."""
+    """Importing it takes seconds, which only the process that runs these tests should spend."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         peft = import_module("peft")
@@ -58,7 +58,7 @@ def peft():
 
 @pytest.fixture(params=CASES)
 def saved(request, tmp_path, peft):
-    """A base and an adapter, as they are saved, and the logits of both together."""
+    """A base model and an adapter on disk, and the logits of both together."""
     case, config = CASES[request.param]
     model = make(case)
     model.save_pretrained(tmp_path / "base")
@@ -96,7 +96,7 @@ def test_logits_are_those_of_peft(saved):
         ({"target_modules": ["embed_tokens", "q_proj"]}, "model.embed_tokens"),
     ],
 )
-def test_what_peft_can_and_this_cannot_is_refused(tmp_path, peft, config, key):
+def test_peft_features_that_are_not_supported_are_refused(tmp_path, peft, config, key):
     plain = make("llama")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -109,7 +109,9 @@ def test_what_peft_can_and_this_cannot_is_refused(tmp_path, peft, config, key):
 
 
 def test_every_key_of_peft_is_known(tmp_path, peft):
-    """What it writes with nothing set is read; what it can set is read, inert, or refused by a reason of its own."""
+    """Every key that PEFT writes by default is read. Every key that it can set is read, has no effect, or is refused
+    with a reason.
+    """
     from guided.models.loading import lora_config
 
     peft.LoraConfig(target_modules=["q_proj"]).save_pretrained(tmp_path)

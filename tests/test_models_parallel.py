@@ -1,4 +1,4 @@
-"""A model that is cut into parts computes what the whole model computes."""
+"""A model that is split into parts computes the same as the whole model."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ CPU = torch.device("cpu")
 
 
 def on_all_ranks(file: Path, tensor: int, pipeline: int, work: Callable[[Parallel], Tensor]) -> list[Tensor]:
-    """What `work` returns on each rank; ranks are threads here."""
+    """The results of `work` on each rank. The ranks are threads here."""
 
     def rank(number: int) -> Tensor:
         _, parallel = connect(file, RankPosition(number, tensor, pipeline), CPU)
@@ -83,8 +83,8 @@ def test_stages_alone_change_no_bit(tmp_path) -> None:
     assert torch.equal(got[0], read(build(CONFIG, tensors), 5))
 
 
-def test_a_row_does_not_depend_on_the_rows_beside_it(tmp_path) -> None:
-    """A sum that goes around a ring would add the rows of a large tensor in different orders."""
+def test_a_row_does_not_depend_on_other_rows(tmp_path) -> None:
+    """A ring reduction would add the rows of a large tensor in different orders."""
     x = torch.randn(3, 200, 64)
 
     def sums(part: Parallel) -> Tensor:
@@ -120,7 +120,7 @@ def test_each_rank_has_its_part_of_memory(tmp_path) -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
 @pytest.mark.parametrize("cut", [(2, 1), (3, 1), (2, 2)])
 def test_quantised_matrices_stay_so_where_no_block_is_cut(tmp_path, cut: tuple[int, int], dtype: torch.dtype) -> None:
-    """Cut in two, the output's 96 columns fall within a block: that one is dense, and nothing is computed otherwise."""
+    """Split in two, the output's 96 columns cut a block: this matrix is dense, and the results are the same."""
     config = replace(CONFIG, dim=64, hidden=192, qkv_bias=False, output_bias=False)
     tensors = checkpoint(config, tied=False)
     kinds = dict.fromkeys(tensors, NUMBERS["Q4_0"]) | {name: NUMBERS["Q5_1"] for name in tensors if "v_proj" in name}
@@ -147,7 +147,7 @@ def test_quantised_matrices_stay_so_where_no_block_is_cut(tmp_path, cut: tuple[i
     assert (got - want).norm() < 0.05 * want.norm()
 
 
-def test_what_cannot_be_cut_is_refused_with_what_can() -> None:
+def test_models_that_cannot_be_split_are_refused_with_a_hint() -> None:
     class Other:
         rank, size = 0, 5
         gather = send = receive = None

@@ -36,7 +36,7 @@ nbformat.write(notebook, sys.argv[2])
 
 
 def kinds(cell) -> list[str]:
-    """What a cell shows: names of streams without repeats, and the richest form of everything else."""
+    """The outputs of a cell: names of streams without repeats, and the richest form of everything else."""
     found = []
     for output in cell.get("outputs", []):
         kind = output.name if output.output_type == "stream" else "image" if "image/png" in output.data else "text"
@@ -46,7 +46,7 @@ def kinds(cell) -> list[str]:
 
 
 def run(path: Path, folder: Path):
-    """The notebook as a fresh run leaves it."""
+    """The notebook after a fresh run."""
     done = folder / path.name
     environment = os.environ | {"PYTHONPATH": str(ROOT), "JUPYTER_PLATFORM_DIRS": "1"}
     if missing("model"):

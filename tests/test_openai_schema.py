@@ -51,7 +51,7 @@ NEVER = {"allOf", "not", "dependentRequired", "dependentSchemas", "if", "then", 
 
 
 def breaks_a_rule(schema: Any, root: bool = True) -> str:
-    """The first rule that a schema breaks; "" where it is one of strict mode."""
+    """The first rule that a schema breaks; "" if it follows all rules of strict mode."""
     if not isinstance(schema, dict):
         return "no schema"
     if found := NEVER & schema.keys():
@@ -112,7 +112,7 @@ types = st.recursive(
 
 @given(st.dictionaries(st.sampled_from("abcd"), st.tuples(types, st.booleans(), st.booleans()), min_size=1))
 def test_a_class_of_pydantic_is_as_in_openais_client(fields):
-    """Where that leaves a reference beside a default, this leaves both out, which says the same."""
+    """If the client keeps a reference next to a default, guided omits the default, with the same meaning."""
     said = {
         name: (tp, pydantic.Field(description="said") if described else pydantic.Field())
         if needed else (tp | None, None)
@@ -171,7 +171,7 @@ def test_schemas_of_usual_parts_are_written_for_strict_mode(schema):
 
 @given(st.one_of(drawn, tame), st.data())
 def test_every_value_of_what_is_written_satisfies_the_schema(schema, data):
-    """And what has no remark of a refusal is in strict mode, as the second reader says."""
+    """Schemas without a refusal in the remarks are in strict mode, according to the second reader."""
     format = guided.to_openai_schema(schema)
     strict = format["json_schema"]["schema"]
     assert not format.ok or breaks_a_rule(strict) == "", (strict, format.remarks)
@@ -198,7 +198,7 @@ def test_members_are_required_and_objects_closed_with_a_note():
     }  # fmt: skip
 
 
-def test_what_is_not_strict_is_written_otherwise_where_that_says_the_same():
+def test_schemas_are_rewritten_for_strict_mode_if_the_meaning_stays():
     both = [{"allOf": [{"minimum": 1}, {"maximum": 9}], "type": "integer"}, {"type": "string", "default": "x"}]
     assert written(members(a={"oneOf": both}, b={"enum": ["x", 1]}, c={"const": None})) == members(
         a={"anyOf": [{"type": "integer", "minimum": 1, "maximum": 9}, TEXT]},
@@ -252,7 +252,7 @@ def test_a_member_that_would_never_end_is_not_required():
         ({**members(a=TEXT), "required": ["a", "b"]}, {"/required": "declare it"}),
     ],
 )  # fmt: skip
-def test_what_strict_mode_refuses_has_a_place_and_a_hint(schema, places):
+def test_refusals_of_strict_mode_have_a_location_and_a_hint(schema, places):
     assert refused(schema) == places
     left = written(schema)  # what says something of the values is not dropped
     assert all(json.dumps(name) in json.dumps(left) for name in map(_last, places) if name in NEVER)
@@ -303,14 +303,14 @@ def test_levels():
         (guided.json_schema({"type": "strng"}), "/type", "'strng' is not a type"),
     ],
 )
-def test_what_is_no_schema_is_refused(schema, pointer, said):
+def test_values_that_are_not_schemas_are_refused(schema, pointer, said):
     for strict in (True, False):
         with pytest.raises(SpecError, match=said) as caught:
             guided.to_openai_schema(schema, strict=strict)
         assert caught.value.pointer == pointer
 
 
-def test_what_only_others_take_is_no_mistake():
+def test_keywords_of_other_services_are_not_mistakes():
     assert refused({"$ref": "other.json"}) != {}
     unknown = guided.to_openai_schema({"$schema": "http://example.org/own", "type": "object", "properties": {}})
     assert unknown["json_schema"]["schema"]["properties"] == {}
@@ -374,7 +374,7 @@ def test_other_formats():
         guided.to_openai_schema('{"type": "object"}')
 
 
-def test_closed_closes_every_object_that_does_not_say():
+def test_closed_closes_every_object_without_additional_properties():
     cases = {"anyOf": [{"properties": {}}]}
     schema = {"type": "object", "properties": {"a": cases}, "$defs": {"d": {"type": "object"}}}
     found = close_objects(schema)

@@ -66,13 +66,13 @@ def expected(logits: Callable[[str], torch.Tensor]) -> str:
 
 
 def can_end(begun: str, left: int) -> bool:
-    """Whether so many more characters can make a text of the format of it; by hand, from left to right."""
+    """Whether a number of further characters can complete a text of the format, checked by hand from left to right."""
     least = missing(begun)
     return least is not None and least <= left
 
 
 def missing(begun: str) -> int | None:
-    """How many characters it lacks at least; None: no text of the format begins with it."""
+    """The smallest number of missing characters. None: no text of the format begins with this text."""
     name, colon, said = begun.partition(":")
     if len(name) > 8 or not set(name) <= UPPER or (colon and len(name) < 2):
         return None
@@ -100,7 +100,7 @@ def guided_by(reader, grammar) -> str:
 
 
 def test_the_judge_knows_the_format(grammar, wanted):
-    """On walks through the format, one character beside the way included; and that of the budget is the least."""
+    """On walks through the format, and one character away from them. The number for the budget is the smallest."""
     assert re.fullmatch(FORMAT, wanted) and len(wanted) <= BUDGET
     rng = random.Random(2)
     for _ in range(200):
@@ -189,7 +189,7 @@ def verify(rows: Rows, matcher: GrammarMatcher, written: list[int], draft: list[
 @settings(deadline=None, max_examples=25)
 @given(st.integers(0, 6), st.floats(0, 1), st.randoms(use_true_random=False))
 def test_speculative_verification(engine, grammar, wanted, k, luck, rng):
-    """Drafts that are right, wrong, outside of the format or beyond its end: the output is the same."""
+    """Drafts that are right, wrong, outside the format or beyond its end: the output is the same."""
     rows, matcher = Rows(engine.model), GrammarMatcher(grammar)
     prompt = ids(PROMPT)[0].tolist()
     written, passes = list(prompt), 0
@@ -205,7 +205,7 @@ def test_speculative_verification(engine, grammar, wanted, k, luck, rng):
 
 
 def quantised(model: GPT, dtype: torch.dtype) -> GPT:
-    """The matrices of the layers in 4 bits: groups of 32 with a scale and an offset each."""
+    """The matrices of the layers in 4 bits: groups of 32, each with a scale and an offset."""
 
     def matrix(weight: torch.Tensor) -> BlockMatrix:
         return BlockMatrix([quantise_q4_1(weight.float().numpy())], dtype)
@@ -230,7 +230,7 @@ def quantised(model: GPT, dtype: torch.dtype) -> GPT:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
 def test_quantised_weights(engine, grammar, dtype):
-    """Other logits, the same rule: the best of what is allowed, now by the quantised model's own scores."""
+    """Other logits, the same rule: the most likely allowed token, by the quantised model's own scores."""
     model = quantised(engine.model, dtype)
     judge = Reader(model)
     wanted = expected(lambda text: judge(ids(text))[0])

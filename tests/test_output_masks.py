@@ -1,4 +1,6 @@
-"""`masks_of` against `GrammarMatcher`, step by step: equal masks, with and without budgets, for right and wrong ids."""
+"""`masks_of` compared with `GrammarMatcher`, step by step: equal masks, with and without budgets, for right and wrong
+ids.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ COMPILER = GrammarCompiler(BYTES)
 
 
 def twin(grammar: CompiledGrammar, ids: list[int], max_tokens: int | None) -> tuple[Any, int | None, bool]:
-    """What `masks_of` should find: the rows up to the first refused id, its position, and `is_complete`."""
+    """The expected result of `masks_of`: the rows up to the first refused id, its position, and `is_complete`."""
     matcher, size, rows = GrammarMatcher(grammar), grammar.vocabulary.size, []
     for at, id in enumerate(ids):
         row = allocate_token_bitmask(1, size)
@@ -58,7 +60,7 @@ def check(grammar: CompiledGrammar, ids: list[int], max_tokens: int | None = Non
 
 
 def draw_output(grammar: CompiledGrammar, rng: random.Random, most: int, max_tokens: int | None) -> list[int]:
-    """Ids that the masks allow; sometimes one of them is changed, or some are added after the end."""
+    """Ids that the masks allow. Sometimes one of them is changed, or some are added after the end."""
     matcher, ids = GrammarMatcher(grammar), list[int]()
     while len(ids) < most and not matcher.is_terminated():
         budget = None if max_tokens is None else max_tokens - len(ids) + 1
@@ -194,7 +196,7 @@ def test_tokens_that_only_the_budget_refuses(text, max_tokens):
 
 
 def test_budgets_count_as_in_the_engine():
-    """The end token costs nothing, so an output of n tokens fits into n."""
+    """The end token costs nothing, so an output of n tokens fits into a budget of n."""
     grammar = COMPILER.compile_regex("a{3}b*")
     with pytest.raises(BudgetError) as caught:
         guided.masks_of(grammar, [97], 2)
@@ -240,7 +242,7 @@ def test_the_memory_of_rows_is_bounded():
 
 
 def test_masks_are_those_of_the_engine(monkeypatch):
-    """Every row from which the engine chose a token, under budgets that are ample, tight and the least."""
+    """Every row from which the engine chose a token, under ample, tight and minimum budgets."""
     torch = pytest.importorskip("torch")
     from guided.engine import Engine
     from guided.engine.sequence import Sequence

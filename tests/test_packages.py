@@ -1,4 +1,4 @@
-"""Optional packages that are not installed: whatever needs one says what to install."""
+"""Optional packages that are not installed: the errors name what to install."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def run(package: str, code: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize(("package", "command", "extra"), COMMANDS)
-def test_a_command_says_what_to_install(package: str, command: list[str], extra: str):
+def test_the_error_of_a_command_names_the_package(package: str, command: list[str], extra: str):
     if package in ("xxhash", "safetensors"):
         pytest.importorskip("torch", reason="torch is not installed, and asked for first")
     done = run(package, f"from guided.cli import main\nsys.exit(main({command!r}))")
@@ -54,7 +54,7 @@ def test_a_command_says_what_to_install(package: str, command: list[str], extra:
 
 
 @pytest.mark.parametrize("statement", ["guided.Engine", "guided.Request", "guided.from_transformers"])
-def test_a_name_says_what_to_install(statement: str):
+def test_the_error_of_a_name_names_the_package(statement: str):
     done = run("torch", f"import guided\n{statement}")
     assert done.stderr.splitlines()[-1].endswith(
         f"{statement} needs the package torch: pip install 'guided-decoding[engine]'"
@@ -62,7 +62,7 @@ def test_a_name_says_what_to_install(statement: str):
 
 
 @pytest.mark.parametrize("module", ["guided.engine", "guided.levels"])
-def test_a_module_says_what_to_install(module: str):
+def test_the_error_of_a_module_names_the_package(module: str):
     done = run("torch", f"import {module}")
     assert f"{module} needs the package torch: pip install 'guided-decoding[engine]'" in done.stderr
 

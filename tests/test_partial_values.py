@@ -23,7 +23,7 @@ JSON = st.recursive(
 
 
 def is_prefix(partial: Any, whole: Any, *, strings: bool) -> bool:
-    """Whether a value may grow to another one."""
+    """Whether a value can grow into another one."""
     if isinstance(partial, dict) and isinstance(whole, dict):
         names = list(partial)
         return names == list(whole)[: len(names)] and all(

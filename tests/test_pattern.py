@@ -1,4 +1,4 @@
-"""Pattern tuples: the classes of a 65-character vocabulary, and the language against `re`."""
+"""Pattern tuples: the classes of a vocabulary of 65 characters, and the language compared with `re`."""
 
 import re
 
@@ -40,7 +40,7 @@ def test_classes_over_65_characters(name, count):
 
 
 def test_name_line_masks():
-    """The masks along `HE: a` are those of the six-state machine, but every state may be left at once."""
+    """The masks along `HE: a` equal those of the machine with six states, but every state may be left at once."""
     tokens = [c.encode() for c in CHARACTERS]
     grammar = ReferenceGrammar(pattern_to_grammar(NAME_LINE), [*tokens, None], [65])
     upper, lower = CHARACTERS[13:39], CHARACTERS[39:]

@@ -1,4 +1,4 @@
-"""The project itself: what importing it costs, one-way layers, sizes of files and functions, what the docs promise."""
+"""The project itself: the cost of importing it, one-way layers, sizes of files and functions, promises of the docs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NETWORK = {"socket", "ssl", "http", "urllib.request", "asyncio", "subprocess", "
 
 
 def imported(statement: str) -> set[str]:
-    """Modules that a fresh interpreter has loaded after the statement, by -X importtime."""
+    """The modules that a fresh interpreter has loaded after the statement, by -X importtime."""
     done = subprocess.run(
         [sys.executable, "-X", "importtime", "-c", statement], capture_output=True, text=True, check=True, cwd=ROOT
     )
@@ -72,7 +72,7 @@ else:
 
 
 def test_the_distribution_has_a_name_that_is_free():
-    """`guided` is somebody else's on the registry: only the import is called so."""
+    """Another project on the registry is called `guided`. Only the import has this name."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert (project["name"], project["version"]) == ("guided-decoding", guided.__version__)
     try:
@@ -192,7 +192,7 @@ NATIVE_LAYERS = (
 
 
 def test_includes_of_the_core_go_one_way():
-    """A file of the core includes what stands in its own folder or in one before it."""
+    """A file of the core includes only headers of its own folder and of earlier ones."""
     files = [path for path in NATIVE.rglob("*") if path.suffix in (".cpp", ".hpp")]
     assert {path.parent.name for path in files} == set(NATIVE_LAYERS)
     for path in files:
@@ -202,7 +202,7 @@ def test_includes_of_the_core_go_one_way():
 
 
 def test_includes_of_the_core_have_no_cycle():
-    """A file and its header are one unit; units can be put in an order in which each includes earlier ones."""
+    """A file and its header are one unit. The units can be ordered so that each includes only earlier ones."""
     includes: dict[Path, set[Path]] = {}
     for path in NATIVE.rglob("*.[ch]pp"):
         names = re.findall(r'#include "([^"]+)"', path.read_text(encoding="utf-8"))
@@ -213,7 +213,7 @@ def test_includes_of_the_core_have_no_cycle():
 
 
 def test_the_core_outside_of_one_folder_knows_no_byte_of_json():
-    """Values that must differ are behind an interface, `values/syntax.hpp`: it alone names the folder of JSON."""
+    """Values that must differ are behind an interface, `values/syntax.hpp`, which alone refers to the JSON folder."""
     for path in NATIVE.rglob("*.[ch]pp"):
         code = re.sub(r"//.*", "", path.read_text(encoding="utf-8"))
         if path.parent.name == "json" or path == NATIVE / "values" / "syntax.hpp":
@@ -241,7 +241,7 @@ def test_files_and_functions_stay_small(path):
 
 
 def test_no_file_is_long():
-    """Of tests, benchmarks and the C++ sources too."""
+    """Including tests, benchmarks and C++ sources."""
     folders = ("guided", "tests", "benchmarks", "examples", "scripts")
     endings = (".py", ".cpp", ".hpp", ".sh")  # stubs are written by a program
     files = [path for folder in folders for path in (ROOT / folder).rglob("*") if path.suffix in endings]

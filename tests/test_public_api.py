@@ -1,4 +1,4 @@
-"""The public names: all of them are shown, documented and short in print, and typed for users that check types."""
+"""The public names: all are listed, documented, short in print, and typed for users that check types."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from guided.matching.protocol import ForkingMatcher, Grammar, Matcher
 ROOT = Path(__file__).parent.parent
 VOCABULARY = guided.Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[256])
 GRAMMAR = guided.GrammarCompiler(VOCABULARY).compile_json_schema({"enum": ["a" * 1000]})
-MOST = 120  # characters of a repr
+MAX_LENGTH = 120  # characters of a repr
 
 
 def test_all_names_are_there_and_shown():
@@ -33,7 +33,7 @@ def test_all_names_are_there_and_shown():
         _ = guided.Resultt
 
 
-def test_names_that_need_torch_are_imported_when_they_are_asked_for():
+def test_names_that_need_torch_are_imported_on_demand():
     code = "import sys, guided; dir(guided); guided.JsonSchemaOptions; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
@@ -68,7 +68,7 @@ def _public_members():
                     yield f"{name}.{member}", raw, value
 
 
-def test_every_name_and_method_has_a_docstring_of_its_own():
+def test_every_name_and_method_has_its_own_docstring():
     classes = [name for name in guided.__all__ if inspect.isclass(getattr(guided, name))]
     functions = [name for name in guided.__all__ if inspect.isfunction(getattr(guided, name))]
     assert len(classes) > 15 and len(functions) > 12
@@ -99,7 +99,7 @@ def _samples():
 def test_reprs_are_a_short_line():
     for thing in _samples():
         shown = repr(thing)
-        assert len(shown) <= MOST + 20 * isinstance(thing, guided.JsonSchemaOptions), shown
+        assert len(shown) <= MAX_LENGTH + 20 * isinstance(thing, guided.JsonSchemaOptions), shown
         assert "\n" not in shown
         assert " object at 0x" not in shown
     result, event, request, limits, *_ = _samples()
@@ -111,7 +111,7 @@ def test_reprs_are_a_short_line():
 
 
 def test_matchers_keep_the_protocols():
-    """`isinstance` asks for the names; mypy checks the signatures where the engine takes a matcher."""
+    """`isinstance` checks the names. mypy checks the signatures where the engine accepts a matcher."""
     from guided.engine.reasoning import ReasoningGate
 
     matcher = guided.GrammarMatcher(GRAMMAR)
@@ -126,7 +126,7 @@ def test_matchers_keep_the_protocols():
 
 @pytest.mark.parametrize("module", ["automaton._core", "kernels._kernels", "frontends.lark._lark"])
 def test_help_for_native_functions_begins_with_their_signature(module):
-    """With the names of all parameters and the type of each, as Python code."""
+    """With the names and types of all parameters, as Python code."""
     native = import_module(f"guided.{module}")
     kinds = [native, *(value for value in vars(native).values() if isinstance(value, type))]
     functions = {
@@ -148,7 +148,7 @@ def test_help_for_native_functions_begins_with_their_signature(module):
         assert "accept_token(self, token: int) -> bool" in shown and "ValueError" in shown
 
 
-def test_the_package_says_that_it_is_typed():
+def test_the_package_is_marked_as_typed():
     assert resources.files("guided").joinpath("py.typed").is_file()
 
 

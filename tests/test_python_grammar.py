@@ -1,4 +1,4 @@
-"""The grammar of Python: real programs, what is near them, and what is written with it, judged by `ast.parse`."""
+"""The grammar of Python: real programs, texts near them, and generated texts, judged by `ast.parse`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ EDGES = [
 
 @pytest.fixture(scope="module")
 def grammar() -> guided.CompiledGrammar:
-    """Each byte is a token, and so are the pieces of the samples, with a space before them too, and line breaks."""
+    """A token for each byte, for pieces of the samples with and without a space before them, and for line breaks."""
     words = {
         found[0] for text in GOOD for found in PIECES.finditer(text) if found[0].isascii() and not found[0][0].isdigit()
     }
@@ -64,7 +64,7 @@ def test_edges(grammar: guided.CompiledGrammar, text: str):
     ],
 )
 def test_the_standard_library_is_read(grammar: guided.CompiledGrammar, least: int, most: int, part: int, parts: int):
-    """Each file that ast.parse takes. Later versions have f-strings of another kind, and then a few are refused."""
+    """Each file that ast.parse accepts. Later versions have other f-strings, so a few files are refused there."""
     refused, read, size = Counter[str](), 0, 0
     for path, text in [*programs(least, most)][part::parts]:
         read += 1

@@ -1,4 +1,6 @@
-"""Types that pydantic reads: what is written validates, what differs a little is refused by both; pydantic judges."""
+"""Types that pydantic reads: generated texts validate, and both refuse texts that differ a little; pydantic is the
+judge.
+"""
 
 from __future__ import annotations
 
@@ -232,7 +234,7 @@ def grammar(tp: Any, **options: Any):
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_what_is_allowed_is_what_pydantic_reads(name):
+def test_allowed_texts_are_those_that_pydantic_reads(name):
     tp, good, bad = TEXTS[name]
     compiled, adapter = grammar(tp), TypeAdapter(tp)
     for value in good:
@@ -251,7 +253,7 @@ def test_what_is_allowed_is_what_pydantic_reads(name):
 
 
 @pytest.mark.parametrize("name", [*TEXTS, "Everything"])
-def test_whatever_is_written_validates(name):
+def test_generated_texts_validate(name):
     tp = TEXTS[name][0] if name in TEXTS else Everything
     compiled, adapter = grammar(tp, **PLAIN), TypeAdapter(tp)
     generator, written = random.Random(name), 0
@@ -294,14 +296,14 @@ def test_types_of_pydantic_stand_inside_of_others():
         ),
     ],
 )
-def test_what_no_grammar_can_say_is_warned_of(tp, reason):
+def test_checks_that_no_grammar_can_express_cause_warnings(tp, reason):
     with pytest.warns(GuidedWarning, match=re.escape(reason)):
         COMPILER.compile_type(tp)
     with pytest.raises(UnsupportedError, match=re.escape(reason)):
         COMPILER.compile_type(tp, strict=True)
 
 
-def test_what_pydantic_does_not_describe_is_refused():
+def test_classes_that_pydantic_does_not_describe_are_refused():
     with pytest.raises(UnsupportedError, match="since pydantic cannot describe it"):
         type_to_schema(Annotated[type, Field(description="a class")])
 
@@ -348,7 +350,7 @@ GRAMMARS: dict[str, Any] = {}
 
 
 def compiled(tp: Any) -> Any:
-    """Of a member, as it stands in models; made once."""
+    """The grammar of a member, as it occurs in models; compiled once."""
     if str(tp) not in GRAMMARS:
         GRAMMARS[str(tp)] = grammar(pydantic.create_model("Holder", value=(tp, ...)))
     return GRAMMARS[str(tp)]
@@ -377,7 +379,7 @@ NEAR = [(tp, value) for tp, good, bad in TEXTS.values() for value in (*good, *ba
     st.sampled_from(NEAR), st.integers(0, 60), st.sampled_from(["", *"0159aAfgzZ.:/@-_+=%T \n٣é"]), st.integers(0, 1)
 )
 @settings(max_examples=500)
-def test_what_differs_a_little_is_read_by_pydantic_if_it_is_allowed(near, at, character, length):
+def test_near_misses_that_are_allowed_are_read_by_pydantic(near, at, character, length):
     tp, value = near
     text = json.dumps(value[:at] + character + value[at + length :], ensure_ascii=False)
     if is_allowed(tp, text):

@@ -1,4 +1,4 @@
-"""Constraints that pydantic checks after a value was read: a value is allowed if and only if pydantic reads it."""
+"""Constraints that pydantic checks after reading: a value is allowed if and only if pydantic reads it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Python types: values to JSON and back, for random types; the reader takes what the schema of the type allows."""
+"""Python types: values to JSON and back, for random types. The reader accepts what the schema of the type allows."""
 
 import collections
 import dataclasses
@@ -188,7 +188,7 @@ def test_values_return(typed, engines):
 
 @settings(max_examples=60, deadline=None)
 @given(typed_values(), st.integers(0, 2**32))
-def test_whatever_the_grammar_writes_can_be_read(typed, seed):
+def test_generated_texts_can_be_read(typed, seed):
     grammar = compile_constraint(COMPILER, constraint_of(typed[0]))
     read, rng = value_parser(grammar), random.Random(seed)
     for _ in range(3):
@@ -197,7 +197,7 @@ def test_whatever_the_grammar_writes_can_be_read(typed, seed):
 
 
 def constraint_of(tp: Any) -> Any:
-    """As a constraint None means that there is none."""
+    """As a constraint, None means that there is no constraint."""
     return type(None) if tp is None else tp
 
 
@@ -320,7 +320,7 @@ def test_errors_have_a_place(tp, value, pointer):
     assert caught.value.pointer == pointer
 
 
-def test_what_a_class_refuses_itself():
+def test_values_that_a_class_refuses():
     @dataclasses.dataclass
     class Positive:
         n: int

@@ -1,4 +1,4 @@
-"""The code tasks of the benchmarks: do right completions pass, and is harmful code refused?"""
+"""The code tasks of the benchmarks: right completions pass, and harmful code is refused."""
 
 from __future__ import annotations
 

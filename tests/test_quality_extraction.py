@@ -1,4 +1,4 @@
-"""The extraction tasks of the benchmarks: is every answer valid under its schema, and does the scoring count right?"""
+"""The extraction tasks of the benchmarks: every answer is valid under its schema, and the scoring is right."""
 
 from __future__ import annotations
 

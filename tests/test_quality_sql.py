@@ -1,4 +1,4 @@
-"""The questions about SQL databases: do the right queries work, does scoring count right, what is in the grammar?"""
+"""The questions about SQL databases: right queries work, the scoring is right, and the grammar has the right names."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _compiler() -> guided.GrammarCompiler:
 
 @cache
 def _grammar(database: str | None) -> guided.CompiledGrammar:
-    """The restricted grammar of a database, or the ready-made one."""
+    """The restricted grammar of a database, or the built-in one."""
     ready_made = guided.library()["sql"]
     text = ready_made.text if database is None else restricted_grammar(database)
     return _compiler().compile(guided.lark(text, **ready_made.options))

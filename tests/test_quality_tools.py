@@ -1,4 +1,4 @@
-"""The tool calls of the benchmarks: are the tools valid, and does the scoring follow BFCL's own checker?"""
+"""The tool calls of the benchmarks: the tools are valid, and the scoring agrees with BFCL's own checker."""
 
 from __future__ import annotations
 
@@ -246,7 +246,7 @@ def test_wrong_calls_are_wrong(category: str) -> None:
 
 @pytest.fixture
 def checker(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The checker of BFCL with a stand-in for its list of models, which would import a client of each service."""
+    """BFCL's checker with a stand-in for its list of models, which would import a client of each service."""
     models = ModuleType("bfcl_eval.constants.model_config")
     models.MODEL_CONFIG_MAPPING = defaultdict(lambda: SimpleNamespace(underscore_to_dot=True))  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, models.__name__, models)
@@ -278,7 +278,7 @@ def test_expected_verdicts_agree_with_the_checker_of_bfcl(checker: Any) -> None:
 
 
 def bfcl_verdict(checker: Any, task: ToolTask, calls: list[Call]) -> bool:
-    """What the checker says; a call that it cannot read is wrong."""
+    """The checker's verdict. A call that it cannot read is wrong."""
     functions = [{**tool["function"], "parameters": with_python_types(tool["function"])} for tool in task.tools]
     answers = [{name: allowed} for name, allowed in task.answers]
     outputs = [{name: arguments} for name, arguments in calls]
@@ -290,7 +290,7 @@ def bfcl_verdict(checker: Any, task: ToolTask, calls: list[Call]) -> bool:
 
 
 def with_python_types(function: dict[str, Any]) -> dict[str, Any]:
-    """The schema of the parameters with the types that the checker reads: those of its own data."""
+    """The schema of the parameters with the type names that the checker reads, as in its own data."""
 
     def read(schema: dict[str, Any]) -> dict[str, Any]:
         names = {"object": "dict", "number": "float"}

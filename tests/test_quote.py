@@ -1,4 +1,4 @@
-"""Quotations: as types, keywords of JSON Schema and parts of specifications, and their places in the documents."""
+"""Quotations: as types, keywords of JSON Schema and parts of specifications, and their locations in the documents."""
 
 from __future__ import annotations
 
@@ -293,7 +293,7 @@ def test_it_constrains_only_strings():
         ({"allOf": [{"x-guided-quote": {"documents": {"": "I saw it"}}}]}, [True, False, False]),
     ],
 )
-def test_beside_other_keywords(more: dict[str, Any], expected: list[bool]):
+def test_quotes_with_other_keywords(more: dict[str, Any], expected: list[bool]):
     schema = {"type": "string", "x-guided-quote": "minutes", **more}
     assert verdicts(schema, "saw", "saw the", "sat", documents={"minutes": MINUTES}) == expected
 

@@ -59,7 +59,7 @@ def pairs(everything: bool) -> list[tuple[str, tuple[Specification, ...]]]:
 
 
 def both_runs(test):
-    """The same test on a share of the pairs, and, marked slow, on all of them."""
+    """The same test on some of the pairs and, marked slow, on all of them."""
     rows = [pytest.param(*row, id=f"{row[0]}-{at % PARTS}") for at, row in enumerate(pairs(False))]
     rows += [
         pytest.param(*row, id=f"{row[0]}-all-{at % PARTS}", marks=pytest.mark.slow)
@@ -76,13 +76,13 @@ def ids_of(matcher: GrammarMatcher, max_tokens: int | None = None) -> np.ndarray
 
 
 def simulated(matcher: GrammarMatcher) -> list[int]:
-    """The ids that step, tried one by one, those outside the vocabulary too."""
+    """The ids that can be accepted, tried one by one, including ids outside the vocabulary."""
     validate = matcher.validate_tokens
     return [id for id in range(-1, matcher.grammar.vocabulary.size + 33) if validate((id,))]
 
 
 def random_state(matcher: GrammarMatcher, rng: random.Random, steps: int) -> list[int]:
-    """Walk at most `steps` tokens and stay before the end; no mask on the way is empty. The tokens taken."""
+    """Walk at most `steps` tokens, and stay before the end. No mask is empty. Returns the tokens."""
     ends = matcher.grammar.vocabulary.eos_token_ids
     taken = []
     for _ in range(steps):
@@ -157,7 +157,7 @@ RULES = ("uniform", "longest", "opening")
 
 @cache
 def tastes(name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Of each token, how long it is and how many brackets it opens."""
+    """The length of each token, and the number of brackets that it opens."""
     vocabulary = compiler_for(name).vocabulary
     texts = [vocabulary.token_bytes(id) or b"" for id in range(vocabulary.size)]
     return np.array([*map(len, texts)]), np.array(
@@ -166,7 +166,7 @@ def tastes(name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 @both_runs
-def test_budgets_hold_whatever_is_taken(name: str, specs: tuple[Specification, ...]) -> None:
+def test_budgets_hold_for_any_choice(name: str, specs: tuple[Specification, ...]) -> None:
     for spec in specs:
         rng = random.Random(f"{name} {spec.name}")
         start = one_way(spec, name)
@@ -184,7 +184,9 @@ def test_budgets_hold_whatever_is_taken(name: str, specs: tuple[Specification, .
 
 
 def finish(matcher, budget, rule, rng, lengths, opening, what) -> None:
-    """Take tokens by a rule, a smaller budget at each step: the output ends, by an end token, within the first."""
+    """Take tokens by a rule, with a smaller budget at each step. The output ends with an end token within the first
+    budget.
+    """
     ends = np.array(sorted(matcher.grammar.vocabulary.eos_token_ids))
     for left in range(budget, 0, -1):
         if left < budget - 40 and budget > 150:  # a long shortest output: see its beginning

@@ -1,4 +1,4 @@
-"""The reference against sets of strings (`brute_force`), Python's `re`, and interegular."""
+"""The reference compared with sets of strings (`brute_force`), Python's `re`, and interegular."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ alphabets = st.sampled_from(ALPHABETS)
 
 
 def explore(reference: Language, letters: bytes, n: int) -> tuple[set[Output], set[Output]]:
-    """All outputs of at most n symbols that the reference accepts, and all prefixes that it goes on with."""
+    """All outputs of at most n symbols that the reference accepts, and all prefixes that it continues."""
     accepted, going = set(), set()
     todo = [((), reference.start)] if reference.start else []
     while todo:
@@ -56,7 +56,7 @@ def contains(reference: Language, data: bytes) -> bool:
 
 
 def letters_of(alphabet: str) -> tuple[bytes, int]:
-    """The bytes to try for an alphabet and the length to go to."""
+    """The bytes to try for an alphabet, and the maximum length."""
     data = bytes(dict.fromkeys(alphabet.encode()))
     return {2: (data + b",!", 4), 3: (data + b",", 4)}.get(len(data), (data, 4))
 
@@ -75,7 +75,7 @@ def test_language_is_the_set_of_strings(data):
 
 @given(st.data())
 @examples(15)
-def test_what_is_viable_can_be_finished(data):
+def test_viable_prefixes_can_be_completed(data):
     alphabet = data.draw(alphabets)
     grammar = data.draw(grammars(alphabet, specials=tuple(SPECIALS)))
     reference = Language(grammar)
@@ -113,7 +113,7 @@ def test_what_is_viable_can_be_finished(data):
 
 
 def pattern_of(node: Node) -> str:
-    """A plain regular node as a regex of Python's `re`."""
+    """A plain regular node as a pattern of Python's `re`."""
     match node:
         case Chars(ranges):
             inside = "".join(f"\\U{low:08x}-\\U{high:08x}" for low, high in ranges)
@@ -224,7 +224,7 @@ def make(grammar: Grammar, vocabulary: DrawnVocabulary) -> ReferenceGrammar:
 
 
 def longest(node: Node) -> int:
-    """The most bytes that a node of `finite_nodes` can hold."""
+    """The maximum number of bytes of a text of a node from `finite_nodes`."""
     match node:
         case Text(text):
             return len(text.encode())
@@ -240,7 +240,7 @@ def longest(node: Node) -> int:
 @given(st.data())
 @examples(80)
 def test_masks_and_budgets_of_finite_languages(data):
-    """Everything is enumerated: the outputs, the ways to cut them into tokens, every state that tokens lead to."""
+    """Everything is enumerated: the outputs, the ways to cut them into tokens, and every state that tokens lead to."""
     alphabet = data.draw(alphabets)
     vocabulary = data.draw(vocabularies(alphabet))
     items = data.draw(st.lists(finite_nodes(alphabet) | st.sampled_from(sorted(SPECIALS)).map(Special), max_size=3))
@@ -253,7 +253,7 @@ def test_masks_and_budgets_of_finite_languages(data):
     pieces |= {id: (~id,) for id in vocabulary.special_tokens}
 
     def needed(prefix: Output) -> int | None:
-        """The fewest tokens after `prefix`, the end token included."""
+        """The smallest number of tokens after `prefix`, including the end token."""
         rests = (output[len(prefix) :] for output in outputs if output[: len(prefix)] == prefix)
         counts = (fewest_tokens(rest, vocabulary.texts.values()) for rest in rests)
         return min((count + 1 for count in counts if count is not None), default=None)
@@ -285,7 +285,7 @@ def test_masks_and_budgets_of_finite_languages(data):
 @given(st.data())
 @examples(40)
 def test_masks_of_any_language(data):
-    """What is allowed can be finished in as many tokens as promised; what short outputs need is allowed."""
+    """Allowed tokens can be completed with the promised number of tokens, and tokens of short outputs are allowed."""
     alphabet = data.draw(alphabets)
     vocabulary = data.draw(vocabularies(alphabet, complete=True))
     grammar = data.draw(grammars(alphabet, specials=tuple(SPECIALS)))

@@ -1,4 +1,4 @@
-"""The reference and the brute force where the answer is known: ends, control tokens, refusals, bounds, permutations."""
+"""Reference and brute force on cases with known answers: ends, control tokens, refusals, bounds, permutations."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def test_members_that_cannot_be_written():
 
 
 def test_outputs_of_the_oracle():
-    """The brute force itself, where the answer is known."""
+    """The brute force itself, on cases with known answers."""
     expression = Alt((Seq((Ref("start"), Text("a"), Ref("start"))), Text("b")))
     assert {bytes(output) for output in Outputs(Grammar({"start": expression}), b"ab", 5).found["start"]} == {
         b"b", b"bab", b"babab"}  # fmt: skip

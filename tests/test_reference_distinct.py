@@ -47,7 +47,7 @@ from tests.effort import examples
 Written: TypeAlias = set[tuple[str, tuple[Hashable, ...]]]
 """Texts, each with the values of its entries that no `Distinct` inside has looked at."""
 
-MOST = 1500
+MAX_STATES = 1500
 """Texts of one language."""
 
 
@@ -73,7 +73,7 @@ def value_of(text: str) -> Hashable:
 
 
 def times(a: Written, b: Written) -> Written:
-    if len(a) * len(b) > 20 * MOST:
+    if len(a) * len(b) > 20 * MAX_STATES:
         raise TooManyError
     return {(x + y, (*first, *second)) for x, first in a for y, second in b}
 
@@ -119,7 +119,7 @@ def written(node: Node, rules: Mapping[str, Node]) -> Written:
 def orders(
     members: tuple[Member, ...], separator: Written, low: int, high: int | None, rules: Mapping[str, Node]
 ) -> Written:
-    """Every order of members of which none is repeatable."""
+    """Every order of members, none of which is repeatable."""
     items, total = [written(member.item, rules) for member in members], set()
     todo: list[tuple[tuple[int, ...], Written]] = [((), {("", ())})]
     while todo:
@@ -135,7 +135,7 @@ def orders(
 
 def outputs(grammar: Grammar) -> set[bytes]:
     found = {text.encode() for text, _ in written(grammar.rules[grammar.start], grammar.rules)}
-    if len(found) > MOST:
+    if len(found) > MAX_STATES:
         raise TooManyError
     return found
 
@@ -159,7 +159,7 @@ def join(items: Iterable[Node], separator: Node) -> Node:
 
 
 def _items(draw: st.DrawFn, depth: int, rules: dict[str, Node]) -> Node:
-    """The texts of one value: a few spellings, seldom a scope inside."""
+    """The texts of one value: a few spellings, and rarely a scope inside."""
     if depth and draw(st.integers(0, 3)) == 0:
         item: Node = Seq((Text("["), draw(lists(depth - 1, rules)), Text("]")))
     else:
@@ -175,7 +175,7 @@ def _items(draw: st.DrawFn, depth: int, rules: dict[str, Node]) -> Node:
 
 
 def _lists(draw: st.DrawFn, depth: int, rules: dict[str, Node]) -> Node:
-    """Some values with commas between, in one way or another; which of them are entries is drawn."""
+    """Some values separated by commas. It is random which of them are entries."""
 
     def entry() -> Node:
         item = draw(items(depth, rules))
@@ -235,7 +235,7 @@ tokens_of = st.composite(_tokens)
 
 
 def check(grammar: Grammar, tokens: tuple[bytes, ...], texts: set[bytes], most: int = 80) -> None:
-    """Every state that tokens lead to, up to so many."""
+    """Every state that tokens lead to, up to a limit."""
     end = len(tokens)
     reference = ReferenceGrammar(grammar, tokens, {end})
     seen: set[bytes] = set()
@@ -258,7 +258,7 @@ def check(grammar: Grammar, tokens: tuple[bytes, ...], texts: set[bytes], most: 
 
 @given(st.data())
 @examples(25)
-def test_masks_are_what_some_text_goes_on_with(data):
+def test_masks_are_the_tokens_that_continue_some_text(data):
     grammar = data.draw(finite)
     try:
         texts = outputs(grammar)
@@ -282,7 +282,7 @@ SMALL = Chars(((0x31, 0x33),))
 
 
 def some(item: Node, low: int, high: int) -> Node:
-    """So many entries."""
+    """A number of entries."""
     return Seq((Entry(item), Repeat(Seq((COMMA, Entry(item))), low - 1, high - 1)))
 
 
@@ -395,7 +395,7 @@ def test_more_values_than_there_are():
 
 
 def test_no_guess(monkeypatch):
-    """One value in endlessly many spellings."""
+    """One value with infinitely many spellings."""
     one = Seq((Text("1."), Repeat(Text("0"), 1, None)))
     monkeypatch.setattr(reference_language, "MAX_AHEAD", 300)
     with pytest.raises(LimitExceeded):

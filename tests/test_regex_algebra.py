@@ -1,4 +1,4 @@
-"""The building blocks of the regex lowering, each against the definition of the language."""
+"""The parts of the regex lowering, each compared with the definition of the language."""
 
 from __future__ import annotations
 

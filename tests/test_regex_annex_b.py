@@ -1,4 +1,4 @@
-"""Patterns that the flag u refuses: against `RegExp` without flags where node is installed, and what annex B says."""
+"""Patterns that the flag u refuses: compared with `RegExp` without flags if node is installed, and with annex B."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _patterns(seed: int, count: int) -> list[str]:
 
 
 def _compare(seed: int, count: int, flags: str = "") -> int:
-    """How many (pattern, text) were compared."""
+    """The number of compared pairs of a pattern and a text."""
     cases, ours, refused = [], [], 0
     for number, pattern in enumerate(_patterns(seed, count)):
         search = number % 2 == 0
@@ -132,7 +132,7 @@ def test_corners_are_those_of_node() -> None:
     "member", ["k", "K", "s", "[a-z]", "[^k]", "\\w", "\\W", "\u00e5", "\u03c9", "\u0390", "\u1fb3"]
 )
 def test_case_is_ignored_by_upper_case(member: str) -> None:
-    """Without the flag u a character is compared by its upper case, of one code unit."""
+    """Without the flag u, characters are compared by their upper case, if this is one code unit."""
     texts = [chr(code) + "_" for code in range(0x10000) if not 0xD800 <= code < 0xE000]
     node = parse_regex(f"(?i:{member}\\_)", dialect="ecma")
     [theirs] = ask_node([(f"^{member}\\_$", "i", texts)])
@@ -142,7 +142,7 @@ def test_case_is_ignored_by_upper_case(member: str) -> None:
 
 
 def ask_upper(c: str) -> bool:
-    """Whether Python's Unicode knows the character, so that node's, whatever its version, says the same of it."""
+    """Whether Python's Unicode has the character, so that any version of node agrees about it."""
     import unicodedata
 
     return unicodedata.category(c) != "Cn" and not 0x1C89 <= ord(c) <= 0x1C8A and not 0xA7CB <= ord(c) <= 0xA7DC
@@ -151,8 +151,8 @@ def ask_upper(c: str) -> bool:
 @pytest.mark.parametrize(
     "pattern", ["a{1}{2}", "{1}", "(?<=a)*\\_", "[b-a\\_]", "(?<a>a)\\k", "(\\_", "\\_)", "\\_\\", "**", "[\\_"]
 )
-def test_what_is_refused_without_the_flag_too(pattern: str) -> None:
-    """The error is that of the reading with u."""
+def test_patterns_refused_without_the_flag_too(pattern: str) -> None:
+    """The error is that of reading the pattern with u."""
     with pytest.raises(SpecError) as caught:
         parse_regex(pattern, dialect="ecma")
     assert str(caught.value) == str(refused_with_u(pattern))
@@ -173,7 +173,7 @@ def test_code_units_are_looked_at_only_where_it_matters() -> None:
     assert isinstance(parse_regex(r"\_.", dialect="ecma"), Automaton)
 
 
-def test_too_many_states_say_what_to_write() -> None:
+def test_the_error_of_too_many_states_has_advice() -> None:
     with pytest.raises((UnsupportedError, LimitExceeded)) as caught:
         parse_regex(r"(?:a.{1,200}b|.{3}\_){1,200}", dialect="ecma")
     assert "too many states" in str(caught.value) and "write _ without the backslash" in str(caught.value)

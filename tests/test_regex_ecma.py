@@ -1,4 +1,4 @@
-"""The ecma dialect: against `RegExp` where node is installed, and against what ECMA-262 says."""
+"""The ecma dialect: compared with `RegExp` if node is installed, and with ECMA-262."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DATA = files("guided.frontends.regex").joinpath("unicode.txt").read_text(encodin
 
 
 def compare(seed: int, count: int) -> int:
-    """`count` random patterns in one node process; returns the number of pairs compared."""
+    """Compare `count` random patterns in one node process. Returns the number of compared pairs."""
     cases, ours, pairs = [], [], 0
     for number in range(count):
         flag = ["", "", "i", "m", "s"][number % 5]
@@ -175,7 +175,7 @@ def test_ignoring_case_over_all_characters() -> None:
     "pattern", ["k", "[^k]", "[Σk-s]", r"\w", r"\W", r"[^\w]", "[À-Ö@-C]", r"\u{6B}", "İ|ı|I", "ſ"]
 )
 def test_ignoring_case_of_the_letters_of_ascii(pattern: str) -> None:
-    """As Python's re with the flags a and i."""
+    """As in Python's re with the flags a and i."""
     texts = [
         "k",
         "K",

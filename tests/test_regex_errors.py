@@ -1,4 +1,4 @@
-"""Malformed patterns: the exact error, its place and its hint; and valid ones that are refused."""
+"""Malformed patterns: the exact error, its location and its hint; and valid patterns that are refused."""
 
 from __future__ import annotations
 
@@ -273,7 +273,7 @@ def ident(case: tuple[str, str, str, tuple[int, int], str]) -> str:
 
 @pytest.mark.parametrize("case", MALFORMED, ids=ident)
 def test_malformed(case: tuple[str, str, str, tuple[int, int], str]) -> None:
-    """For `ecma`: as the flag u has it. What it refuses may be valid without it (test_regex_annex_b.py)."""
+    """For `ecma`, with the flag u. Patterns that it refuses may be valid without it (test_regex_annex_b.py)."""
     dialect, pattern, message, span, hint = case
     if dialect == "ecma":
         error = refused_with_u(pattern)

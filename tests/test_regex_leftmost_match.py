@@ -1,4 +1,4 @@
-"""What a backtracking matcher takes as a whole: `re` is the judge."""
+"""The texts that a backtracking matcher consumes completely. The judge is `re`."""
 
 from __future__ import annotations
 
@@ -65,14 +65,14 @@ def test_most_patterns_are_decided():
 
 
 @pytest.mark.parametrize("pattern", ["(?:a*)*", "(?:a??)+", "a(?=b)b", "(?:a|)*"])
-def test_what_is_not_decided(pattern):
+def test_undecided_patterns(pattern):
     with pytest.raises(Undecided):
         taken(pattern)
 
 
 @given(PATTERNS)
 def test_a_deterministic_pattern_takes_all_that_it_matches(pattern):
-    """So its counts may stay: what `re` takes as a whole is all that it matches as a whole."""
+    """So its counts may stay: the texts that `re` consumes completely are all texts that it can match."""
     if not is_deterministic(tree_of(pattern)):
         return
     compiled = re.compile(pattern)

@@ -1,4 +1,4 @@
-"""The python dialect against `re`: the same patterns are valid, the same texts match."""
+"""The python dialect compared with `re`: the same patterns are valid, and the same texts match."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def compiled(pattern: str) -> re.Pattern[str] | None:
 
 
 def compare(source: random.Random, texts: int = 12) -> int:
-    """One random pattern; returns the number of pairs compared."""
+    """Compare one random pattern. Returns the number of compared pairs."""
     patterns = Patterns(source, "python")
     pattern = patterns.pattern()
     search = source.random() < 0.3

@@ -1,4 +1,4 @@
-"""The words of regular languages that are few, against Python's `re` on all short texts over a small alphabet."""
+"""The words of regular languages with few words, compared with Python's `re` on short texts over a small alphabet."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def node_of(pattern: str):
 
 @given(PATTERNS, PATTERNS)
 def test_the_words_of_two_patterns(first: str, second: str) -> None:
-    """All words of the one within a length that the other has not."""
+    """All words of one language up to a length that the other language lacks."""
     node = And((Length(node_of(first), 0, LONGEST), Not(node_of(second))))
     expected = {text for text in TEXTS if re.fullmatch(first, text) and not re.fullmatch(second, text)}
     words = small_language(Terms(), node, 100)

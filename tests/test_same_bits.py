@@ -62,7 +62,7 @@ def noise(seed: int, *shape: int, dtype: torch.dtype = torch.float32) -> torch.T
 
 # ---- what a model is made of
 def check_rows(function, x: torch.Tensor) -> None:
-    """Any rows side by side, anywhere in the batch, on any number of threads: each as if alone."""
+    """Any rows together, anywhere in the batch, on any number of threads: each equals the row alone."""
     alone = torch.cat([function(x[i : i + 1]) for i in range(len(x))])
     for rows in range(1, len(x) + 1):
         for first in {0, (len(x) - rows) // 2, len(x) - rows}:
@@ -113,7 +113,7 @@ def test_adapters(dtype, quantised):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("size", [2, 30, 64, 576])
-def test_what_stands_between_products(dtype, size):
+def test_operations_between_products(dtype, size):
     weight = noise(1, size, dtype=dtype)
     for function in (
         lambda x: rms_norm(x, weight, 1e-5),
@@ -154,7 +154,7 @@ def test_attention(dtype, packed, size, heads, total, new, count, kind):
 
 
 def test_attention_on_threads():
-    """Long enough that they share it."""
+    """Long enough to be divided among threads."""
     k, v, q = (noise(seed, 1, 1200, 2, 64) for seed in (1, 2, 3))
     q = q[0].repeat(1, 3, 1)[:700]
     for kind in (PLAIN, AttentionKind(window=130, softcap=3.0)):
@@ -168,8 +168,8 @@ def test_attention_on_threads():
 @pytest.mark.parametrize("size", [20, 64, 128])
 @settings(deadline=None, max_examples=20)
 @given(st.integers(1, 90), st.integers(1, 90), KINDS)
-def test_what_is_outside_a_window_is_not_read(size, total, new, kind):
-    """Neither what it is, nor whether it is a number; and inside, attention is that of the definition."""
+def test_positions_outside_a_window_are_not_read(size, total, new, kind):
+    """Neither their values nor whether they are numbers. Inside the window, attention equals the definition."""
     new, window = min(new, total), kind.window or total
     k, v, q = noise(1, 1, total, 2, size), noise(2, 1, total, 2, size), noise(3, new, 6, size)
     got = ViewAttention([KVView(k, v, slice(0, total))], [(0, new)])(0, q, kind)
@@ -189,7 +189,7 @@ def test_what_is_outside_a_window_is_not_read(size, total, new, kind):
 
 # ---- models
 def adapted(model: Llama) -> Llama:
-    """With small matrices on top of all that are large, as models/lora.py puts them there."""
+    """With small matrices added to all large ones, as models/lora.py adds them."""
     c = model.config
     q, kv = c.heads * c.head_dim, c.kv_heads * c.head_dim
     for i, layer in enumerate(model.layers):
@@ -202,7 +202,7 @@ def adapted(model: Llama) -> Llama:
 
 
 def on_top(base: Matrix, seed: int, *parts: int) -> AdaptedMatrix:
-    """A pair of rank 4 for each of the parts, which lie one below the other."""
+    """A pair of rank 4 for each of the parts, which are stacked vertically."""
     rows = [slice(end - part, end) for part, end in zip(parts, accumulate(parts), strict=True)]
     ups = tuple((slice(4 * i, 4 * i + 4), some, noise(seed + i, parts[i], 4) / 8) for i, some in enumerate(rows))
     assert base.shape[0] == sum(parts)
@@ -229,7 +229,7 @@ def made(name: str) -> Model:
 
 
 def quantised_model(of: str, dtype: torch.dtype) -> Llama:
-    """All of its matrices in one format; or "mixed": in two, as files of Q4_K_M have them, and Q, K and V in both."""
+    """All matrices in one format; "mixed": in two formats as in Q4_K_M files, including Q, K and V."""
     config = replace(WIDE, dim=256, hidden=256, heads=4) if of == "mixed" or of.endswith("_K") else WIDE
     tensors = checkpoint(config, tied=False)
     formats = ("v_proj", "down_proj", "embed_tokens"), ("Q6_K", "Q4_K") if of == "mixed" else (of, of)
@@ -256,7 +256,7 @@ NAMES += [
 
 
 class Judge:
-    """Logits, keys and values of texts that are read one token at a time, alone."""
+    """Logits, keys and values of texts that are read alone, one token at a time."""
 
     def __init__(self, of: Model, packed: bool) -> None:
         self.model, self.packed = of, packed
@@ -266,7 +266,7 @@ class Judge:
         return QuantisedCache(DenseCache(packed_shape(shape), 128), shape) if self.packed else DenseCache(shape, 128)
 
     def read(self, tokens: list[int]) -> tuple[torch.Tensor, tuple[torch.Tensor, ...]]:
-        """Of all of them; keys and values of all layers."""
+        """The logits of all texts; keys and values of all layers."""
         runner = ModelRunner(self.model, self.cache())
         lease = runner.cache.open([])
         rows = []
@@ -286,7 +286,7 @@ def stored(runner: ModelRunner, lease) -> tuple[torch.Tensor, ...]:
 @settings(deadline=None, max_examples=max(1, settings.default.max_examples // 50))
 @given(st.integers(0, 1 << 30))
 def test_however_texts_are_read(name, packed, seed):
-    """Eight of them side by side, in pieces of any length, some of it twice, from beginnings that are known."""
+    """Eight texts together, in pieces of any length, some of them twice, after cached prefixes."""
     judge, rng = Judge(model(name), packed), random.Random(seed)
     start = [rng.randrange(27) for _ in range(20)]
     texts = [[*start[: rng.randrange(21)], *(rng.randrange(27) for _ in range(rng.randrange(1, 25)))] for _ in range(8)]
@@ -311,7 +311,7 @@ def check_texts(judge: Judge, kind: str, texts: list, wanted: list, rng: random.
 
 
 def read_on(runner: ModelRunner, leases: list, texts: list, wanted: list, rng: random.Random) -> None:
-    """One pass over some of the texts; sometimes the last of it is forgotten again, as drafts are."""
+    """One pass over some of the texts. Sometimes the end of it is dropped again, as for drafts."""
     some = [i for i, lease in enumerate(leases) if lease.length < len(texts[i]) and rng.random() < 0.7]
     chunks, ends = [], []
     for i in some:

@@ -1,4 +1,4 @@
-"""Bias, bans and penalties against their definitions, written in plain Python over dictionaries of logits."""
+"""Bias, bans and penalties compared with their definitions, written in plain Python over dictionaries of logits."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def penalise(penalties: Penalties, logits: torch.Tensor, output: list[int]) -> N
 
 
 def oracle(row: list[float], params: SamplingParams, prompt: list[int], output: list[int]) -> dict[int, float]:
-    """Logit of each token that may come, from the definitions."""
+    """The logit of each allowed token, from the definitions."""
     left = {i: x for i, x in enumerate(row) if x > -math.inf}
     if params.allowed_token_ids is not None:
         left = {i: x for i, x in left.items() if i in params.allowed_token_ids}
@@ -66,7 +66,7 @@ def oracle(row: list[float], params: SamplingParams, prompt: list[int], output: 
 
 
 def distribution(logits: dict[int, float], params: SamplingParams) -> dict[int, float]:
-    """Probability of each token: temperature, min-p, top-k, top-p."""
+    """The probability of each token: temperature, min-p, top-k, top-p."""
     top = max(logits.values())
     p = {i: math.exp((x - top) / params.temperature) for i, x in logits.items()}
     order = sorted(p, key=lambda i: -p[i])
@@ -108,7 +108,7 @@ def test_the_definitions(row, numbers, prompt, output):
 
 @examples(100, many=300)
 @given(ROWS, NUMBERS.filter(lambda n: n.get("temperature")), st.integers(0, 10**6))
-def test_the_choice_is_one_of_the_kept_in_proportion(row, numbers, position):
+def test_choices_among_kept_tokens_follow_their_probabilities(row, numbers, position):
     numbers = {k: v for k, v in numbers.items() if k in ("temperature", "top_k", "top_p", "min_p", "seed")}
     row = list(np.float32(row) + np.arange(SIZE, dtype=np.float32) / 64)  # ties would be anybody's
     params = SamplingParams(**numbers)
@@ -193,7 +193,7 @@ def test_wrong_numbers_are_refused_by_name(wrong):
         SamplingParams(**wrong)
 
 
-def test_what_was_given_may_change_afterwards():
+def test_arguments_may_change_afterwards():
     bias, words = {1: 2.0}, [[1, 2]]
     params = SamplingParams(logit_bias=bias, bad_words=words)
     bias[1], words[0][1] = 3.0, 5

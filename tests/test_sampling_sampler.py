@@ -1,4 +1,4 @@
-"""The sampler against the definition of softmax, top-k and top-p in plain Python."""
+"""The sampler compared with the definition of softmax, top-k and top-p in plain Python."""
 
 from __future__ import annotations
 

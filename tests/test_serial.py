@@ -1,4 +1,4 @@
-"""Keys by identity: serial numbers and mappings. No cache of the front ends is keyed by an address."""
+"""Keys by identity: serial numbers and mappings. No cache of the front ends uses an address as a key."""
 
 import ast
 import gc
@@ -35,7 +35,7 @@ def test_a_number_is_not_used_again_where_an_address_is() -> None:
     assert len(addresses) < 1000  # or this test shows nothing
 
 
-def test_a_number_is_no_part_of_what_a_node_says() -> None:
+def test_serial_numbers_do_not_affect_equality() -> None:
     one, other = Seq((Text("a"),)), Seq((Text("a"),))
     serial(one)
     assert one == other
@@ -64,7 +64,7 @@ def test_threads_never_share_a_number_between_objects() -> None:
             assert meaning.setdefault(number, at) == at
 
 
-def test_a_mapping_by_identity_tells_equal_objects_apart_and_holds_them() -> None:
+def test_a_mapping_by_identity_distinguishes_equal_objects_and_keeps_them_alive() -> None:
     known: ByIdentity[list[int], str] = ByIdentity()
     one, other = [1], [1]
     known[one], known[other] = "one", "other"

@@ -1,4 +1,4 @@
-"""The door: ids, keys, origins, what a request may weigh, aborting, and the log."""
+"""Access to the server: ids, keys, origins, limits on requests, aborting, and the log."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_each_answer_has_its_id():
     run(body)
 
 
-def test_what_needs_a_key():
+def test_routes_that_need_a_key():
     async def body(server, http):
         for method, path in [("GET", "/v1/models"), ("POST", "/v1/completions"), ("POST", "/stream"),
                              ("POST", "/tokenize"), ("POST", "/detokenize"), ("POST", "/abort_request"),
@@ -136,7 +136,7 @@ def test_bodies_are_bounded(body, status, message):
     run(ask, max_body=2000, max_depth=20)
 
 
-def test_the_very_deep_is_told_as_such():
+def test_the_error_of_very_deep_json():
     async def ask(server, http):
         answer = await http.post("/v1/completions", content=b"[" * 100_000 + b"]" * 100_000)
         assert answer.status_code == 400 and "more than 256 deep" in answer.json()["error"]["message"]
@@ -170,7 +170,7 @@ def test_headers_are_bounded():
         assert httpx.get(f"{address}/health").status_code == 200
 
 
-def test_a_proxy_may_have_a_path_of_its_own():
+def test_a_proxy_may_add_a_path():
     with listening(uvicorn_options={"root_path": "/llm"}, api_keys=("k",)) as (_, address):
         assert httpx.get(f"{address}/v1/models").status_code == 401
         assert httpx.get(f"{address}/v1/models", headers={"authorization": "Bearer k"}).status_code == 200
@@ -202,7 +202,7 @@ def test_aborting_ends_requests_of_the_same_key():
 
 
 @pytest.mark.parametrize("body", [{}, {"rid": "a", "abort_all": True}, {"id": "a"}, [], {"rid": 3}])
-def test_aborting_says_what_it_needs(body):
+def test_invalid_requests_to_abort_are_refused(body):
     async def ask(server, http):
         answer = await http.post("/abort_request", json=body)
         assert answer.status_code == 400 and answer.json()["error"]["message"]
@@ -234,7 +234,7 @@ def test_the_log_has_a_line_for_each_request_and_nothing_of_it(capsys: pytest.Ca
     assert (health["route"], health["method"], health["status"]) == ("/health", "GET", 200)
 
 
-def test_the_log_holds_requests_where_that_is_asked_for(capsys: pytest.CaptureFixture[str]):
+def test_the_log_has_requests_on_demand(capsys: pytest.CaptureFixture[str]):
     async def body(server, http):
         await http.post("/v1/completions", json={"prompt": "SENTINEL\nx", "max_tokens": 2})
 
@@ -244,7 +244,7 @@ def test_the_log_holds_requests_where_that_is_asked_for(capsys: pytest.CaptureFi
     assert 'request={"prompt": "SENTINEL\\nx", "max_tokens": 2}' in lines[0]
 
 
-def test_a_defect_is_told_without_what_it_says(capsys: pytest.CaptureFixture[str], caplog):
+def test_a_defect_is_reported_without_its_message(capsys: pytest.CaptureFixture[str], caplog):
     async def body(server, http):
         def broken(*_):
             raise RuntimeError("SENTINEL")

@@ -1,4 +1,4 @@
-"""Who may come in: queues, keys, time. Refusals are told with what helps, and leave nothing in the engine."""
+"""Admission: queues, keys, timeouts. Refusals say what helps, and leave nothing in the engine."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_the_official_client_knows_both_refusals():
     asyncio.run(run())
 
 
-def test_a_refused_client_is_asked_to_wait_as_long_as_the_queue_takes(monkeypatch: pytest.MonkeyPatch):
+def test_retry_after_is_the_time_of_the_queue(monkeypatch: pytest.MonkeyPatch):
     async def run():
         async with served() as (server, _):
             clock = iter([0.0, 2.0, 4.0, 6.0, 8.0])

@@ -1,4 +1,4 @@
-"""The server's routes, asked by the official client, over the application itself and over sockets."""
+"""The server's routes, called by the official client, on the application itself and over sockets."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.live_server import becomes_idle, served  # noqa: E402
 
 @asynccontextmanager
 async def client(**settings):
-    """OpenAI's client; afterwards nothing of its requests is left."""
+    """OpenAI's client. Afterwards nothing of its requests is left."""
     async with served(**settings) as (server, http):
         yield openai.AsyncOpenAI(api_key="k", base_url="http://t/v1", http_client=http, max_retries=0)
         assert await becomes_idle(server)  # cancelled requests end within a step
@@ -152,7 +152,7 @@ def test_completions_of_many_prompts():
             "response_format.json_schema.schema/properties/a/minimum", "minimum"),
     ],
 )  # fmt: skip
-def test_what_is_refused_says_where(body, param, message):
+def test_refusals_have_a_location(body, param, message):
     async def asked(ask):
         with pytest.raises(openai.BadRequestError) as caught:
             await ask.post("/chat/completions", cast_to=object, body=body)
@@ -215,7 +215,7 @@ def test_health_tokens_and_version():
     run(body)
 
 
-def test_a_dead_engine_is_told():
+def test_a_dead_engine_is_reported():
     async def whole():
         async with served() as (server, http):
             server.engine.scheduler.step = lambda: 1 / 0
@@ -240,7 +240,7 @@ def test_events_are_those_of_the_format():
     asyncio.run(whole())
 
 
-def test_the_operator_says_how_long_an_answer_is_where_the_request_does_not():
+def test_the_operator_sets_the_default_length():
     async def body(ask):
         options = {"model": "guided", "messages": SAY, "extra_body": {"regex": "[ab]{3,}"}, "logit_bias": {"257": -100}}
         assert (await ask.chat.completions.create(**options)).usage.completion_tokens == 21

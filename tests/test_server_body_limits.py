@@ -1,4 +1,4 @@
-"""Large bodies are read beside the event loop: others are answered meanwhile, and what comes of them is the same."""
+"""Large bodies are read outside the event loop: others are answered meanwhile, and the results are the same."""
 
 from __future__ import annotations
 

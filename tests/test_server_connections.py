@@ -1,4 +1,4 @@
-"""Connections over sockets: heads that do not come, come slowly, are too long, or are none."""
+"""Connections over sockets: headers that never arrive, arrive slowly, are too long, or are invalid."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ GET = b"GET /version HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 @contextmanager
 def asked(**settings):
-    """A server, and what opens connections to it."""
+    """A server, and a function that opens connections to it."""
     options = {"h11_max_incomplete_event_size": 2000, "timeout_keep_alive": 20}
     with listening(uvicorn_options=options, max_header_bytes=2000, **settings) as (_, address):
         port = int(address.rsplit(":", 1)[1])
@@ -44,7 +44,7 @@ def told(client: socket.socket) -> tuple[int, dict]:
     return int(head.split()[1]), json.loads(body)["error"]
 
 
-def test_a_connection_that_says_nothing_is_closed():
+def test_a_silent_connection_is_closed():
     with asked(body_timeout=0.2) as connect, connect() as client:
         assert client.recv(100) == b""
 
@@ -60,7 +60,7 @@ def test_a_head_that_comes_slowly_is_given_up():
 
 
 class Clock:
-    """A loop that only notes what is to be done later."""
+    """A loop that only records scheduled calls."""
 
     def __init__(self) -> None:
         self.due = list[SimpleNamespace]()
@@ -75,7 +75,7 @@ class Clock:
         return Mock()
 
 
-def test_a_head_has_its_time_and_a_request_under_way_has_none():
+def test_the_head_has_a_timeout_and_a_running_request_has_none():
     clock, written = Clock(), []
     transport = SimpleNamespace(
         get_extra_info=lambda *_: None,
@@ -116,7 +116,7 @@ def test_a_head_has_its_time_and_a_request_under_way_has_none():
         (b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 5000, "Invalid HTTP"),
     ],
 )
-def test_what_is_no_http_is_told_as_other_errors_are(sent, message):
+def test_invalid_http_has_the_usual_error_format(sent, message):
     with asked() as connect, connect() as client:
         client.sendall(sent)
         status, error = told(client)
@@ -127,7 +127,7 @@ def test_what_is_no_http_is_told_as_other_errors_are(sent, message):
     "line", [b"GET /version HTTP/1.1\r\nX: " + b"x" * 2000, b"GET /version?" + b"x" * 2000 + b" HTTP/1.1"]
 )
 def test_headers_that_come_as_a_whole_are_bounded(line):
-    """The connection bounds what is not complete yet, and cannot see these."""
+    """The connection limits incomplete headers, and cannot see these."""
     with asked() as connect, connect() as client:
         client.sendall(line + b"\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         status, error = told(client)

@@ -1,4 +1,4 @@
-"""What a body may cost: in proportion to its size, within bounds, and nobody who sends a shorter one waits for it."""
+"""The cost of a body is proportional to its size and bounded, and shorter bodies do not wait for longer ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytest.importorskip("fastapi", reason="fastapi is not installed")
 pytest.importorskip("httpx", reason="httpx is not installed")
 
 import guided.server.routes.openai as route
-from guided.engine.stopping import Stops, Watch
+from guided.engine.stopping import Stops, StopSearch
 from guided.sampling.params import SamplingParams
 from guided.server.http.body_limits import _check_messages, _json
 from guided.server.http.lanes import SMALL, Lanes
@@ -38,7 +38,7 @@ NAMES = [f"{kind.__name__} {name}" for kind, name, _ in BODIES]
 
 
 def read_all(kind, data: bytes) -> None:
-    """All that is done for a body before the model's first step; a refusal ends it."""
+    """All work on a body before the model's first step. A refusal ends it."""
     try:
         body = _json(bytearray(data), 256)
         _check_messages(body, SERVER.settings.max_messages)
@@ -54,7 +54,7 @@ def read_all(kind, data: bytes) -> None:
 
 
 def calls_of(kind, data: bytes) -> int:
-    """How many functions are called, of Python and of C."""
+    """The number of calls of Python and C functions."""
     count = 0
 
     def note(frame, event, argument):
@@ -71,7 +71,7 @@ def calls_of(kind, data: bytes) -> int:
 
 @pytest.mark.parametrize(("kind", "make"), [(kind, make) for kind, _, make in BODIES], ids=NAMES)
 def test_the_work_for_a_body_grows_with_its_size(kind, make):
-    """Four times the bytes are at most four times the calls, but for what all bodies cost."""
+    """Four times the bytes need at most four times the calls, apart from the fixed cost of all bodies."""
     small, large = (json.dumps(make(size)).encode() for size in (8_000, 32_000))
     read_all(kind, small)  # what is made once
     few, many = calls_of(kind, small), calls_of(kind, large)
@@ -139,7 +139,7 @@ def test_lanes_hold_bodies_of_at_most_four_times_their_size():
 
 @pytest.mark.parametrize("place", ["body", "prompt"])
 def test_shorter_bodies_do_not_wait_for_longer_ones(monkeypatch, place):
-    """While the longest one is read, as a body or as a prompt, all that are shorter by a lane are answered."""
+    """While the longest one is read, as a body or as a prompt, all bodies of shorter lanes are answered."""
     inside, leave = threading.Event(), threading.Event()
 
     def held(original, is_long):
@@ -180,9 +180,9 @@ def test_shorter_bodies_do_not_wait_for_longer_ones(monkeypatch, place):
 
 
 def test_long_stops_cost_a_step_for_each_character():
-    """Not one for each character of the stop, however much of it the text has."""
+    """Not one for each character of the stop, however much of it occurs in the text."""
     stops = Stops(texts=["a" * 3000 + str(number) for number in range(20)])
-    watch, calls = Watch(stops), 0
+    watch, calls = StopSearch(stops), 0
 
     def note(frame, event, argument):
         nonlocal calls

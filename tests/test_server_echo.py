@@ -15,7 +15,7 @@ pytest.importorskip("fastapi", reason="fastapi is not installed")
 pytest.importorskip("httpx", reason="httpx is not installed")
 
 from guided.server.http.errors import RequestError  # noqa: E402
-from guided.server.openai.echo import MOST_SCORES, EchoedPrompt, check_scores  # noqa: E402
+from guided.server.openai.echo import MAX_SCORES, EchoedPrompt, check_scores  # noqa: E402
 from guided.server.openai.scores import Offsets  # noqa: E402
 from guided.vocabulary import Vocabulary  # noqa: E402
 from tests.engine_support import Reader  # noqa: E402
@@ -41,14 +41,14 @@ def run(body, **settings):
 
 
 def rows_of(server, ids: list[int]) -> np.ndarray:
-    """The model's log probabilities after each token, by one pass over all."""
+    """The model's log probabilities after each token, from one pass over all tokens."""
     rows = Reader(server.engine.model).forward(ids, len(ids)).double().numpy()[:, : server.engine.vocabulary.size]
     rows = rows - rows.max(axis=1, keepdims=True)
     return rows - np.log(np.exp(rows).sum(axis=1, keepdims=True))
 
 
 def check(logprobs, rows: np.ndarray, ids: list[int], k: int) -> None:
-    """`logprobs` are those of `ids`, the first of which has none, with the `k` most likely ones."""
+    """Check that `logprobs` are those of `ids`, with the `k` most likely tokens. The first id has none."""
     assert logprobs.token_logprobs[0] is None and logprobs.top_logprobs[0] is None
     assert len(ids) == len(logprobs.tokens) == len(logprobs.token_logprobs) == len(logprobs.top_logprobs)
     for at, (value, top) in enumerate(zip(logprobs.token_logprobs[1:], logprobs.top_logprobs[1:], strict=True)):
@@ -157,15 +157,15 @@ def test_refusals(options, param, message):
 
 
 def test_a_request_has_a_limited_number_of_log_probabilities():
-    check_scores([MOST_SCORES // 4], 2, 1)
-    check_scores([MOST_SCORES // 8] * 2, 1, 3)
-    for lengths, samples, top in (([MOST_SCORES // 4 + 1], 2, 1), ([MOST_SCORES // 8] * 2, 2, 3), ([50_000], 1, 20)):
+    check_scores([MAX_SCORES // 4], 2, 1)
+    check_scores([MAX_SCORES // 8] * 2, 1, 3)
+    for lengths, samples, top in (([MAX_SCORES // 4 + 1], 2, 1), ([MAX_SCORES // 8] * 2, 2, 3), ([50_000], 1, 20)):
         with pytest.raises(RequestError, match="send fewer prompts"):
             check_scores(lengths, samples, top)
 
 
 def test_a_space_that_the_tokenizer_adds_is_not_in_the_text():
-    """As SentencePiece does at the beginning of a text."""
+    """For example, SentencePiece adds one at the beginning of a text."""
     vocabulary = Vocabulary([b" Hi", b" you", b"Hi", None], eos_token_ids=[3], special_tokens={3: "<s>"})
     echo = EchoedPrompt.of("Hi you", [3, 0, 1], vocabulary)
     offsets = Offsets(echo.offset)

@@ -1,4 +1,4 @@
-"""Why an answer ended, as OpenAI's interface says it: `length` where the budget cut a text that could have gone on."""
+"""The reason why an answer ended, in OpenAI's API: `length` if the budget cut a text that could have continued."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CALL = {"type": "function", "function": {"name": "f", "parameters": OPEN}}
 
 
 async def streamed(http, body):
-    """The text of a stream, and its reason."""
+    """The text of a stream, and its finish reason."""
     answer = await http.post("/v1/chat/completions", json={**body, "stream": True})
     lines = [line.removeprefix("data: ") for line in answer.text.split("\n\n") if line.startswith("data: {")]
     choices = [json.loads(line)["choices"][0] for line in lines]
@@ -44,7 +44,7 @@ async def streamed(http, body):
     ],
 )
 def test_a_text_that_could_have_gone_on_was_cut(fields, ends):
-    """A byte is a token here, so the length of a text says whether the budget was used up."""
+    """Each token is one byte here, so the length of a text shows whether the budget was used up."""
 
     async def run():
         reasons = set()

@@ -1,4 +1,6 @@
-"""The thread that runs an engine for an event loop: answers are those of the engine, cancelled ones leave no trace."""
+"""The thread that runs an engine for an event loop: answers equal those of the engine, and cancelled requests leave
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,7 @@ def test_answers_are_those_of_the_engine():
 
 
 def test_two_streams_interleave():
-    """Each step has a token of both, and the loop is given both together."""
+    """Each step has a token of both, and the loop receives both together."""
     engine, ready = small_engine(), threading.Event()
     step = engine.driver.step
     engine.driver.step = lambda: ready.wait(30) and step()
@@ -82,8 +84,8 @@ def test_two_streams_interleave():
 
 
 @pytest.mark.parametrize(("interval", "most"), [(0, 1), (1, 61), (7, 12), (1000, 2)])
-def test_a_stream_is_told_after_so_many_steps_and_at_its_begin_and_end(interval: int, most: int):
-    """Fewer times, and the same; when each token came is known."""
+def test_a_stream_gets_events_at_intervals_and_at_its_begin_and_end(interval: int, most: int):
+    """Fewer deliveries have the same content, and the time of each token is known."""
     engine = small_engine()
     request = Request("a", options={"max_tokens": 60, "ignore_eos": True, "seed": 1, "temperature": 1.0})
 
@@ -103,7 +105,7 @@ def test_a_stream_is_told_after_so_many_steps_and_at_its_begin_and_end(interval:
 
 
 @pytest.mark.parametrize("read", [0, 1, 5])
-def test_what_is_cancelled_stops_within_a_step(read: int):
+def test_a_cancelled_request_stops_within_a_step(read: int):
     engine = small_engine()
 
     async def run():
@@ -166,7 +168,7 @@ def test_stopping_ends_open_streams():
 
 
 def test_the_lock_of_python_is_given_up_early_while_it_runs():
-    """A thread that compiles would otherwise hold up each of a step's operations for 5 ms."""
+    """Otherwise a compiling thread would delay each operation of a step by 5 ms."""
     before = sys.getswitchinterval()
 
     async def run():

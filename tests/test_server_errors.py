@@ -1,4 +1,4 @@
-"""The errors of the server: each is in the guide, with a body that it has, and a defect is nobody else's fault."""
+"""The server's errors: each is in the guide with an example body, and a defect never blames the client."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _either(value: ast.expr) -> list[ast.expr]:
 
 
 def codes_of_the_source() -> set[str]:
-    """Each `code="..."` of a call, and each text that is given to a variable `code` or stands in `_CODES`."""
+    """Each `code="..."` of a call, and each text that is assigned to a variable `code` or is in `_CODES`."""
     found = set[str]()
     for path in (ROOT / "guided" / "server").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -85,7 +85,7 @@ def test_the_examples_of_the_guide(status, request_, body):
 
 
 def refusal(requests: int, *, waiting: int = 0, draining: bool = False, **settings: Any) -> RequestError:
-    """How the admission refuses the last of some requests of one key, while outputs of others are waiting."""
+    """The refusal of the last of some requests with one key, while outputs of others are waiting."""
     others = SimpleNamespace(tasks=[SimpleNamespace(admitted=0.0)] * waiting)
     thread: Any = SimpleNamespace(open=[others], draining=draining, alive=True)
     admission = Admission(thread, Settings(**settings))
@@ -135,7 +135,7 @@ def test_the_examples_that_no_request_alone_has():
 @pytest.mark.parametrize("kind", [ValueError, TypeError, KeyError, RecursionError])
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("path", ["/v1/completions", "/v1/responses"])
-def test_a_defect_is_500_and_tells_nothing(monkeypatch, kind, stream, path):
+def test_a_defect_is_500_without_details(monkeypatch, kind, stream, path):
     def fail(*_, **__):
         raise kind("what others wrote")
 
@@ -218,7 +218,7 @@ def test_bodies_that_are_no_requests(sent, message):
     asyncio.run(whole())
 
 
-def test_what_is_the_clients_and_what_is_not():
+def test_errors_of_the_client_and_of_the_server():
     assert status_of(GuidedError("x")) == status_of(OptionError("x")) == status_of(RequestError("x")) == 400
     assert status_of(ValueError("x")) == status_of(TypeError("x")) == 500
     assert isinstance(OptionError("x"), ValueError), "who caught ValueError goes on catching it"
@@ -253,7 +253,7 @@ def test_an_option_out_of_its_range_is_no_error_of_the_specification():
     assert body_of(OptionError("seed is -1"), "regex")["error"]["param"] is None
 
 
-def test_null_says_nothing():
+def test_null_equals_an_absent_field():
     nothing = {"n": None, "stream": None, "priority": None, "seed": None, "stop": None}
     for kind, body in [
         (CompletionRequest, PROMPT),

@@ -22,7 +22,7 @@ LONG = {"prompt": "a", "max_tokens": 300, "ignore_eos": True, "stream": True}
 
 
 class Gate:
-    """Lets the engine take so many steps with something to run, and then waits until it is opened."""
+    """Lets the engine take a number of steps while something is running, and then waits until it is opened."""
 
     def __init__(self, engine) -> None:
         self._step, self._open, self.waits = engine.scheduler.step, threading.Semaphore(0), threading.Event()
@@ -49,7 +49,7 @@ def events_of(lines: Iterator[str]) -> Iterator[dict]:
 
 @contextlib.contextmanager
 def begun(address: str):
-    """A stream whose first event has come."""
+    """A stream whose first event has arrived."""
     with httpx.stream("POST", f"{address}/v1/completions", json=LONG, timeout=30) as answer:
         assert answer.status_code == 200
         events = events_of(answer.iter_lines())
@@ -60,7 +60,7 @@ def begun(address: str):
 
 @contextlib.contextmanager
 def two_streams(server, gate: Gate, address: str):
-    """Two streams with the ids 0 and 1, of which 20 steps have run: what each will have told at its end."""
+    """Two streams with the ids 0 and 1, after 20 steps; and a list of what each has delivered at its end."""
 
     def read(number: int) -> list[dict]:
         headers = {"x-request-id": str(number)}
@@ -147,7 +147,7 @@ def test_a_forward_pass_that_fails_ends_its_requests_alone(error: Exception):
         wait_until(lambda: is_idle(server))
 
 
-def test_a_dead_engine_is_told_to_all():
+def test_all_requests_get_the_error_of_a_dead_engine():
     with listening() as (server, address):
         gate = Gate(server.engine)
         with two_streams(server, gate, address) as told:
@@ -165,7 +165,7 @@ def test_a_dead_engine_is_told_to_all():
         assert refused.status_code == 503 and refused.json()["error"]["code"] == "engine_stopped"
 
 
-def test_while_the_server_ends_it_says_so():
+def test_a_server_that_shuts_down_reports_it():
     with listening() as (server, address):
         gate = Gate(server.engine)
         gate.let(20)

@@ -1,4 +1,4 @@
-"""Fields of requests: what they do, and where and why they are refused."""
+"""Fields of requests: their effects, and the location and reason of refusals."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ LONG = "a" * 700
         ),
     ],
 )
-def test_what_is_refused_is_told_with_its_field(path, body, code, param, message):
+def test_refusals_name_the_field(path, body, code, param, message):
     async def run():
         async with served() as (_, http):
             answer = await http.post(path, json=body)
@@ -198,7 +198,7 @@ def test_what_is_refused_is_told_with_its_field(path, body, code, param, message
         ("/v1/grammars/check", {"regex": "a", "remark": True}, "remark", "did you mean remarks?"),
     ],
 )  # fmt: skip
-def test_a_name_that_is_not_known_comes_with_one_of_the_same_object(path, body, param, message):
+def test_unknown_names_get_a_suggestion_from_the_same_object(path, body, param, message):
     async def run():
         async with served() as (_, http):
             answer = await http.post(path, json=body)
@@ -210,7 +210,7 @@ def test_a_name_that_is_not_known_comes_with_one_of_the_same_object(path, body, 
 
 
 def engine_of_pairs():
-    """A token for each byte, and some for two, which may go on over the end of a prompt."""
+    """A token for each byte, and some tokens of two bytes, which may cross the end of a prompt."""
     vocabulary = Vocabulary([*(bytes([byte]) for byte in range(256)), b"bc", b"bd", b"b "], eos_token_ids=[259])
     sizes = {"layers": 1, "dim": 16, "heads": 2, "kv_heads": 1, "head_dim": 8, "hidden": 24}
     model = Llama.random(LlamaConfig(**sizes, vocab_size=vocabulary.size, context=100), seed=7)

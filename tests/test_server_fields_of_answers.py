@@ -1,4 +1,4 @@
-"""How sure the model was of each value, and free text before an answer: over HTTP as in Python."""
+"""The model's confidence in each value, and free text before an answer: over HTTP as in Python."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ASK: dict[str, Any] = {"model": "guided", "messages": SAY, "max_tokens": 90, "se
 
 
 def pieces(fields: dict[str, Any]) -> dict[str, Any]:
-    """Fields as JSON: numbers are rounded, because a batch of other size may differ in the last bit."""
+    """Fields as JSON. Numbers are rounded, because a batch of another size may differ in the last bit."""
     return {name: {key: round(part, 4) if isinstance(part, float) else part for key, part in one.items()}
             for name, one in fields.items()}  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Memory that was freed between things that live on goes back to the system while the server is idle."""
+"""Memory that is freed between used pieces is returned to the system while the server is idle."""
 
 import asyncio
 import ctypes
@@ -18,7 +18,7 @@ PIECE = 16 << 10
 
 
 def freed_in_pieces(mib: int) -> tuple[ctypes.CDLL, list[int]]:
-    """Memory of which each second piece is free; the addresses of the others, which are in use."""
+    """Memory of which every second piece is free; and the addresses of the others, which are in use."""
     libc = ctypes.CDLL(None)
     libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
     libc.free.argtypes = [ctypes.c_void_p]
@@ -31,12 +31,12 @@ def freed_in_pieces(mib: int) -> tuple[ctypes.CDLL, list[int]]:
 
 
 def resident() -> int:
-    """MiB of this process."""
+    """The resident memory of this process, in MiB."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * resource.getpagesize() >> 20
 
 
-def test_what_is_free_between_what_is_used_is_given_back(monkeypatch):
+def test_free_memory_between_used_memory_is_returned(monkeypatch):
     libc, used = freed_in_pieces(128)
     freed, before = FreedMemory(), resident()
     assert not freed.release() and resident() > before - 16  # only after a while

@@ -1,4 +1,4 @@
-"""Malformed requests over sockets: each is answered or its connection closed, none with 500, and the server goes on."""
+"""Malformed requests over sockets: each is answered or its connection closed, none with 500. The server survives."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ASK = raw_request("/v1/completions", {"prompt": "a", "max_tokens": 8, "seed": 1,
 
 
 async def answer_of(port: int, data: bytes, *, ended: bool) -> bytes:
-    """What comes until the connection closes. `ended`: it is a request that has ended, so an answer must come."""
+    """All data until the connection closes. `ended`: the request is complete, so an answer is required."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     answer = b""
     try:
@@ -50,7 +50,7 @@ async def answer_of(port: int, data: bytes, *, ended: bool) -> bytes:
 
 
 def check(answer: bytes, data: bytes, *, ended: bool) -> int:
-    """The status of an answer that may be; 0: there is none, and none was due."""
+    """The status of a valid answer; 0: there is no answer, and none was required."""
     if not answer and not ended:
         return 0
     assert answer.startswith(b"HTTP/1.1 "), (answer[:300], data[:300])
@@ -66,7 +66,7 @@ def check(answer: bytes, data: bytes, *, ended: bool) -> int:
 
 
 async def storm(port: int, number: int, rng: random.Random) -> list[int]:
-    """Some broken requests at a time, to the last one; their statuses."""
+    """Some broken requests at a time, until all are sent. Returns their statuses."""
     left, statuses = iter(range(number)), list[int]()
 
     async def send() -> None:
@@ -86,13 +86,13 @@ async def storm(port: int, number: int, rng: random.Random) -> list[int]:
 
 
 def normal(at: Listening) -> bytes:
-    """The text that an ordinary request gets."""
+    """The text of the answer to an ordinary request."""
     answer = asyncio.run(answer_of(at.port, ASK, ended=True))
     return json.loads(answer.partition(b"\r\n\r\n")[2])["choices"][0]["text"]
 
 
 def resident() -> int:
-    """MiB of this process, in which the server runs; 0 where the system does not tell."""
+    """The resident memory of this process, in which the server runs, in MiB; 0 if the system does not report it."""
     status = Path("/proc/self/statm")
     gc.collect()
     return int(status.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") >> 20 if status.exists() else 0

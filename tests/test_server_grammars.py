@@ -59,7 +59,7 @@ def run(body, **settings):
             "structural_tag", "hi", 2),
     ],
 )  # fmt: skip
-def test_what_compiles_is_told_with_its_shortest_output(fields, kind, shortest, tokens):
+def test_valid_grammars_are_reported_with_their_shortest_output(fields, kind, shortest, tokens):
     async def body(ask, server, http):
         told = await ask("check", **fields)
         assert told["valid"] and told["error"] is None and told["kind"] == kind
@@ -84,7 +84,7 @@ def test_what_compiles_is_told_with_its_shortest_output(fields, kind, shortest, 
         ({"structural_tag": '{"type": "structural_tag",\n "format": {"type": "x"}}'}, '"type": "x"', 2, "no format"),
     ],
 )  # fmt: skip
-def test_what_is_refused_is_told_with_its_place(fields, marked, line, message):
+def test_refusals_are_reported_with_a_location(fields, marked, line, message):
     async def body(ask, server, http):
         told = await ask("check", **fields)
         error, source = told["error"], next(iter(fields.values()))
@@ -98,7 +98,7 @@ def test_what_is_refused_is_told_with_its_place(fields, marked, line, message):
     run(body)
 
 
-def test_what_may_go_wrong_is_told():
+def test_possible_problems_are_reported():
     async def body(ask, server, http):
         told = await ask("check", regex="a+")
         assert [each["kind"] for each in told["remarks"]] == ["unbounded"] and "{1,n}" in told["remarks"][0]["hint"]
@@ -111,7 +111,7 @@ def test_what_may_go_wrong_is_told():
 
 
 @pytest.mark.filterwarnings("ignore::guided.errors.GuidedWarning")
-def test_what_is_not_enforced_is_told():
+def test_unenforced_keywords_are_reported():
     async def body(ask, server, http):
         told = await ask("check", json_schema='{"type": "string", "format": "colour"}')
         assert [each["pointer"] for each in told["findings"]] == ["/format"]
@@ -145,7 +145,7 @@ def test_what_is_not_enforced_is_told():
         ("step", {"prompt": "a" * 700}, None),
     ],
 )
-def test_what_is_no_request_is_an_error(route, fields, param):
+def test_invalid_requests_are_errors(route, fields, param):
     async def body(ask, server, http):
         error = await ask(route, 400, **fields)
         assert error["param"] == param and error["message"], error
@@ -194,7 +194,7 @@ def test_sentences_are_of_the_language_and_come_again():
 
 
 def test_a_step_is_that_of_the_engine():
-    """Each token of an answer is in the mask of its step, and the masses are those that the engine has counted."""
+    """Each token of an answer is in the mask of its step, and the masses equal those that the engine has counted."""
 
     async def body(ask, server, http):
         engine, regex, prompt = server.engine, "x[a-f]{2}(cd)?[0-9]{3}", "say"
@@ -226,7 +226,7 @@ def test_a_step_is_that_of_the_engine():
 
 
 def prefix_of(pattern: str, text: str) -> bool:
-    """Whether a text goes on to one of `x[a-f]{2}(cd)?[0-9]{3}`."""
+    """Whether a text can be continued to a match of `x[a-f]{2}(cd)?[0-9]{3}`."""
     rests = ("xaa000", "aa000", "a000", "cd000", "d000", "000", "00", "0", "")
     return any(re.fullmatch(pattern, text + rest) for rest in rests)
 
@@ -269,7 +269,7 @@ def test_token_ids_of_answers_and_chunks():
     run(body)
 
 
-def test_steps_beside_streams_and_after_the_end_of_the_engine():
+def test_steps_during_streams_and_after_the_end_of_the_engine():
     async def body(ask, server, http):
         stream = asyncio.create_task(
             http.post("/v1/completions", json={"prompt": "a", "regex": "[a-z]{300}", "max_tokens": 300, "stream": True})
@@ -288,7 +288,7 @@ def test_steps_beside_streams_and_after_the_end_of_the_engine():
     run(body)
 
 
-def test_too_many_inspections_are_told_to_come_again(monkeypatch):
+def test_too_many_inspections_get_retry_after(monkeypatch):
     gate = threading.Event()
     monkeypatch.setattr(grammars, "sample", lambda request, seconds: {"opened": gate.wait(30)})
 
@@ -364,7 +364,7 @@ def test_one_sentence_alone_has_a_bound(monkeypatch):
 
 
 def test_the_garbage_collector_pauses_during_an_inspection(monkeypatch):
-    """It would stop the streams of others each time that it looks at what a large specification makes."""
+    """Otherwise it would stop other streams each time that it visits the objects of a large specification."""
     monkeypatch.setattr(grammars, "sample", lambda request, seconds: {"collects": gc.isenabled()})
 
     async def body(ask, server, http):

@@ -1,4 +1,4 @@
-"""What goes wrong around a server, over sockets: killed clients, a failing model, no memory, SIGTERM under load."""
+"""Failures around a server, over sockets: killed clients, a failing model, no memory, SIGTERM under load."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def streamed(at: Listening, body: dict) -> list[dict]:
 
 
 class Held:
-    """Steps of an engine that run when they are let."""
+    """Steps of an engine that run only when they are released."""
 
     def __init__(self, engine: Engine) -> None:
         self.let, self.begun, self.run = threading.Semaphore(0), 0, engine.scheduler.step
@@ -69,7 +69,7 @@ class Held:
 
 
 def test_a_client_that_is_killed_leaves_the_engine_within_two_steps():
-    """The engine is held in a step while the client is killed; the step after it, at most, is the last one."""
+    """The engine is inside a step while the client is killed. The request ends with the next step at the latest."""
     with listening_at(small_engine()) as at:
         held = Held(at.engine)
         command = [sys.executable, "-c", CLIENT, str(at.port)]
@@ -101,7 +101,7 @@ def test_a_client_that_is_killed_leaves_the_engine_within_two_steps():
     ],
 )
 def test_a_client_that_leaves_before_its_first_token_is_forgotten(path: str, body: dict):
-    """The engine stands in a step of another request all the while."""
+    """Meanwhile, the engine is inside a step of another request."""
     with listening_at(small_engine()) as at, socket.socket() as other:
         held = Held(at.engine)
         other.connect(("127.0.0.1", at.port))
@@ -146,14 +146,14 @@ def test_an_exception_in_the_forward_pass_ends_the_requests_in_it_and_no_other()
 
 @contextmanager
 def small_memory() -> Iterator[Listening]:
-    """A server whose cache has room for 96 tokens, of 600 that the model could read."""
+    """A server whose cache has space for 96 tokens, although the model could read 600."""
     whole = small_engine()
     cache = PagedCache(cache_shape(whole.model), 6, 16)
     with listening_at(Engine(whole.model, whole.vocabulary, chat=whole.chat_template, cache=cache)) as at:
         yield at
 
 
-def test_a_request_too_large_for_the_memory_is_told_so():
+def test_a_request_that_is_too_large_for_the_memory_gets_an_error():
     with small_memory() as at:
         answer = post(at, LONG | {"stream": False})
         assert answer.status_code == 500
@@ -166,7 +166,7 @@ def test_a_request_too_large_for_the_memory_is_told_so():
 
 
 def test_requests_too_large_together_wait_for_each_other():
-    """Some are put back, and go on when there is room; none of their answers changes."""
+    """Some are preempted, and continue when there is space. Their answers do not change."""
     bodies = [{"prompt": "ab" * n, "max_tokens": 60, "seed": n, "ignore_eos": True} for n in range(1, 7)]
     with listening_at(small_engine()) as at:
         wanted = [post(at, body).json()["choices"] for body in bodies]
@@ -178,7 +178,7 @@ def test_requests_too_large_together_wait_for_each_other():
 
 
 def test_a_reader_that_stops_reading_holds_up_no_other():
-    """Once its buffers are full the server waits for it with its answer, and with nothing else."""
+    """Once its buffers are full, the server delays only the answer for this reader."""
     with listening_at(small_engine()) as at:
         with socket.socket() as slow:
             slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
@@ -193,7 +193,7 @@ def test_a_reader_that_stops_reading_holds_up_no_other():
 
 
 def test_sigterm_under_load_cuts_no_answer():
-    """Whole answers and streams that have begun, or wait for their turn, come to their ends; the exit code says so."""
+    """Complete answers and streams that have begun, or are waiting, are finished, and the exit code is 0."""
     with served("--shutdown-timeout", "60") as (process, address), ThreadPoolExecutor(16) as pool:
         begun = threading.Barrier(9, timeout=60)
 
@@ -226,7 +226,7 @@ def test_sigterm_under_load_cuts_no_answer():
 
 
 def test_events_are_closed_when_the_client_leaves_and_not_later():
-    """The answer is kept meanwhile, so that the garbage collector does not close them."""
+    """A reference to the answer is kept, so the garbage collector cannot close the events."""
     closed = []
 
     async def events():

@@ -1,4 +1,4 @@
-"""Fields that say nothing: what OpenAI's clients, frameworks and vLLM's users send beside what they ask."""
+"""Fields without effect that OpenAI's clients, frameworks and users of vLLM send along."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ OF_CONVERSATIONS = {
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_fields_that_say_nothing_change_nothing(stream):
+def test_fields_without_effect_change_nothing(stream):
     async def body(ask):
         async def answers(path, more):
             asked = {"max_tokens": 8, "seed": 3, "temperature": 1, **more}
@@ -59,7 +59,7 @@ def test_fields_that_say_nothing_change_nothing(stream):
 
 
 def test_every_field_of_openais_client_may_be_null():
-    """And the client's own list says which there are."""
+    """The client's own list defines the fields."""
 
     async def body(ask):
         for path, kind, needed, more in (
@@ -92,7 +92,7 @@ def test_every_field_of_openais_client_may_be_null():
         ({"reasoning_effort": "high"}, "reasoning_effort", "limited by max_tokens"),
     ],
 )
-def test_what_asks_for_more_is_refused_with_the_reason(fields, param, told):
+def test_other_values_of_ignored_fields_are_refused_with_the_reason(fields, param, told):
     async def body(ask):
         with pytest.raises(openai.BadRequestError) as caught:
             await ask.post("/chat/completions", cast_to=object, body={"messages": SAY, "max_tokens": 5, **fields})
@@ -102,7 +102,7 @@ def test_what_asks_for_more_is_refused_with_the_reason(fields, param, told):
     run(body)
 
 
-def test_both_names_of_the_budget_may_say_the_same():
+def test_both_names_of_the_budget_may_have_the_same_value():
     async def body(ask):
         both = {"max_tokens": 4, "max_completion_tokens": 4, "seed": 1}
         answer = await ask.chat.completions.create(model="guided", messages=SAY, **both)
@@ -111,7 +111,7 @@ def test_both_names_of_the_budget_may_say_the_same():
     run(body)
 
 
-def test_stops_that_are_none_go_with_tools():
+def test_empty_stops_can_be_combined_with_tools():
     async def body(ask):
         answer = await ask.chat.completions.create(
             model="guided", messages=SAY, tools=[tool()], tool_choice="required", stop=[], max_tokens=60

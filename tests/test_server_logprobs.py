@@ -1,5 +1,6 @@
-"""Log probabilities and ids of answers: the model's own, of the text alone, and the same in a stream as in a whole
-answer."""
+"""Log probabilities and ids of answers: the model's own, of the text alone, and the same in streams as in complete
+answers.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +61,7 @@ async def chunks_of(stream):
 
 
 def expected(server, prompt: list[int], tokens: list[int]) -> list[np.ndarray]:
-    """The model's log probabilities at each of the tokens, by one pass over all."""
+    """The model's log probabilities at each of the tokens, from one pass over all tokens."""
     rows = Reader(server.engine.model).forward([*prompt, *tokens], len(tokens) + 1)[:-1].double().numpy()
     return [row - row.max() - np.log(np.exp(row - row.max()).sum()) for row in rows[:, : server.engine.vocabulary.size]]
 
@@ -126,7 +127,7 @@ def test_forced_tokens_have_the_models_values_in_responses():
 
 @pytest.mark.parametrize("shown", [True, False])
 @pytest.mark.parametrize("choice", ["auto", "required", "none"])
-def test_tokens_of_calls_and_of_hidden_reasoning_are_not_told(choice, shown):
+def test_tokens_of_calls_and_of_hidden_reasoning_are_not_reported(choice, shown):
     fields = {"return_token_ids": True, "include_reasoning": shown}
 
     async def body(ask, server):
@@ -169,7 +170,7 @@ def test_the_content_of_a_message_that_only_calls_is_null_in_streams_too():
 
 
 def test_an_answer_without_calls_and_without_text_has_an_empty_content():
-    """The reader of calls has begun with null."""
+    """The content is "" although the reader of calls has begun with null."""
     vocabulary = small_engine(more=MARKS).vocabulary
     style = guided.tool_style("qwen_3")
     calls = partial(style.reader, [WEATHER])
@@ -206,7 +207,7 @@ def test_offsets_and_names_of_parts_of_characters():
 
 
 def test_offsets_of_any_bytes():
-    """Against the places of a decoder that is given all of it at once: each byte belongs to the character it is in."""
+    """Compared with a decoder that gets all bytes at once: each byte belongs to the character that contains it."""
     source = random.Random(3)
     pool = [b"a", *(bytes((byte,)) for byte in b"\xc3\xa9\xe4\xb8\xad\xff\xf0\x9f\x98\x80\xed\xa0")]
     for _ in range(3000):
@@ -230,7 +231,7 @@ def test_offsets_of_any_bytes():
 
 
 def invalid_size(data: bytes) -> int:
-    """How many bytes the first U+FFFD stands for, by Python's decoder."""
+    """The number of bytes for which the first U+FFFD stands, by Python's decoder."""
     try:
         data.decode()
     except UnicodeDecodeError as error:

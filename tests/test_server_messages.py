@@ -61,7 +61,7 @@ async def ask(http, **body):
 
 
 def reassembled(events):
-    """The message of a stream: the events are in Anthropic's order, and each delta fits its block."""
+    """The message of a stream. Checks that the events are in Anthropic's order, and that each delta fits its block."""
     assert [event["type"] for event in (events[0], *events[-2:])] == ["message_start", "message_delta", "message_stop"]
     message, block, pieces = dict(events[0]["message"]), None, []
     assert (message["content"], message["stop_reason"], message["stop_sequence"]) == ([], None, None)
@@ -100,7 +100,7 @@ async def streamed(http, **body):
 
 
 def without_ids(message):
-    """All but what differs between two answers to one request."""
+    """An answer without the parts that differ between two answers to one request."""
     return message | {"id": "", "content": [{**block, "id": ""} for block in message["content"]]}
 
 
@@ -266,7 +266,9 @@ DELTAS = st.lists(
 
 
 def rendered(deltas, reason="stop", stop=None):
-    """The events of deltas, and the message as a whole. A pair is a call: its name, and texts in its arguments."""
+    """The events of deltas, and the complete message. A pair stands for a call: its name, and the pieces of its
+    arguments.
+    """
     events = MessageEvents("guided", 3, request_id="r")
     out, calls = list(events.begin()), 0
     for delta in deltas:
@@ -354,7 +356,7 @@ def test_pings_while_nothing_comes():
 
 # ---- errors
 def checked(answer, status, type, code, param=None):
-    """The message of an error in Anthropic's format."""
+    """The message of an error, whose format is checked."""
     body = answer.json()
     assert answer.status_code == status, answer.text
     assert body.keys() == {"type", "error", "request_id"} and body["type"] == "error"
@@ -387,7 +389,7 @@ INVALID = (400, "invalid_request_error")
         ({"stop_sequences": [""]}, "invalid_request", "stop_sequences", "nonempty"),
     ],
 )  # fmt: skip
-def test_errors_say_where_and_why(body, code, param, message):
+def test_errors_have_a_location_and_a_reason(body, code, param, message):
     async def refused(_, http):
         for stream in (False, True):
             answer = await http.post(PATH, json={**ASK, **body, "stream": stream})

@@ -1,4 +1,4 @@
-"""Requests of `/v1/messages`: what they are as conversations, what is refused, and by which names."""
+"""Requests of `/v1/messages`: their conversion to conversations, refusals, and the field names in errors."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def text(words, **more):
 
 
 def turns(*messages):
-    """Messages of the user and the assistant in turn, from their contents."""
+    """Messages of the user and the assistant in turn, with these contents."""
     return [{"role": ("user", "assistant")[number % 2], "content": each} for number, each in enumerate(messages)]
 
 
@@ -223,7 +223,7 @@ SERVER = {"type": "web_search_20250305", "name": "web_search"}
         ({"output_config": {"format": {"type": "text"}}}, "output_config.format.type", "'json_schema'"),
         ({"output_format": {"type": "json_schema"}}, "output_format", 'write "output_config": {"format": ...}'),
         ({"response_format": {"type": "text"}}, "response_format", 'write "output_config": {"format": ...}'),
-        ({"stop": ["a"]}, "stop", "it is called stop_sequences here"),
+        ({"stop": ["a"]}, "stop", "this API calls it stop_sequences"),
         ({"mcp_servers": []}, "mcp_servers", "this server calls no tools"),
         ({"thread": {"type": "create"}}, "thread", "send all messages, without thread"),
         ({"container": "c"}, "container", "this server runs no code"),
@@ -236,7 +236,7 @@ SERVER = {"type": "web_search_20250305", "name": "web_search"}
         ({"choice": ["a"]}, "choice", '"structured_outputs": {"choice": ...}'),
     ],
 )  # fmt: skip
-def test_what_is_refused_says_where_and_what_to_write(body, param, message):
+def test_refusals_have_a_location_and_a_hint(body, param, message):
     with pytest.raises(RequestError) as caught:
         read(**body).chat()
     assert caught.value.status == 400
@@ -244,7 +244,7 @@ def test_what_is_refused_says_where_and_what_to_write(body, param, message):
     assert message in caught.value.message
 
 
-def test_fields_that_make_no_prompt_are_none_of_a_count():
+def test_counting_tokens_accepts_only_fields_of_the_prompt():
     for name in ("max_tokens", "stream", "temperature", "stop_sequences", "metadata", "regex"):
         with pytest.raises(RequestError, match="unknown field"):
             read_request(CountTokensRequest, {"model": "m", "messages": [SAY], name: 1})

@@ -1,4 +1,4 @@
-"""`/metrics`: read by Prometheus' own parser, and held against what was answered. The dashboard names what exists."""
+"""`/metrics`: read by Prometheus' own parser, and compared with the answers. The dashboard uses existing names."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SCHEMA = {"type": "object", "properties": {"x": {"type": "string"}}, "required":
 
 
 async def samples(http) -> dict[str, float]:
-    """Each sample by its name, and by the label that its metric has beyond those of all."""
+    """Each sample by its name, and by the label that only its metric has."""
     answer = await http.get("/metrics")
     assert answer.status_code == 200 and answer.headers["content-type"].startswith("text/plain")
     found = {}
@@ -34,7 +34,7 @@ async def samples(http) -> dict[str, float]:
     return found
 
 
-def test_they_say_what_was_answered():
+def test_metrics_count_answers():
     async def run():
         async with served(max_queued_requests=3) as (_, http):
             usage, bodies = [], [
@@ -76,7 +76,7 @@ def test_they_say_what_was_answered():
     asyncio.run(run())
 
 
-def test_they_say_what_waits_and_what_was_refused():
+def test_metrics_count_waiting_and_refused_requests():
     async def run():
         async with served(max_queued_requests=2) as (server, http):
             with server.engine.driver.lock:
@@ -139,7 +139,7 @@ def test_the_dashboard_names_metrics_that_exist():
 
 
 def test_the_documented_names_exist():
-    """The table at the head of the module."""
+    """Compared with the table at the head of the module."""
     from guided.server.http import metrics
 
     async def run():

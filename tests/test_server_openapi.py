@@ -1,4 +1,4 @@
-"""`/openapi.json` is true: every route is in it, and its schemas allow and forbid what the routes do."""
+"""`/openapi.json` is right: it has every route, and its schemas allow and forbid what the routes do."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _refs(value):
             yield from _refs(each)
 
 
-def test_keys_are_told_where_they_are_needed():
+def test_the_description_names_routes_that_need_a_key():
     assert "securitySchemes" not in DOCUMENT["components"]
     document = create_app(small_engine(), Settings(api_keys=("a",))).openapi()
     header = {"type": "apiKey", "in": "header", "name": "X-Api-Key"}
@@ -112,7 +112,7 @@ def test_keys_are_told_where_they_are_needed():
     asyncio.run(whole())
 
 
-def test_it_is_made_once_and_when_it_is_asked_for(monkeypatch):
+def test_the_description_is_built_once_on_demand(monkeypatch):
     calls = []
     monkeypatch.setattr(made, "get_openapi", lambda **fields: calls.append(1) or {"paths": {}})
 
@@ -126,7 +126,7 @@ def test_it_is_made_once_and_when_it_is_asked_for(monkeypatch):
     asyncio.run(whole())
 
 
-def test_answers_and_errors_are_as_it_says():
+def test_answers_and_errors_satisfy_the_description():
     bodies = {
         "/v1/chat/completions": {"messages": SAY, "max_tokens": 3},
         "/v1/completions": {"prompt": "a", "max_tokens": 3},
@@ -177,7 +177,9 @@ def test_every_field_of_a_specification_has_a_schema():
 
 
 def refused_for_its_form(kind, body):
-    """Why a body is refused for what it is; None: it is read, or refused for what goes with what, or its content."""
+    """The reason why a body is refused for its form. None if it is read, or refused for combinations of fields or their
+    content.
+    """
     try:
         asked = read_request(kind, dict(body))
         if isinstance(asked, ConvertedRequest):
@@ -230,7 +232,7 @@ CASES = [
 @example((MessagesRequest, "thinking"), {"type": "adaptive", "display": None})
 @example((CountTokensRequest, "system"), [{"type": "text", "text": "a", "citations": None}])
 @example((CountTokensRequest, "output_config"), {"effort": "high"})
-def test_what_the_schemas_forbid_is_refused_and_what_they_allow_is_not(case, value):
+def test_requests_are_refused_if_and_only_if_the_schemas_forbid_them(case, value):
     kind, name = case
     body = {**KINDS[kind], name: value}
     allowed = validator({"$ref": f"#/components/schemas/{kind.__name__}"}).is_valid(body)

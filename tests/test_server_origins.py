@@ -1,5 +1,6 @@
-"""Which pages may use a server: foreign ones are refused, whatever their browser says of them, and so are names that
-somebody else has made lead to this machine."""
+"""Pages that may use a server: pages of other sites are refused, whatever headers the browser sends, and so are names
+that an attacker has pointed at this machine.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ LOOPBACK, NETWORK = "http://127.0.0.1:8000", "http://192.168.0.7:8000"
 
 
 def status_of(address, headers, *, path="/v1/completions", method="POST", **settings):
-    """The status of a request at an address of the server, and the code of its error."""
+    """The status of a request to an address of the server, and the code of its error."""
 
     async def whole():
         async with served(**settings) as (_, client):
@@ -88,7 +89,7 @@ def test_with_keys_the_key_decides():
 )  # fmt: skip
 @pytest.mark.parametrize("address", [LOOPBACK, "http://[::1]:8000", "http://[::ffff:127.0.0.1]:8000"])
 def test_a_rebound_name_is_refused(address, host):
-    """Origin and Host agree, and the browser calls it same-origin."""
+    """Origin and Host agree, and the browser calls the request same-origin."""
     headers = {"host": host, "origin": f"http://{host}", "sec-fetch-site": "same-origin"}
     assert status_of(address, headers) == (403, "host_not_allowed")
     for path in ("/", "/health", "/metrics", "/openapi.json", "/v1/models"):
@@ -114,7 +115,7 @@ def test_allowed_hosts():
 
 
 def test_at_a_socket():
-    """The address is that of the connection, whatever its headers say."""
+    """The address is that of the connection, whatever the headers contain."""
     with listening_at() as at:
         for host, status in (("evil.example", 403), (f"localhost:{at.port}", 200), ("127.0.0.1", 200)):
             connection = http.client.HTTPConnection("127.0.0.1", at.port, timeout=30)

@@ -1,4 +1,4 @@
-"""The page in a real browser, against a real server: a stream, a step taken apart, places of errors, keys, phones."""
+"""The page in a real browser with a real server: a stream, the inspection of a step, error locations, keys, phones."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def browser() -> Iterator[Browser]:
 
 @contextmanager
 def opened(browser: Browser, address: str, path: str = "/#empty", *, fails: bool = False, **context) -> Iterator[Page]:
-    """The page. Afterwards it has asked no other origin, and, unless it `fails`, nothing was wrong on its console."""
+    """The opened page. Afterwards checks that it used no other origin, and has no errors unless it `fails`."""
     inside = browser.new_context(**{"viewport": {"width": 1400, "height": 900}, **context})
     page, wrong, asked = inside.new_page(), list[str](), list[str]()
     page.set_default_timeout(20_000)
@@ -118,7 +118,7 @@ def generate(page: Page, kind: str, spec: str, prompt: str = "Say", *, wait: boo
 
 
 def written(page: Page) -> str:
-    """The text of the tokens, without pictures of what is not seen."""
+    """The text of the tokens, without the symbols for invisible characters."""
     return page.locator("#tokens").evaluate("""box => {
         const copy = box.cloneNode(true);
         copy.querySelectorAll("i").forEach((each) => each.remove());
@@ -128,7 +128,7 @@ def written(page: Page) -> str:
 
 @contextmanager
 def paused(engine: Engine, after: int) -> Iterator[threading.Event]:
-    """The engine stands still after some steps, as a slow one would, until the event is set."""
+    """The engine stops after some steps, as if it were slow, until the event is set."""
     go, step, steps = threading.Event(), engine.driver.step, list[None]()
 
     def paced() -> bool:
@@ -375,7 +375,7 @@ def test_a_phone_shows_all_of_it_without_scrolling_sideways(browser: Browser, ad
         assert outside == 0
 
 
-def test_a_key_is_asked_for_and_kept_in_the_tab(browser: Browser):
+def test_the_page_asks_for_a_key_and_keeps_it_in_the_tab(browser: Browser):
     with served(api_keys=("secret",)) as (address, _), opened(browser, address, fails=True) as page:
         expect(page.locator("#key-box")).to_be_visible()
         page.fill("#key", "wrong")
@@ -431,7 +431,7 @@ def test_a_server_that_is_busy_or_gone(browser: Browser):
         expect(page.locator("#meta")).to_have_text(ANSWERED)
 
 
-def test_a_stream_that_breaks_off_or_fails_is_told(browser: Browser, address: str):
+def test_broken_and_failed_streams_are_reported(browser: Browser, address: str):
     choice = {"index": 0, "delta": {"content": "a"}, "token_ids": [97]}
     begun = "data: " + json.dumps({"choices": [choice | {"tokens": [{"token": "a", "bytes": [97], "forced": False}]}]})
     failed = "data: " + json.dumps({"error": {"message": "internal error: a bug in the server", "code": "x"}})
@@ -461,7 +461,7 @@ def test_tokens_of_calls_and_of_thinking_have_kinds_of_their_own(browser: Browse
         expect(page.locator("#step")).to_contain_text("not supported yet")
 
 
-def test_what_a_model_writes_is_text(browser: Browser, address: str):
+def test_the_output_of_a_model_is_shown_as_text(browser: Browser, address: str):
     evil = '<img src=x onerror="alert(1)"><script>alert(2)</script>'
     with opened(browser, address) as page:
         generate(page, "schema", json.dumps({"const": {evil: evil}}), prompt=evil)

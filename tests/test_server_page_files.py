@@ -1,4 +1,6 @@
-"""The page's files: how they are served, what they do not do, their contrast; and its modules that compute, in Node."""
+"""The page's files: how they are served, what they must not contain, their contrast; and their computing modules, in
+Node.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +81,7 @@ def luminance(colour: str) -> float:
 
 @pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
 def test_text_has_contrast(theme: int):
-    """WCAG 2.2 AA: 4.5 for text, 3 for what only marks (lines under tokens, the edges of controls)."""
+    """WCAG 2.2 AA: 4.5 for text, 3 for markers such as lines under tokens and the borders of controls."""
     text = (PAGE / "style.css").read_text(encoding="utf-8")
     colours = {name: pair[theme] for name, *pair in re.findall(r"--([\w-]+): light-dark\((#\w{6}), (#\w{6})\);", text)}
     grounds = ("ground", "card", "sunken")

@@ -1,4 +1,4 @@
-"""What the page shows when it is opened, and the colours of its editor."""
+"""The initial content of the page, and the colours of its editor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Specifications that take long hold up nobody else, and end."""
+"""Specifications that take long do not delay other requests, and end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ from tests.server_support import small_engine
 
 
 def slow_compilations(server, monkeypatch: pytest.MonkeyPatch) -> threading.Event:
-    """From now on what has "slow" in it reaches its time in the quick lane, and waits for the event in the slow one."""
+    """From now on, specifications with "slow" in them exceed the time of the fast lane, and wait for the event in the
+    slow lane.
+    """
     leave, made = threading.Event(), server.thread.preparer._make_steppers
 
     def compile(request, ids, seconds):
@@ -77,8 +79,8 @@ def test_one_key_may_have_two_of_them(monkeypatch: pytest.MonkeyPatch):
     asyncio.run(run())
 
 
-def test_what_takes_too_long_is_a_bad_request():
-    """A real schema of more work than the time allows: the limit is looked at while it is compiled."""
+def test_specifications_that_take_too_long_are_bad_requests():
+    """A real schema with more work than the time limit allows: the limit is checked during compilation."""
     schema = {
         "allOf": [
             {"anyOf": [{"properties": {f"p{i}_{j}": {"type": "string", "pattern": f"^(a|b)*a(a|b){{{8 + i}}}$"}},
@@ -105,7 +107,7 @@ def test_what_takes_too_long_is_a_bad_request():
     asyncio.run(run())
 
 
-def test_what_nobody_waits_for_is_not_compiled(monkeypatch: pytest.MonkeyPatch):
+def test_abandoned_requests_are_not_compiled(monkeypatch: pytest.MonkeyPatch):
     async def run():
         async with served(queue_timeout=0.2) as (server, http):
             leave = slow_compilations(server, monkeypatch)
@@ -144,7 +146,7 @@ def test_all_threads_that_compile_give_way():
 
 
 def test_the_memory_of_a_grammar_is_a_setting() -> None:
-    """Past it, states are computed anew: the answers stay the same."""
+    """Beyond it, states are computed again. The answers do not change."""
     engine = small_engine()
     create_app(engine, Settings(grammar_memory=1 << 16))
     assert engine.compiler.limits.memory == 1 << 16
@@ -153,7 +155,7 @@ def test_the_memory_of_a_grammar_is_a_setting() -> None:
 
 
 def test_a_folder_for_grammars_is_a_setting(tmp_path) -> None:
-    """A second server reads what the first one has compiled, whatever time limit it had."""
+    """A second server reads what the first one has compiled, whatever its time limit was."""
     for seconds in (1.0, 2.0):
         engine = small_engine()
         create_app(engine, Settings(grammar_cache=str(tmp_path)))

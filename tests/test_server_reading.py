@@ -1,4 +1,4 @@
-"""What is read of an answer: deltas that put together are the whole, in every style, however the answer is cut."""
+"""Reading an answer: the deltas add up to the complete answer, in every style and for any division into pieces."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def result(text: str = "", finish_reason: Any = "stop", **more: Any) -> Result:
 
 
 def events(text: str, source: random.Random, most: int, reasoning: str | None = None) -> list[StreamEvent]:
-    """An answer as an engine says it: names of control tokens are these, which have no text."""
+    """The events of an engine for an answer. Names of control tokens stand for these tokens, which have no text."""
     out = []
     for said, thinks in ((reasoning or "", True), (text, False)):
         ids = VOCABULARY.encode_with_special(said)
@@ -103,14 +103,14 @@ def test_deltas_put_together_are_the_whole(style):
 
 
 def spelled(ids) -> bytes:
-    """Control tokens by their names."""
+    """The text of tokens, with control tokens by their names."""
     return b"".join(VOCABULARY.token_bytes(id) or VOCABULARY.special_tokens[id].encode() for id in ids)
 
 
 @pytest.mark.parametrize("shown", [True, False])
 @pytest.mark.parametrize("style", guided.TOOL_STYLES)
-def test_the_tokens_that_are_told_spell_the_text_and_the_reasoning(style, shown):
-    """Each token of this vocabulary is a byte or a mark, so those of the text spell exactly the text."""
+def test_reported_tokens_spell_the_text_and_the_reasoning(style, shown):
+    """Each token of this vocabulary is a byte or a marker, so the tokens of the text spell exactly the text."""
     source = random.Random(style)
     for row in table(style)["accepted"]:
         for most in (1, 5, 1000):
@@ -126,7 +126,7 @@ def test_the_tokens_that_are_told_spell_the_text_and_the_reasoning(style, shown)
     "text",
     ["I löok.\n{0}\n{0}", "{0}", "\n {0} \n", "{0}\nThére.\n", "ä {0} b", "\n pläin \n", "plain <tool", "<tool_<{0}é"],
 )
-def test_white_space_between_calls_and_marks_are_not_told(text, most):
+def test_white_space_between_calls_and_markers_is_not_reported(text, most):
     for apart in ((), ('<tool_call>\n{"name": "weather"',)):
         reading = Reading(how("qwen_3", markers=apart))
         told = put_together(reading, events(text.format(CALL), random.Random(0), most))[0]
@@ -179,7 +179,7 @@ def test_an_answer_is_text_or_calls(most):
     ("end", "thought"),
     [("</think>", "so </thi is fine"), ("END", "an EN and an ENEND"), ("END", "END"), ("END", "")],
 )
-def test_reasoning_is_told_without_its_end(end, thought, most):
+def test_reasoning_is_reported_without_its_end_marker(end, thought, most):
     marker = "" if end in NAMES else end
     said = events("\n\nYes.", random.Random(2), most, thought + end)
     split = partial(AnswerSplitter, reasoning_end=marker)
@@ -235,7 +235,7 @@ def test_partial_json_is_valid_at_any_time(most):
         ('[{"a": [true, ["x", "', [{"a": [True, ["x", ""]]}]),
     ],
 )
-def test_what_is_sure_of_json(text, value):
+def test_the_certain_part_of_json(text, value):
     reading = Reading(ReadingOptions(partial=True))
     for character in text:
         reading.read(StreamEvent((0,), character))

@@ -1,4 +1,4 @@
-"""Reasoning before the answer, the server's own tools, and JSON that is told while it is written: in one stream."""
+"""Reasoning before the answer, the server's own tools, and JSON that is streamed while it is written: in one stream."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def thinker():
 
 
 async def streamed(ask, stream_options=None, **options):
-    """What a stream says, by field, and its usage."""
+    """The contents of a stream, by field, and its usage."""
     text, reasoning, older, results, partials, usage = "", "", "", [], [], None
     asked = {"include_usage": True} | (stream_options or {})
     stream = await ask.chat.completions.create(**options, stream=True, stream_options=asked)
@@ -50,7 +50,7 @@ async def streamed(ask, stream_options=None, **options):
 
 
 @pytest.mark.parametrize("end", ["</think>", "ab"])
-def test_reasoning_has_a_field_of_its_own(end):
+def test_reasoning_has_its_own_field(end):
     async def body(ask):
         for options in (ASK, ASK | {"extra_body": {"regex": "[a-z]{3}"}}):
             whole = await ask.chat.completions.create(**options)
@@ -119,7 +119,7 @@ def test_a_model_that_does_not_reason():
     run(body)
 
 
-def test_what_the_budget_cuts_after_reasoning_is_told():
+def test_an_answer_cut_by_the_budget_after_reasoning_is_reported():
     async def body(ask):
         answer = await ask.chat.completions.create(**ASK | {"max_tokens": 30}, n=8)
         ends = {each.finish_reason for each in answer.choices}
@@ -146,7 +146,7 @@ def test_reasoning_text_and_calls_in_one_stream():
     run(body, thinker(), **REASONS)
 
 
-def test_the_servers_own_tools_say_their_results_in_the_stream():
+def test_results_of_the_servers_tools_are_in_the_stream():
     async def body(ask):
         options = ASK | {"logit_bias": {"258": 5.0}, "max_tokens": 200, "seed": 3}
         whole = (await ask.chat.completions.create(**options)).choices[0].message
@@ -167,7 +167,7 @@ def test_the_servers_own_tools_say_their_results_in_the_stream():
     run(body, small_engine(4000, more=NANOCHAT), tools=(guided.CALCULATOR,))
 
 
-def test_what_the_vocabulary_lacks_is_told_when_the_server_starts():
+def test_tokens_that_the_vocabulary_lacks_are_reported_at_the_start():
     with pytest.raises(GuidedError, match="no control token"):
         create_app(small_engine(), Settings(tools=(guided.CALCULATOR,)))
 
@@ -177,7 +177,7 @@ class Point(BaseModel):
     flags: list[bool]
 
 
-def test_json_is_told_while_it_is_written():
+def test_json_is_streamed_while_it_is_written():
     form = {"type": "json_schema", "json_schema": {"name": "p", "schema": Point.model_json_schema()}}
 
     async def body(ask):

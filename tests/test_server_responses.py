@@ -35,7 +35,9 @@ LOGPROBS = {"include": ["message.output_text.logprobs"], "top_logprobs": 2}
 
 
 def checked(events):
-    """Each event is of the client's type, with no field that the type does not know; numbers and ids fit together."""
+    """Check that each event has the client's type, without fields that the type does not have, and that numbers and ids
+    are consistent.
+    """
     for number, event in enumerate(events):
         read = KINDS[event["type"]].model_validate(event, strict=True)
         assert event["sequence_number"] == number
@@ -67,7 +69,7 @@ async def streamed(http, **body):
 
 
 def without_times(response):
-    """All but what differs between two answers to one request."""
+    """An answer without the parts that differ between two answers to one request."""
     told = {name: value for name, value in response.items() if name not in ("id", "created_at", "completed_at")}
     return told | {"output": [{**item, "id": ""} for item in response["output"]]}
 
@@ -138,7 +140,7 @@ def test_the_helper_for_streams_has_its_events():
     run(body)
 
 
-def test_what_does_not_fit_is_incomplete():
+def test_an_answer_that_does_not_fit_is_incomplete():
     async def body(ask):
         ignore = {"ignore_eos": True}
         answer = await ask.responses.create(model="guided", input="x", max_output_tokens=5, extra_body=ignore)
@@ -173,7 +175,7 @@ RESULT = {"stop": None, "healed": "", "budget_bound": SimpleNamespace(steps=0), 
 
 
 def rendered(steps, finish_reason="stop", top=None):
-    """The events of steps of (tokens, deltas); of the tokens of reasoning the text is reasoning."""
+    """The events of steps of (tokens, deltas). The text of tokens of the reasoning is reasoning."""
     events = ResponseEvents(Answer(True, "guided", VOCABULARY, top), {"store": False, **ECHO})
     out = list(events.begin())
     tokens = []

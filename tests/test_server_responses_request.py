@@ -1,4 +1,4 @@
-"""Requests of `/v1/responses`: what they are as conversations, what is refused, and by which names."""
+"""Requests of `/v1/responses`: their conversion to conversations, refusals, and the field names in errors."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_numbers_are_those_of_a_conversation():
         ({"temprature": 1}, "temprature", "did you mean temperature?"),
     ],
 )  # fmt: skip
-def test_what_is_refused_says_where_and_what_to_write(body, param, message):
+def test_refusals_have_a_location_and_a_hint(body, param, message):
     with pytest.raises(RequestError) as caught:
         read(**body).chat()
     assert caught.value.status == 400
@@ -162,7 +162,7 @@ def test_what_is_refused_says_where_and_what_to_write(body, param, message):
             "stream": True},
     ],
 )  # fmt: skip
-def test_what_says_nothing_is_taken(body):
+def test_fields_without_effect_are_accepted(body):
     asked = read(**body)
     assert asked.chat().messages[0].content == "x"
     assert asked.echoed_fields()["store"] is False

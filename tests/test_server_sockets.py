@@ -1,4 +1,4 @@
-"""`guided serve` as a process: streams over sockets, clients that go away, and the end of the server."""
+"""`guided serve` as a process: streams over sockets, clients that disconnect, and the end of the server."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LONG = {"prompt": "ROMEO:", "stream": True, "regex": "[a-z ]{150}", "max_tokens"
 
 @contextmanager
 def served(*options: str, **environment: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A server that answers, and its address."""
+    """A running server, and its address."""
     command = [sys.executable, "-m", "guided", "serve", "shakespeare", "--port", "0", "--threads", "1", *options]
     env = {**os.environ, "NO_COLOR": "1", **environment}
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=env) as process:
@@ -111,7 +111,7 @@ def test_two_streams_interleave_and_a_client_that_goes_away_leaves_nothing():
 
 @pytest.mark.parametrize(("seconds", "code"), [("30", 0), ("0", 1)])
 def test_open_streams_at_the_end(seconds: str, code: int):
-    """They are drained, or cut off once the time is over. Many samples take seconds, so none ends before that."""
+    """They are finished, or cut off after the timeout. Many samples take seconds, so none ends before that."""
     many = 32
     with served("--shutdown-timeout", seconds) as (process, address):
         texts, ended = [""] * many, 0
@@ -132,7 +132,7 @@ def test_open_streams_at_the_end(seconds: str, code: int):
         assert all((len(text) == 150) == (code == 0) for text in texts)
 
 
-def test_a_port_that_is_taken_is_told_before_the_model_is_loaded():
+def test_a_used_port_is_reported_before_the_model_is_loaded():
     with served() as (_, address):
         port = address.rsplit(":", 1)[1]
         command = [sys.executable, "-m", "guided", "serve", "nowhere", "--port", port]
@@ -157,7 +157,7 @@ def test_a_second_signal_cuts_off_what_the_first_one_waits_for():
 
 
 def test_the_small_demonstration():
-    """`guided serve shakespeare`: two texts at once, token by token, and what the second one is spared."""
+    """`guided serve shakespeare`: two texts at once, token by token, and the work that the second one saves."""
     with served("--log-format", "json") as (process, address):
         order, texts = [], {}
 
@@ -226,7 +226,7 @@ def test_options_that_do_not_go_together(capsys: pytest.CaptureFixture[str], opt
 
 
 def test_parts_of_an_answer_do_not_wait_for_each_other():
-    """Where a connection waits for acknowledgements, an answer takes 40 ms more, and so does a token of a stream."""
+    """If a connection waits for acknowledgements, an answer takes 40 ms longer, and so does each token of a stream."""
     arguments = argparse.Namespace(host="127.0.0.1", port=0, uds=None)
     with closing(_listener(arguments)) as listener, socket.create_connection(listener.getsockname()) as client:
         connection, address = listener.accept()

@@ -1,4 +1,4 @@
-"""Stops beside tools, formats and reasoning: they end free text, and have no effect elsewhere, as a warning says."""
+"""Stops with tools, formats and reasoning: they end free text and have no other effect, which a warning reports."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_all_stops_and_all_routes():
     ]
 
 
-def test_a_stop_ends_the_text_beside_calls_and_is_not_searched_in_them():
+def test_a_stop_ends_text_but_not_calls():
     common = {"messages": SAY, "tools": [CALL], "max_tokens": 200, "logit_bias": {"258": 3.0}, "n": 8}
     answers = post([common | {"seed": seed, "stop": ["O", "e", "\n"]} for seed in range(4)])
     with_calls, stops = set(), set()
@@ -127,7 +127,7 @@ PARTS = st.lists(
 @examples(200)
 @given(PARTS, st.sampled_from(["ab", "b", "bab", "é", "aa"]), st.booleans())
 def test_the_transcript_stops_where_a_free_part_does(parts: list[tuple[bool, list[int]]], stop: str, included: bool):
-    """Judge: the first match within one free part, which is a run of free tokens after the last one that is not."""
+    """The judge finds the first match within one free part, which is a run of free tokens after the last forced one."""
     transcript = Transcript(VOCABULARY, Stops(texts=[stop], included=included))
     streamed, text, run, expected = "", "", "", None
     free = True

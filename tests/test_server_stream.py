@@ -46,7 +46,7 @@ def test_each_token_is_an_event_and_the_last_one_has_the_text():
     run(body)
 
 
-def test_fifty_tokens_where_it_does_not_say():
+def test_the_default_is_fifty_tokens():
     async def body(server, http):
         lengths = [len(bodies(await http.post("/stream", json={"prompt": "a"}))) for _ in range(4)]
         assert max(lengths) == 51
@@ -59,7 +59,7 @@ def test_fifty_tokens_where_it_does_not_say():
     [({}, "prompt"), ({"prompt": ""}, None), ({"prompt": "a", "max_tokens": 0}, "max_tokens"),
      ({"prompt": "a", "n": 2}, "n"), ({"prompt": "a" * 700}, None)],
 )  # fmt: skip
-def test_what_is_refused(body, param):
+def test_refusals(body, param):
     async def ask(server, http):
         answer = await http.post("/stream", json=body)
         assert answer.status_code == 400 and answer.json()["error"]["param"] == param
@@ -75,7 +75,7 @@ def test_a_character_that_no_model_knows_is_no_defect():
     run(body)
 
 
-def test_the_first_chunk_of_each_choice_says_when_its_first_token_came():
+def test_the_first_chunk_of_each_choice_has_the_time_of_its_first_token():
     async def body(server, http):
         ask = openai.AsyncOpenAI(api_key="k", base_url="http://t/v1", http_client=http, max_retries=0)
         options = {"model": "guided", "max_tokens": 8, "stream": True, "n": 2}
@@ -96,7 +96,7 @@ def test_the_first_chunk_of_each_choice_says_when_its_first_token_came():
 
 
 def test_the_second_request_with_the_same_prefix_reads_less():
-    """The cache has what the first one has read: the forward passes of the second one read the rest alone."""
+    """The cache has the tokens that the first one has read. The passes of the second one read only the rest."""
     engine = small_engine()
     read = []
     step = engine.scheduler.runner.step

@@ -1,4 +1,4 @@
-"""What requests ask of a text, in the ways of OpenAI, vLLM and SGLang: written-out fields, and what is generated."""
+"""Constraints of requests in the notations of OpenAI, vLLM and SGLang: written-out fields, and generated texts."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def written(fields, **options):
         ({"response_format": TAG}, re.compile("<a>[0-9]{2}</a>")),
     ],
 )
-def test_what_is_written(fields, text):
+def test_outputs_of_structured_fields(fields, text):
     found = written(fields)
     assert text.fullmatch(found) if isinstance(text, re.Pattern) else found == text
 
@@ -140,7 +140,7 @@ def test_old_names_are_warned_of():
         ({"structured_outputs": {"json_object": "yes"}}, "structured_outputs.json_object", "yes"),
     ],
 )  # fmt: skip
-def test_what_is_refused(fields, param, message):
+def test_refusals(fields, param, message):
     with pytest.raises(RequestError) as caught:
         structured(fields)
     assert (caught.value.status, caught.value.param) == (400, param)
@@ -171,7 +171,7 @@ def test_specifications_that_are_refused(fields, code, message):
 
 
 def test_every_field_is_read():
-    """None is passed over in silence: a value that no field can have is refused, or warned of."""
+    """No field is silently ignored: an impossible value is refused, or causes a warning."""
     for name in FIELDS:
         try:
             asked = structured({name: 3.5})
@@ -213,21 +213,21 @@ def test_the_second_request_finds_what_the_first_one_has_compiled(fields):
          "structured_outputs.disable_any_whitespace"),
     ],
 )  # fmt: skip
-def test_nothing_that_is_said_is_left_out(fields, param):
+def test_no_field_is_ignored(fields, param):
     with pytest.raises(RequestError) as caught:
         structured(fields)
     assert caught.value.param == param
 
 
-def test_what_is_malformed_counts_as_given():
-    """0 equals False in Python, which says that a field is not given."""
+def test_malformed_fields_count_as_present():
+    """0 equals False in Python, which stands for an absent field."""
     with pytest.raises(RequestError, match="json and regex"):
         structured({"structured_outputs": {"json": 0, "regex": "x"}})
 
 
 @pytest.mark.parametrize("constraint", [{}, {"guided_regex": "[a-z]{3}"}])
 def test_canonical_tokens_reach_the_engine(constraint):
-    """The vocabulary of the small engine is a list of tokens, of which no encoding is known."""
+    """The vocabulary of the small engine is a list of tokens, whose encoding is unknown."""
     pytest.importorskip("pydantic", reason="pydantic is not installed")
     from guided.server.openai.completion_request import CompletionRequest
 

@@ -1,4 +1,4 @@
-"""What requests say to the chat template of the model, through `/tokenize`, which shows the prompt."""
+"""Fields of requests for the model's chat template, through `/tokenize`, which shows the prompt."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TALK = [
 
 
 async def prompt(ask: Any, **body: Any) -> str:
-    """The prompt of a request, control tokens by their names."""
+    """The prompt of a request, with control tokens by their names."""
     answer = await ask.post("../tokenize", cast_to=object, body={"model": "guided", "messages": SAY, **body})
     names = dict(enumerate((*NAMES, *MARKS), 256))
     return b"".join(bytes([id]) if id < 256 else f"[{names[id]}]".encode() for id in answer["tokens"]).decode()
@@ -89,7 +89,7 @@ def test_reasoning_begins_once(template: str, on: str):
     run(body, qwen(template), reasoning_end="</think>")
 
 
-def test_a_message_that_goes_on_and_a_prompt_that_begins_no_answer():
+def test_a_continued_message_and_a_prompt_without_a_new_message():
     async def body(ask):
         messages = [*SAY, {"role": "assistant", "content": "It is a"}]
         assert (await prompt(ask, messages=messages, continue_final_message=True)).endswith("It is a")
@@ -117,7 +117,7 @@ def test_a_message_that_goes_on_and_a_prompt_that_begins_no_answer():
     run(body, qwen())
 
 
-def test_a_value_that_goes_on():
+def test_a_continued_value():
     async def body(ask):
         schema = {
             "properties": {"a": {"type": "string", "maxLength": 9}},
@@ -142,7 +142,7 @@ def test_a_value_that_goes_on():
 
 
 @pytest.mark.parametrize("settings", [{}, {"reasoning_end": "</think>"}])
-def test_calls_that_are_required_follow_a_message_that_goes_on(settings):
+def test_required_calls_follow_a_continued_message(settings):
     async def body(ask):
         messages = [*SAY, {"role": "assistant", "content": "Let me look."}]
         options = {"model": "guided", "messages": messages, "tools": TOOLS, "max_tokens": 500}
@@ -172,7 +172,7 @@ def test_calls_that_are_required_follow_a_message_that_goes_on(settings):
     run(body, qwen(), **settings)
 
 
-def test_a_message_that_goes_on_is_past_the_reasoning():
+def test_a_continued_message_is_past_the_reasoning():
     async def body(ask):
         messages = [*SAY, {"role": "assistant", "content": "b"}]
         options = {"model": "guided", "messages": messages, "max_tokens": 40}
@@ -207,7 +207,7 @@ UNKNOWN = (
 
 
 def test_calls_are_written_as_an_unknown_template_writes_them():
-    """Its style is derived. A style that the operator chose is used instead."""
+    """Its style is derived. A style that the operator chose takes precedence."""
 
     async def derived(ask):
         text = await prompt(ask, messages=TALK[:-1], tools=TOOLS)

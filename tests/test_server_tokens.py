@@ -21,7 +21,7 @@ TOKENS = {"bos_token": "<|im_start|>", "eos_token": "<|im_end|>", "pad_token": "
 
 
 def engine_with(*, tokens=None, bos=(), chat=True) -> Engine:
-    """The small engine, with token variables of its chat template, and ids before each text."""
+    """The small engine, with token variables for its chat template, and ids before each text."""
     small = small_engine()
     template = ChatTemplate(small.vocabulary, CHATML, tokens=tokens) if chat else None
     return Engine(small.model, small.vocabulary, chat=template, bos=bos)
@@ -62,7 +62,7 @@ def test_names_of_tokens_and_the_template():
         ({"tokens": {"eos_token": "<|im_start|>"}}, (None, "<|im_start|>")),
     ],
 )
-def test_names_that_the_model_file_does_not_tell(engine, tokens):
+def test_names_that_the_model_file_lacks(engine, tokens):
     async def body(http):
         found = (await http.get("/tokenizer_info")).json()
         assert (found["bos_token"], found["eos_token"]) == tokens

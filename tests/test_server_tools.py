@@ -1,4 +1,4 @@
-"""Functions that a model may call, asked for by the official client: its own types and helpers judge the answers."""
+"""Functions that a model may call, requested by the official client, whose types and helpers judge the answers."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ BOTH = {"model": "guided", "messages": SAY, "tools": TOOLS, "max_tokens": 500}
 
 @asynccontextmanager
 async def client(engine=None, **settings):
-    """OpenAI's client of an application that runs."""
+    """OpenAI's client for a running application."""
     async with served(engine or small_engine(4000), **settings) as (_, http):
         yield openai.AsyncOpenAI(api_key="k", base_url="http://t/v1", http_client=http, max_retries=0)
 
@@ -58,7 +58,7 @@ def run(body, engine=None, **settings):
 
 
 def checked(call):
-    """A call whose arguments are an instance of its model."""
+    """Check that the arguments of a call are an instance of its model."""
     assert call.id.startswith("call_") and call.type == "function"
     kind = {"Weather": Weather, "find": Place}[call.function.name]
     assert isinstance(call.function.parsed_arguments, kind)
@@ -209,7 +209,7 @@ def test_text_of_a_format_or_calls():
     run(body)
 
 
-def test_what_looks_like_a_call_in_a_text_is_text():
+def test_calls_inside_text_are_text():
     tools = [tool("Weather", {"type": "object", "properties": {}})]
     schema = {"const": {"a": "<tool_call>Weather</tool_call>"}}
     form = {"type": "json_schema", "json_schema": {"name": "a", "schema": schema}}
@@ -223,7 +223,7 @@ def test_what_looks_like_a_call_in_a_text_is_text():
     run(body, tool_style="glm_4_7")
 
 
-def test_an_object_of_any_members_beside_tools():
+def test_an_object_with_any_members_and_tools():
     tools = [tool("f", {"type": "object", "properties": {"days": {"type": "integer"}}})]
 
     async def body(ask):
@@ -239,7 +239,7 @@ def test_an_object_of_any_members_beside_tools():
     run(body)
 
 
-def test_a_conversation_goes_on_with_what_the_tool_said():
+def test_a_conversation_continues_with_the_result_of_the_tool():
     async def body(ask):
         first = await ask.chat.completions.parse(**BOTH, tool_choice="required", parallel_tool_calls=False, seed=1)
         message = first.choices[0].message
@@ -290,7 +290,7 @@ def tool(name="f", schema=None, **more):
             "tool_choice": "required", "max_tokens": 9}, "max_tokens", "or more"),
     ],
 )  # fmt: skip
-def test_what_is_refused_says_where(fields, param, message):
+def test_refusals_have_a_location(fields, param, message):
     async def asked(ask):
         for stream in (True, False):
             with pytest.raises(openai.BadRequestError) as caught:
@@ -362,7 +362,7 @@ def test_markers_are_control_tokens_and_names_of_members_are_not():
     run(named, small_engine(4000, more=("eot",)))
 
 
-def test_styles_that_a_server_cannot_tell_are_refused_when_it_starts():
+def test_styles_that_a_server_cannot_distinguish_are_refused_at_the_start():
     for style in ("harmony", "kimi_k3"):
         with pytest.raises(GuidedError, match="their own form"):
             create_app(small_engine(), Settings(tool_style=style))

@@ -48,7 +48,7 @@ class Spans:
         return [span for span in self.exporter.get_finished_spans() if span.kind == SpanKind.SERVER]
 
     def inside(self, span):
-        """The phases of a request, by begin."""
+        """The phases of a request, ordered by their begin."""
         spans = self.exporter.get_finished_spans()
         found = [each for each in spans if each.parent is not None and each.parent.span_id == span.context.span_id]
         return sorted(found, key=lambda each: each.start_time)
@@ -76,7 +76,7 @@ def run(body, *, spans: Spans | None = None, **settings) -> Spans:
 
 
 def one(body, **settings):
-    """The span of the only request, and the spans inside."""
+    """The span of the only request, and its child spans."""
     spans = run(body, **settings)
     (span,) = spans.roots()
     return span, spans.inside(span)

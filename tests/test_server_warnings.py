@@ -1,4 +1,4 @@
-"""What a client is told beside its answer: parts of its specification that are not enforced, and names that are old."""
+"""Warnings in addition to the answer: parts of the specification that are not enforced, and deprecated names."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def first_of(text: str) -> dict:
         ),
     ],
 )
-def test_what_is_not_enforced_is_told_with_its_place(path, fields, param, place, capsys):
+def test_unenforced_keywords_are_reported_with_a_location(path, fields, param, place, capsys):
     prompt = {CHAT: {"messages": SAY}, TEXT: {"prompt": "a"}, RESPONSES: {"input": "a"}}[path]
     limit = {"max_output_tokens" if path == RESPONSES else "max_tokens": 90}
 
@@ -79,7 +79,7 @@ def test_what_is_not_enforced_is_told_with_its_place(path, fields, param, place,
     assert "colour" not in capsys.readouterr().err
 
 
-def test_names_that_are_old_are_told_too():
+def test_deprecated_names_are_reported_too():
     async def run():
         async with served() as (_, http):
             answer = await http.post(TEXT, json={"prompt": "a", "guided_json": COLOUR, "max_tokens": 40})

@@ -1,4 +1,4 @@
-"""Shakespeare's formats, enforced on the character-level model: whatever can be written is one of the format."""
+"""Shakespeare's formats on the character-level model: every possible output is a text of the format."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_plays(engine, count):
 
 @pytest.mark.parametrize("constraint", ["name line", "play"])
 def test_random_walks(engine, constraint):
-    """Against what the model would write: any token of a mask, the longest way, the shortest budget."""
+    """Regardless of the model: any allowed token, the longest walks, and the smallest budget."""
     compiler = engine.compiler
     play = constraint == "play"
     grammar = compiler.compile_regex(PLAY_SCRIPT) if play else compiler.compile_pattern(NAME_LINE)
@@ -92,8 +92,8 @@ def test_the_play_format_by_example():
 
 
 @given(st.randoms(use_true_random=False), st.integers(1, 3))
-def test_the_expression_says_what_its_reader_says(rng: random.Random, changes):
-    """The play with some characters changed, left out or doubled."""
+def test_the_expression_agrees_with_its_reader(rng: random.Random, changes):
+    """The play with some characters changed, removed or doubled."""
     text = PLAY
     for _ in range(changes):
         at = rng.randrange(len(text))
@@ -105,8 +105,9 @@ NESTED = (r"[\s\S]{40}", r"[A-Za-z ,.'\n]{40}", "[a-z ]{40}", "[a-z]{40}", "[aei
 
 
 def test_tighter_constraints_cost_more_and_read_worse(engine):
-    """Each allows less than the one before: more probability is removed. The first three hardly bind, and read as what
-    the model writes freely; the model likes the others less and less."""
+    """Each constraint allows less than the one before, so more probability is removed. The first three hardly restrict
+    the model, and the texts read like free ones. The model likes the others less and less.
+    """
     removed, surprise = [], []
     for constraint in NESTED:
         results = engine.generate("\n", constraint, n=40, temperature=1.0, seed=3, max_tokens=41, logprobs=0)
@@ -121,7 +122,7 @@ def test_tighter_constraints_cost_more_and_read_worse(engine):
     assert removed[2] < 0.3 < 1 < removed[3] and removed[4] > 4
 
 
-def test_where_one_token_is_allowed_the_model_has_no_say(engine):
+def test_a_single_allowed_token_needs_no_choice(engine):
     results = engine.generate("\n", "a{20}", n=5, temperature=1.5, seed=1, max_tokens=21, score_forced=True)
     assert {result.text for result in results} == {"a" * 20}
     assert len({result.removed_log_mass for result in results}) == 1
@@ -129,7 +130,7 @@ def test_where_one_token_is_allowed_the_model_has_no_say(engine):
 
 
 def test_the_model_does_not_know_of_the_constraint(engine):
-    """What it scores after a forced text is what it scores after the same text unforced."""
+    """The model's scores after a forced text equal those after the same text without forcing."""
     result = engine.generate("\n", "ROMEO: [a-z]{5}\n", max_tokens=20, logprobs=3)
     prompt = engine.encode_prompt("\n")
     for at, scored in enumerate(result.logprobs):

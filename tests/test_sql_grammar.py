@@ -1,4 +1,4 @@
-"""The grammar of SQL: what is written with it, its samples, and what is near them, judged by SQLite and by Lark."""
+"""The grammar of SQL: generated texts, its samples, and texts near them, judged by SQLite and by Lark."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_there_are_no_conflicts():
 
 @in_detail
 def test_samples_are_judged_by_sqlite():
-    """Those that are accepted it reads to their end; of the others it takes some, each for a known reason."""
+    """SQLite reads all valid samples to their end. It accepts some of the invalid ones, each for a known reason."""
     assert len(GOOD) >= 110 and len(BAD) >= 170
     for text in GOOD:
         assert is_read(text), (text, message(text))
@@ -103,7 +103,7 @@ SELECT a ORDER BY {}|SELECT a LIMIT {}"""
 
 @in_detail
 def test_keywords_as_names(grammar: guided.CompiledGrammar):
-    """Each keyword in each place: SQLite takes all that the grammar does, and more for known reasons alone."""
+    """Each keyword in each position: SQLite accepts all that the grammar does, and more only for known reasons."""
     found, kept = Counter[bool](), set[str]()
     for place in re.split(r"[|\n]", PLACES):
         for word in KEYWORDS:
@@ -127,7 +127,7 @@ def liked(vocabulary: guided.Vocabulary) -> np.ndarray:
 
 @both
 def test_statements_that_are_written(grammar: guided.CompiledGrammar, parser: object, count: int, seed: str):
-    """SQLite finds no error in how they are written; names and numbers of values are drawn, so most mean nothing."""
+    """SQLite finds no syntax error. Names and numbers of values are random, so most statements have no meaning."""
     rng, found, texts = random.Random(f"{seed} written"), Counter[str](), set[str]()
     least, plain = guided.GrammarMatcher(grammar).min_tokens_to_finish(), liked(grammar.vocabulary)
     for _ in range(count):
@@ -142,7 +142,7 @@ def test_statements_that_are_written(grammar: guided.CompiledGrammar, parser: ob
 
 @both
 def test_statements_with_the_names_of_a_schema_are_prepared(count: int, seed: str):
-    """With the names of a table, SQLite prepares most, and finds no error in how the others are written."""
+    """With the names of a table, SQLite prepares most of them, and finds no syntax error in the others."""
     grammar, rng = compiled(guided.library()["sql"].text + SPECIALISED), random.Random(f"{seed} schema")
     least, plain = guided.GrammarMatcher(grammar).min_tokens_to_finish(), liked(grammar.vocabulary)
     found, texts = Counter[str](), set[str]()
@@ -158,7 +158,7 @@ def test_statements_with_the_names_of_a_schema_are_prepared(count: int, seed: st
 @in_detail
 @both
 def test_mutated_statements_are_judged_alike(grammar: guided.CompiledGrammar, parser: object, count: int, seed: str):
-    """guided and Lark agree on each; SQLite takes what they take, and more for known reasons alone."""
+    """guided and Lark agree on each text. SQLite accepts the same texts, and more only for known reasons."""
     rng, found = random.Random(f"{seed} mutated"), Counter[str]()
     for _ in range(count):
         text = rng.choice(GOOD)
@@ -188,7 +188,7 @@ AROUND = ["SELECT {}", "SELECT {} FROM t", "SELECT a{}", "SELECT 1{}2", "SELECT 
 @in_detail
 @both
 def test_numbers_strings_and_comments(grammar: guided.CompiledGrammar, parser: object, count: int, seed: str):
-    """Characters in any order, where SQLite's lexer has to find numbers, names, strings, operators and comments."""
+    """Random characters, in which SQLite's lexer must find numbers, names, strings, operators and comments."""
     rng, found = random.Random(f"{seed} lexemes"), Counter[str]()
     for _ in range(5 * count):
         text = rng.choice(AROUND).format("".join(rng.choice(LEXEMES) for _ in range(rng.randrange(1, 6))))

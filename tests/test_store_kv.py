@@ -1,4 +1,4 @@
-"""Storing keys and values by slots: torch's form and Triton's kernel against a loop over the rows."""
+"""Storing keys and values by slots: torch's form and Triton's kernel compared with a loop over the rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stored grammars: what was stored is read again, and offers the same as before."""
+"""Stored grammars: they are read back, and behave as before."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.specifications import SPECIFICATIONS
 from tests.test_json_schema_suites import _data
 
 VOCABULARY = vocabulary()
-MOST_SCHEMAS = 25 * int(os.environ.get("GUIDED_FUZZ_CASES", "20"))
+MAX_SCHEMAS = 25 * int(os.environ.get("GUIDED_FUZZ_CASES", "20"))
 
 
 def reread(grammar: CompiledGrammar) -> CompiledGrammar:
@@ -39,7 +39,7 @@ def reread(grammar: CompiledGrammar) -> CompiledGrammar:
 
 
 def assert_equal(one: CompiledGrammar, other: CompiledGrammar, steps: int = 25, seed: int = 1) -> None:
-    """The same data, and the same masks and budgets along random outputs."""
+    """Check for the same data, and for the same masks and budgets along random outputs."""
     assert (other.kind, other.findings, other.origins) == (one.kind, one.findings, one.origins)
     assert other.grammar.rules == one.grammar.rules
     assert other.regions == one.regions
@@ -47,7 +47,7 @@ def assert_equal(one: CompiledGrammar, other: CompiledGrammar, steps: int = 25, 
 
 
 def assert_same_masks(one: CompiledGrammar, other: CompiledGrammar, steps: int = 25, seed: int = 1) -> None:
-    """The same masks and budgets along random outputs."""
+    """Check for the same masks and budgets along random outputs."""
     rng, a, b = random.Random(seed), GrammarMatcher(one), GrammarMatcher(other)
     for _ in range(steps):
         least = a.min_tokens_to_finish()
@@ -79,7 +79,7 @@ def test_varied_specifications():
 
 @given(st.data())
 def test_any_ir(data):
-    """Every grammar is read again as it was. Equal nodes become the same object."""
+    """Every grammar is read back unchanged. Equal nodes become the same object."""
     alphabet = data.draw(st.sampled_from(ALPHABETS))
     grammar = data.draw(grammars(alphabet, specials=("<call>", 256)))
     extra = data.draw(
@@ -244,7 +244,7 @@ def test_maskbench():
     """Equal masks, and equal data, for published schemas."""
     files = sorted(_data("maskbench").glob("*.json"))
     compiler, compared = GrammarCompiler(VOCABULARY, warn=False), 0
-    for path in files[:: max(1, len(files) // MOST_SCHEMAS)]:
+    for path in files[:: max(1, len(files) // MAX_SCHEMAS)]:
         schema = json.loads(path.read_text(encoding="utf-8"))["schema"]
         try:
             grammar = compiler.compile_json_schema(schema)
@@ -254,7 +254,7 @@ def test_maskbench():
             warnings.simplefilter("ignore", guided.GuidedWarning)
             assert_equal(grammar, reread(grammar), steps=5)
         compared += 1
-    assert compared > 0.7 * min(MOST_SCHEMAS, len(files))
+    assert compared > 0.7 * min(MAX_SCHEMAS, len(files))
 
 
 # ---- errors
@@ -295,7 +295,7 @@ def test_damaged_bytes():
     for end in range(len(data)):
         with pytest.raises(SpecError, match=r"not a stored grammar|malformed"):
             CompiledGrammar.from_bytes(data[:end], VOCABULARY)
-    with pytest.raises(SpecError, match="something follows"):
+    with pytest.raises(SpecError, match="other data follows"):
         CompiledGrammar.from_bytes(data + b"x", VOCABULARY)
     with pytest.raises(SpecError, match="is bytes, not a str"):
         CompiledGrammar.from_bytes("text", VOCABULARY)  # type: ignore[arg-type]

@@ -103,7 +103,7 @@ def with_other_bytes(data: bytes, rng: random.Random) -> bytes:
 
 
 def use(data: bytes, rng: random.Random) -> bool:
-    """Read bytes, and use what they describe. Returns whether they are a grammar."""
+    """Read bytes, and use the grammar in them. Returns whether there is one."""
     grammar = None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GuidedWarning)
@@ -164,7 +164,7 @@ def test_json_that_nests_deeply():
 
 
 def test_equal_rows_are_refused():
-    """Two towers of equal parts take exponential time to compare."""
+    """Comparing two towers of equal parts would take exponential time."""
     head, ints = split(stored(Grammar({"start": Seq((Text("a"), Text("b")))})))
     assert ints[:4] == array("I", [1, ints[1], 1, ints[3]])
     ints[3] = ints[1]

@@ -53,7 +53,7 @@ from tests.core_support import EVERY_SPEC, mask_of, vocabulary
 from tests.drawn_grammars import ALPHABETS, grammars
 from tests.test_core_fuzz import CASES, chances
 from tests.test_json_schema_suites import _data
-from tests.test_stored import MOST_SCHEMAS, assert_same_masks, tools
+from tests.test_stored import MAX_SCHEMAS, assert_same_masks, tools
 from tests.test_stored_fuzz import LIMITS, seeds, split, with_other_ints
 
 VOCABULARY = vocabulary()
@@ -82,11 +82,11 @@ NODES = {
 
 
 class Rare(Exception):
-    """The core does not read the table."""
+    """The core refuses the table."""
 
 
 class ByTable(NativeCompiler):
-    """Compiles only what the core reads itself."""
+    """Compiles only tables that the core reads itself."""
 
     def compile(self, grammar: Grammar, limits: Limits) -> _core.Compiled:
         raise Rare
@@ -100,12 +100,12 @@ class ByIR(NativeCompiler):
 
 
 def both(data: bytes) -> list[CompiledGrammar]:
-    """The grammars that both readers make."""
+    """The grammars from both readers."""
     return [read_compiled(data, kind(VOCABULARY), Limits()) for kind in (ByTable, ByIR)]
 
 
 def facts(grammar: CompiledGrammar) -> tuple[Any, ...]:
-    """What the core knows about a grammar, and the data beside it."""
+    """The core's data about a grammar, and the data next to it."""
     native = grammar.native
     found = (type(native), native.positions, native.rules, native.recursive, grammar.origins, grammar.kind)
     if not isinstance(native, _core.CompiledRules) or native.positions > 5000:
@@ -126,7 +126,7 @@ def stored(grammar: Grammar, vocabulary: guided.Vocabulary = VOCABULARY) -> byte
 
 @contextmanager
 def no_objects(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Python reads no grammar."""
+    """Let Python read no grammar."""
 
     def read(*_: object) -> Grammar:
         raise AssertionError("Python reads a table")
@@ -197,7 +197,7 @@ def test_maskbench():
     """The core reads nearly all published schemas, and their grammars are equal."""
     files = sorted(_data("maskbench").glob("*.json"))
     compiler, compared, rare = GrammarCompiler(VOCABULARY, warn=False), 0, 0
-    for path in files[:: max(1, len(files) // MOST_SCHEMAS)]:
+    for path in files[:: max(1, len(files) // MAX_SCHEMAS)]:
         schema = json.loads(path.read_text(encoding="utf-8"))["schema"]
         try:
             content = compiler.compile_json_schema(schema).to_bytes()
@@ -208,7 +208,7 @@ def test_maskbench():
         except Rare:
             rare += 1
         compared += 1
-    assert compared > 0.7 * min(MOST_SCHEMAS, len(files))
+    assert compared > 0.7 * min(MAX_SCHEMAS, len(files))
     assert rare <= 0.02 * compared
 
 
@@ -258,7 +258,7 @@ def test_limits():
 
 
 def test_changed_tables():
-    """Whatever the core accepts, Python accepts, too, and makes the same grammar of it."""
+    """Python accepts whatever the core accepts, and gets the same grammar."""
     known, accepted, total = sorted(seeds(), key=len), 0, 0
     for rng in chances(5 * CASES):
         data = with_other_ints(*split(known[int(len(known) * rng.random() ** 2)]), rng)
@@ -281,7 +281,7 @@ def test_changed_tables():
 
 
 def test_tables_of_strangers():
-    """What no writer writes is refused, whatever the integers are."""
+    """Data that no writer produces is refused, for any integers."""
     rng = random.Random(5)
     for length in (0, 1, 3, 7, 40):
         for _ in range(40):
@@ -296,7 +296,7 @@ def test_tables_of_strangers():
 
 
 def test_a_table_is_of_its_builder():
-    """A table with a lexer is not compiled as rules, nor the reverse."""
+    """A table with a lexer cannot be compiled as rules, nor the reverse."""
     content = stored(Grammar({"start": Text("a")}))
     head, ints = split(content)
     table = _core.StoredTable(ints.tobytes(), tuple(head["texts"]), 0, 1, 1000)

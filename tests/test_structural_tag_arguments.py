@@ -43,7 +43,7 @@ def random_value_schema(source: random.Random, depth: int = 1) -> Any:
 
 
 def random_object(source: random.Random, depth: int) -> Schema:
-    """What is said of other members is always said, so that none are left out."""
+    """It always has a schema for the other members, so that they are not forbidden by default."""
     names = source.sample(NAMES, source.randint(0, 3))
     out: Schema = {"type": "object", "properties": {name: random_value_schema(source, depth) for name in names}}
     out["additionalProperties"] = source.choice([False, True, random_value_schema(source, depth)])
@@ -61,7 +61,7 @@ def random_object(source: random.Random, depth: int) -> Schema:
 
 
 def random_arguments(source: random.Random) -> Schema:
-    """The schema of a call: an object, with something that is about all of the arguments."""
+    """The schema of a call: an object, with a constraint on all of the arguments together."""
     schema = random_object(source, 1)
     match source.choice(["", "", "const", "enum", "anyOf", "if", "dependentRequired", "not", "$ref", "oneOf"]):
         case "const":
@@ -95,7 +95,7 @@ def compiled(style: str, schema: Any) -> guided.CompiledGrammar:
 
 
 def compiled_or_not(style: str, schema: Schema) -> guided.CompiledGrammar | None:
-    """None: no call satisfies the schema, or the style cannot say enough."""
+    """None if no call satisfies the schema, or the style cannot express enough."""
     try:
         return compiled(style, schema)
     except guided.UnsupportedError as error:
@@ -107,7 +107,7 @@ def compiled_or_not(style: str, schema: Schema) -> guided.CompiledGrammar | None
 
 
 def reads(style: str, schema: Any, text: str) -> Any:
-    """What guided's own reader makes of a text."""
+    """The result of guided's own reader for a text."""
     form = FORMS[style]
     reader = XmlArguments(form, schema)
     rest = reader.read(text)
@@ -116,7 +116,7 @@ def reads(style: str, schema: Any, text: str) -> Any:
 
 
 def check_reading(style: str, schema: Any, text: str) -> Any:
-    """The value that a text means: what both readers say."""
+    """The value of a text, on which both readers must agree."""
     value = reads(style, schema, text)
     found = elements(style, text)
     if style in TYPED:
@@ -141,7 +141,7 @@ def json_or_none(text: str) -> Any:
 
 @pytest.mark.parametrize("style", OPEN)
 @pytest.mark.parametrize("seed", range(40))
-def test_what_is_written_is_valid(style: str, seed: int) -> None:
+def test_generated_arguments_are_valid(style: str, seed: int) -> None:
     source = random.Random(f"{style} {seed}")
     schema = random_arguments(source)
     grammar = compiled_or_not(style, schema)
@@ -154,7 +154,7 @@ def test_what_is_written_is_valid(style: str, seed: int) -> None:
 
 @pytest.mark.parametrize("style", OPEN)
 @pytest.mark.parametrize("seed", range(40))
-def test_what_is_valid_is_accepted_and_nothing_else(style: str, seed: int) -> None:
+def test_exactly_the_valid_arguments_are_accepted(style: str, seed: int) -> None:
     source = random.Random(f"{style} {seed} values")
     schema = random_arguments(source)
     grammar = compiled_or_not(style, schema)
@@ -228,7 +228,7 @@ def test_a_name_is_not_there_twice(style: str) -> None:
     assert takes(style, schema, one + other + other, any_order=True) == (style not in QUOTED)
 
 
-def test_other_names_beside_control_tokens() -> None:
+def test_other_names_and_control_tokens() -> None:
     compiler = compiler_with("<|open|>", "<|close|>", "<|sep|>")
     schema = {"properties": {"a": {"type": "integer"}}, "additionalProperties": {"type": ["string", "object"]}}
     form = {"type": "json_schema", "json_schema": schema, "style": "kimi_k3_xml", "any_order": True}
@@ -313,7 +313,7 @@ FREE = [{"type": "object"}, *({"properties": {"n": free}} for free in ({}, True,
 
 @pytest.mark.parametrize("schema", FREE)
 def test_kimi_may_call_a_free_number_an_integer(schema: Schema) -> None:
-    """As in xgrammar 0.2.8, whose grammar names seven types where a schema asks nothing of a value."""
+    """As in xgrammar 0.2.8, whose grammar names seven types if a schema does not constrain a value."""
     form = '<|open|>argument key="n" type="{}"<|sep|>{}<|close|>argument<|sep|>'
     for kind, text, expected in (
         ("integer", "3", True), ("integer", " -12 ", True), ("integer", "1e3", True), ("number", "3", True),

@@ -1,5 +1,6 @@
-"""Structural tags and tools of strangers: what is huge ends within the limits, noise is refused, and control tokens
-cannot be named, whichever way a specification comes."""
+"""Structural tags and tools from clients: huge ones exceed a limit, noise is refused, and control tokens cannot be
+named, in whatever way a specification arrives.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +66,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_is_huge_is_refused_by_a_limit(name: str) -> None:
+def test_huge_specifications_exceed_a_limit(name: str) -> None:
     spec, limit = REFUSED[name]
     with pytest.raises(guided.LimitExceeded) as caught:
         byte_compiler().compile_structural_tag(spec)
@@ -202,7 +203,7 @@ def mutated(document: Any, source: random.Random) -> Any:
 
 
 def is_answered(spec: Any) -> None:
-    """It compiles, or an error of guided says why not."""
+    """Check that it compiles, or that an error of guided says why not."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", guided.GuidedWarning)
         try:
@@ -336,7 +337,7 @@ def test_nothing_names_control_tokens_without_permission(name: str) -> None:
 
 @pytest.mark.parametrize("style", guided.TOOL_STYLES)
 def test_tools_cannot_name_control_tokens(style: str) -> None:
-    """Neither by their names, nor by words of their schemas: these are text, whatever the style may name."""
+    """Neither by their names nor in words of their schemas: these are text, whatever the style may name."""
     with pytest.raises(guided.SpecError, match="not a valid function name"):
         guided.tool_style(style).structural_tag([{"type": "function", "function": {"name": CALL}}])
     schema = {

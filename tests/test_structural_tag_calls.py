@@ -95,7 +95,7 @@ def test_calls_are_read_back_while_they_are_written(style: str) -> None:
 
 
 class WrittenAs:
-    """Equal to the texts of a value: JSON, a literal of Python, or a string, plain or as Gemma quotes it."""
+    """Equal to the texts of a value: JSON, a Python literal, or a string, plain or as Gemma quotes it."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
@@ -131,7 +131,7 @@ def leaves(calls: list[list[Any]]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("style", guided.TOOL_STYLES)
 def test_a_text_that_is_not_allowed_does_no_harm(style: str) -> None:
-    """A reader of free text sees anything: what is no JSON, what ends too early, what opens nothing."""
+    """A reader of free text sees anything: invalid JSON, texts that end too early, and ends without a begin."""
     source = random.Random(style)
     for row in table(style)["accepted"] + table(style)["refused"]:
         for _ in range(30):
@@ -145,7 +145,7 @@ def test_a_text_that_is_not_allowed_does_no_harm(style: str) -> None:
 
 
 def begins(before: Any, now: Any) -> bool:
-    """Whether a value may have become another by writing on."""
+    """Whether a value may have become another one by appending text."""
     if isinstance(before, dict) and isinstance(now, dict):
         names = list(before)
         return list(now)[: len(names)] == names and all(begins(before[name], now[name]) for name in names)
@@ -155,7 +155,7 @@ def begins(before: Any, now: Any) -> bool:
 
 
 @pytest.mark.parametrize("style", XGRAMMARS)
-def test_xgrammar_says_the_same(style: str) -> None:
+def test_verdicts_equal_those_of_xgrammar(style: str) -> None:
     xgrammar = pytest.importorskip("xgrammar", reason="xgrammar is not installed")
     testing = pytest.importorskip("xgrammar.testing", reason="xgrammar is not installed")
     for kind, texts in table(style).items():
@@ -168,7 +168,7 @@ def test_xgrammar_says_the_same(style: str) -> None:
 
 
 def why_different(style: str, row: dict[str, Any]) -> str | None:
-    """Why xgrammar 0.2.8 says otherwise; None where it says the same."""
+    """Why xgrammar 0.2.8 disagrees; None if it agrees."""
     if style != "harmony" or "calls" in row:
         return None
     choice = row.get("tool_choice")
@@ -181,7 +181,7 @@ def why_different(style: str, row: dict[str, Any]) -> str | None:
 @pytest.mark.parametrize("style", ["deepseek_v3_1", "kimi"])
 @pytest.mark.parametrize("value", ["5", "-1.5e+3", "true", '"a"', "[1, 2]"])
 def test_arguments_that_are_no_object_end_where_the_value_does(style: str, value: str) -> None:
-    """What is behind them follows at once."""
+    """The text after them follows at once."""
     tools = [{"type": "function", "function": {"name": "f", "parameters": {"const": json.loads(value)}}}]
     data = guided.tool_style(style).data
     call, section = data["call"], data["section"]

@@ -1,4 +1,4 @@
-"""`minProperties` and `maxProperties` of arguments in XML styles, against a count of each combination of elements."""
+"""`minProperties` and `maxProperties` of arguments in XML styles, compared with counting combinations of elements."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def takes(compiled: guided.CompiledGrammar, text: str) -> bool:
 @pytest.mark.parametrize("any_order", [False, True])
 @pytest.mark.parametrize(("least", "most"), [(0, 2), (2, 3), (3, None), (1, 9), (4, 4)])
 @pytest.mark.parametrize("required", [(), ("c",)])
-def test_as_many_elements_as_the_schema_says(
+def test_the_number_of_elements_follows_the_schema(
     style: str, any_order: bool, least: int, most: int | None, required: tuple[str, ...]
 ) -> None:
     bounds = {"minProperties": least, **({} if most is None else {"maxProperties": most})}
@@ -72,7 +72,7 @@ def test_bounds_that_are_no_counts(bound: Any) -> None:
         arguments("qwen_xml", maxProperties=bound)
 
 
-def test_other_properties_are_counted_where_none_is_there_twice() -> None:
+def test_other_properties_are_counted_if_no_name_repeats() -> None:
     others = {"type": "integer"}
     compiled = arguments("minimax_xml", additionalProperties=others, minProperties=3, maxProperties=3)
     for names, expected in (

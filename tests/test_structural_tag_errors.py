@@ -1,4 +1,4 @@
-"""Malformed structural tags, tools and choices: what is wrong, where, and what to write instead."""
+"""Malformed structural tags, tools and choices: the problem, its location, and what to write instead."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def test_malformed_tags_are_refused_with_their_place(spec: Any, pointer: str, me
 
 
 @pytest.mark.parametrize(("form", "pointer"), UNSUPPORTED)
-def test_what_is_not_enforced_is_refused(form: Any, pointer: str) -> None:
+def test_unenforced_keywords_are_refused(form: Any, pointer: str) -> None:
     with pytest.raises(guided.UnsupportedError) as caught:
         byte_compiler().compile_structural_tag(of_format(form))
     assert caught.value.pointer == pointer
@@ -324,7 +324,7 @@ FLAT = ["qwen_xml", "minimax_xml", "deepseek_xml", "glm_xml"]
     [*((style, "") for style in (*FLAT, "cohere_xml", "minimax_m3_xml")), *((style, "/allOf/0") for style in FLAT)],
 )
 def test_errors_in_arguments_that_are_elements(style: str, inner: str, others: dict[str, object]) -> None:
-    """The place is that in the document, although the schema of an argument is narrowed before it is read."""
+    """The location is that in the document, although the schema of an argument is narrowed before it is read."""
     argument: dict[str, object] = {"type": "integer", "minimum": "x"}
     schema = {"type": "object", "properties": {"p": {"allOf": [argument]} if inner else argument}, **others}
     document = {"type": "structural_tag", "format": {"type": "json_schema", "style": style, "json_schema": schema}}

@@ -1,4 +1,4 @@
-"""`excludes` of the format json_schema: of the texts of a schema, those whose strings and names have none of them."""
+"""`excludes` of the format json_schema: the texts of a schema whose strings and names contain none of them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def json_schema(schema: Any, excludes: list[str]) -> Any:
 @pytest.mark.parametrize("excludes", [["ab"], ["a"], ["b", "aa"], ["tru", "nul", "1"]])
 @pytest.mark.parametrize("escapes", ["json", "minimal"])
 def test_texts_without_the_strings_are_those_that_are_left(number: int, excludes: list[str], escapes: Any) -> None:
-    """Texts that are written, and what remains in the language when letters are put into them."""
+    """Generated texts, and texts of the language after inserting letters."""
     source = random.Random(f"{number} {excludes}")
     compiler = byte_compiler()
     whole = compiler.compile_structural_tag(json_schema(SCHEMAS[number], []), escapes=escapes)
@@ -71,7 +71,7 @@ def test_texts_without_the_strings_are_those_that_are_left(number: int, excludes
     assert taken[False] or (number == 1 and "tru" in excludes)  # none of whose words has one
 
 
-def test_what_is_escaped_is_excluded_as_well() -> None:
+def test_escaped_texts_are_excluded_as_well() -> None:
     grammar = byte_compiler().compile_structural_tag(json_schema({"type": "string"}, ["<|end|>"]))
     assert accepts(grammar, list(rb'"<|end\u007c"'))
     assert not accepts(grammar, list(rb'"<|end\u007c>"'))

@@ -1,4 +1,4 @@
-"""The structural tags of all families of models against those that xgrammar makes for them, written in one form."""
+"""The structural tags of all model families compared with those of xgrammar, both in a normal form."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOT_SAID = ("max_tokens", "max_chars", "at_least_one", "stop_after_first")
 
 
 def in_one_form(form: Any) -> Any:
-    """A format in a form that is the same for formats that mean the same."""
+    """The normal form of a format. Formats with the same meaning have the same form."""
     if isinstance(form, list | tuple):
         return [in_one_form(item) for item in form]
     if not isinstance(form, dict):
@@ -53,7 +53,7 @@ def text(value: str) -> dict[str, Any]:
 
 
 def joined(elements: list[Any]) -> Any:
-    """A sequence without sequences in it, and without neighbouring constants."""
+    """A sequence without nested sequences and without adjacent constants."""
     out: list[Any] = []
     for element in elements:
         for one in element["elements"] if element["type"] == "sequence" else [element]:

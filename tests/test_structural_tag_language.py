@@ -114,7 +114,7 @@ def separated(form: Form, text: str, at: int) -> set[int]:
 
 
 def dispatching(text: str, pairs: list[tuple[str, list[Form]]], never: list[str]) -> Any:
-    """From a place to the ends of free text up to the first trigger, and what follows the trigger."""
+    """From a position to the ends of free text up to the first trigger, and of the part after the trigger."""
     triggers = [trigger for trigger, _ in pairs]
 
     def step(at: int) -> set[int]:
@@ -141,7 +141,7 @@ def arranged(form: Form, text: str, at: int, dispatched: Any, direct: set[int], 
 
 
 class Drawn:
-    """Random formats over a few letters, and texts that are likely to be near them."""
+    """Random formats over a few letters, and texts that are probably near them."""
 
     def __init__(self, source: int | random.Random) -> None:
         self.random = source if isinstance(source, random.Random) else random.Random(source)
@@ -203,7 +203,7 @@ class Drawn:
         }
 
     def text(self, form: Form) -> str:
-        """Strings of the format in a row, with a few changes."""
+        """Several strings of the format one after the other, with a few changes."""
         strings = [*re.findall(r"'([ab<>é]+|true)'", str(form)), *"ab<>é", "ab", "true", "false"]
         return "".join(self.random.choice(strings) for _ in range(self.random.randint(0, 5)))
 
@@ -213,7 +213,7 @@ def reads(form: Form, text: str) -> bool:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_random_formats_accept_what_the_acceptor_says(seed: int) -> None:
+def test_random_formats_agree_with_the_acceptor(seed: int) -> None:
     drawn, compiler = Drawn(seed), byte_compiler()
     for _ in range(12):
         form = drawn.form(3)

@@ -36,7 +36,7 @@ PIECES = [
 
 @cache
 def compiler(**limits: int) -> GrammarCompiler:
-    """Bytes, an end token, and tokens that run over borders."""
+    """Bytes, an end token, and tokens that cross boundaries."""
     letters = string.printable[:68]
     pairs = [a + b for a in letters for b in letters]  # so many tokens that distances are bounds, as for any model
     tokens = [bytes([byte]) for byte in range(256)] + [None] + [piece.encode() for piece in (*PIECES, *pairs)]
@@ -45,7 +45,7 @@ def compiler(**limits: int) -> GrammarCompiler:
 
 
 def both(tag: dict[str, Any], **limits: int) -> tuple[CompiledGrammar, CompiledGrammar]:
-    """A structural tag whose parts are compiled later, and the same compiled at once."""
+    """A structural tag whose parts are compiled later, and the same tag compiled at once."""
     whole = compiler().compile_grammar(structural_tag_to_grammar(tag))
     made = GrammarCompiler(compiler().vocabulary, limits=guided.Limits(**limits)).compile_structural_tag(tag)
     assert made.native.positions < whole.native.positions / 2, "the arguments are compiled already"
@@ -63,7 +63,7 @@ def begin_of(style: guided.ToolStyle, name: str) -> str:
 def walk_alike(
     later: CompiledGrammar, whole: CompiledGrammar, text: str, source: random.Random, budget: int | None
 ) -> None:
-    """Lead a matcher of each along a text and then at random; all that they say is the same."""
+    """Lead both matchers along a text and then at random. All their answers are equal."""
     one, other = guided.GrammarMatcher(later), guided.GrammarMatcher(whole)
     mask = guided.allocate_token_bitmask(2, later.vocabulary.size)
     data, forked = text.encode(), None
@@ -115,7 +115,7 @@ def test_masks_and_budgets_are_the_same(name: str, choice: str) -> None:
             walk_alike(later, whole, lead + text, source, budget)
 
 
-def test_what_is_not_called_is_not_compiled() -> None:
+def test_tools_that_are_not_called_are_not_compiled() -> None:
     style, tools = guided.tool_style("qwen_3"), tools_of(20)
     later, whole = both(style.structural_tag(tools))
     before = later.native.positions
@@ -206,7 +206,7 @@ def test_explanations_name_the_place_in_the_arguments() -> None:
         ({"type": "integer", "description": 3}, guided.SpecError),
     ],
 )
-def test_what_is_wrong_with_one_of_many_tools_is_told_at_once(change: Any, error: type[guided.GuidedError]) -> None:
+def test_an_error_in_one_of_many_tools_is_reported_at_once(change: Any, error: type[guided.GuidedError]) -> None:
     tools = tools_of(12)
     parameters = tools[7]["function"]["parameters"]
     name = parameters["required"][0]
@@ -228,7 +228,7 @@ def test_what_is_wrong_with_one_of_many_tools_is_told_at_once(change: Any, error
     assert raised.value.pointer.startswith("/format/tags/7/content/json_schema")
 
 
-def test_warnings_and_limits_are_told_at_once() -> None:
+def test_warnings_and_limits_are_reported_at_once() -> None:
     tools = tools_of(12)
     tools[3]["function"]["parameters"]["properties"]["when"] = {"type": "string", "formatt": "date"}
     with pytest.warns(guided.GuidedWarning, match="formatt"):
@@ -325,7 +325,7 @@ def test_a_known_schema_compiles_and_its_shortest_text_is_no_longer(schema: Any,
     assert not matcher.is_accepting()
 
 
-def test_most_tools_are_known_and_what_says_more_is_not() -> None:
+def test_most_tools_are_recognised_and_others_are_not() -> None:
     assert all(shortest_text_bound(tool["function"]["parameters"], DEFAULTS) for tool in tools_of(50))
     schema: Any
     for schema in (

@@ -1,4 +1,4 @@
-"""Arguments whose elements nest: random schemas and values, jsonschema as the judge, and what is read back."""
+"""Arguments with nested elements: random schemas and values, with jsonschema as the judge, and reading them back."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ STYLES = sorted(style for style, form in FORMS.items() if form.nests)
 
 
 def read_back(style: str, schema: Schema, text: str, source: random.Random) -> Any:
-    """What the reader makes of a text, in random pieces; each state is valid JSON, and a beginning of the next."""
+    """The reader's result for a text in random pieces. Each state is valid JSON, and a prefix of the next."""
     reader = XmlArguments(FORMS[style], schema)
     kept, at, before = "", 0, {}
     while at < len(text):
@@ -102,7 +102,7 @@ def random_arguments(source: random.Random, style: str) -> Schema:
 
 
 def random_value(source: random.Random, schema: Schema, whole: Schema) -> Any:
-    """A value that mostly satisfies the schema."""
+    """A value that usually satisfies the schema."""
     if source.random() < 0.04:
         return source.choice([*WORDS, 3, None, {}])
     if "$ref" in schema:
@@ -131,7 +131,7 @@ def compiled(style: str, schema: Schema) -> guided.CompiledGrammar:
 
 
 def compiled_or_not(style: str, source: random.Random) -> tuple[Schema, guided.CompiledGrammar] | None:
-    """A random schema, and its grammar, if a text can say which value it means, and there is one."""
+    """A random schema, and its grammar, if texts determine their values and there is one."""
     schema = random_arguments(source, style)
     try:
         return schema, compiled(style, schema)
@@ -144,7 +144,7 @@ def compiled_or_not(style: str, source: random.Random) -> tuple[Schema, guided.C
 
 @pytest.mark.parametrize("style", STYLES)
 @pytest.mark.parametrize("seed", range(60))
-def test_what_is_written_is_read_back_and_valid(style: str, seed: int) -> None:
+def test_generated_calls_are_read_back_and_valid(style: str, seed: int) -> None:
     source = random.Random(f"{style} {seed}")
     found = compiled_or_not(style, source)
     if found is None:
@@ -159,7 +159,7 @@ def test_what_is_written_is_read_back_and_valid(style: str, seed: int) -> None:
 @pytest.mark.parametrize("style", STYLES)
 @pytest.mark.parametrize("seed", range(60))
 def test_values_are_accepted_if_they_are_valid(style: str, seed: int) -> None:
-    """In the order of the schema. Where types are not written, what is read back is to be the value as well."""
+    """In the order of the schema. If types are not written, reading back must give the same value as well."""
     source = random.Random(f"{style} {seed} values")
     found = compiled_or_not(style, source)
     if found is None:

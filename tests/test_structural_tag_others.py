@@ -1,4 +1,4 @@
-"""Arguments whose names the schema does not give, in the XML styles, and the bounds of white space and of free text."""
+"""Arguments that the schema does not name, in the XML styles, and limits of white space and of free text."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def argument(name: str, value: str) -> str:
 
 
 @pytest.mark.parametrize("schema", [True, {}])
-def test_a_schema_that_says_nothing_allows_any_arguments(schema: Any) -> None:
+def test_an_empty_schema_allows_any_arguments(schema: Any) -> None:
     for text in ("", argument("x", "Oslo"), argument("a", '{"n": [1, null]}') + "\n" + argument("b_2", "")):
         assert accepts(qwen(schema), text), text
     for text in (argument("2b", "x"), argument("x-y", "x"), argument("é", "x")):
@@ -49,13 +49,13 @@ def test_additional_arguments_follow_their_schema(in_any_order: bool) -> None:
         assert not accepts(form, text), text
 
 
-def test_false_and_nothing_said_of_others_is_no_others() -> None:
+def test_false_and_absent_additional_properties_allow_no_others() -> None:
     for more in ({}, {"additionalProperties": False}):
         assert not accepts(qwen({"properties": {"a": {}}, **more}), argument("b", "1"))
 
 
 @pytest.mark.parametrize("style", FLAT)
-def test_what_is_written_is_read_back(style: str) -> None:
+def test_generated_calls_are_read_back(style: str) -> None:
     parameters = {
         "type": "object",
         "properties": {"city": {"type": "string"}},
@@ -76,7 +76,7 @@ def test_what_is_written_is_read_back(style: str) -> None:
 
 
 def _call(style: str, arguments: dict[str, Any]) -> bytes:
-    """A call as the style writes it, from its own file."""
+    """A call in the style, built from its own file."""
     from guided.frontends.structural_tag.element_forms import FORMS
 
     data, form = guided.tool_style(style).data, FORMS[FLAT[style]]

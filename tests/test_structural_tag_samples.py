@@ -336,7 +336,7 @@ def test_samples(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_xgrammar_says_the_same(name: str) -> None:
+def test_verdicts_equal_those_of_xgrammar(name: str) -> None:
     xgrammar = pytest.importorskip("xgrammar", reason="xgrammar is not installed")
     testing = pytest.importorskip("xgrammar.testing", reason="xgrammar is not installed")
     form, yes, no = SAMPLES[name]

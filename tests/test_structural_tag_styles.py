@@ -1,4 +1,4 @@
-"""The styles of tool calls: what is generated parses back to calls whose arguments satisfy their schemas."""
+"""The styles of tool calls: generated texts parse to calls whose arguments satisfy their schemas."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ CASES = [(style, ()) for style in guided.TOOL_STYLES] + list(SPECIAL.items())
 
 
 def read_all(reader: CallReader, pieces: list[str], source: random.Random) -> None:
-    """Read an answer in random pieces; each state in between is valid JSON, and a beginning of the next."""
+    """Read an answer in random pieces. Each intermediate state is valid JSON, and a prefix of the next."""
     for piece in pieces:
         at = 0
         while at < len(piece):

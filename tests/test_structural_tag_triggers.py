@@ -1,4 +1,6 @@
-"""Many triggers: what follows free text is decided by the marker that ends it, against the definition; and how many."""
+"""Many triggers: the marker that ends free text determines what follows; compared with the definition, and how many are
+possible.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ def constant(value: str) -> dict[str, Any]:
 
 
 def told_apart(rules: dict[str, str], never: list[str], text: str, loop: bool) -> bool:
-    """Whether a text is free text with patterns and what follows each, by the definition."""
+    """Whether a text is free text with patterns and their parts, by definition."""
     patterns = list(rules)
 
     @cache
@@ -53,8 +55,8 @@ def texts(alphabet: str, longest: int) -> list[str]:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_dispatch_is_what_the_definition_says(seed: int) -> None:
-    """Patterns overlap, contain each other, and end or begin others."""
+def test_dispatch_equals_its_definition(seed: int) -> None:
+    """Patterns overlap, contain each other, and are suffixes or prefixes of others."""
     source = random.Random(seed)
     rules = {pattern: source.choice(CONTENTS) for pattern in random_strings(source, 5) or ["ab"]}
     never = random_strings(source, 1)
@@ -80,8 +82,8 @@ def test_dispatch_is_what_the_definition_says(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(25))
-def test_triggered_tags_are_what_the_definition_says(seed: int) -> None:
-    """No trigger begins another one, since a tag has one trigger; they end others, and overlap."""
+def test_triggered_tags_equal_their_definition(seed: int) -> None:
+    """No trigger is a prefix of another, since a tag has one trigger. They are suffixes of others, and overlap."""
     source = random.Random(seed)
     triggers: list[str] = []
     for one in random_strings(source, 6) or ["ab"]:
@@ -129,7 +131,7 @@ def test_two_thousand_triggers(kind: str) -> None:
 
 
 def test_triggers_that_all_overlap_cost_what_their_characters_cost() -> None:
-    """Each begins within another one, so that what comes before differs from trigger to trigger."""
+    """Each begins within another one, so the text before it differs from trigger to trigger."""
     source = random.Random(1)
     triggers = sorted({"".join(source.choice("ab") for _ in range(14)) for _ in range(800)})
     form = {"type": "dispatch", "rules": [[trigger, constant(f"{number};")] for number, trigger in enumerate(triggers)]}
@@ -189,7 +191,7 @@ def test_the_node_is_read_alike_by_the_reference(number: int) -> None:
 @pytest.mark.parametrize("whole_bytes", [True, False])
 @pytest.mark.parametrize("seed", range(30))
 def test_masks_and_budgets_of_random_nodes_are_those_of_the_reference(seed: int, whole_bytes: bool) -> None:
-    """Random tokens; without a token for each byte, rules are written out."""
+    """Random tokens. Without a token for each byte, rules are written out."""
     source = random.Random(seed)
     free = free_text(random_strings(source, 4) or ["ab"], random_strings(source, 1))
     found: list[Node] = [Text("c"), Text(""), Text("ab"), Special("<x>"), Seq((Text("c"), Ref("other")))]
@@ -218,7 +220,7 @@ def test_masks_and_budgets_of_random_nodes_are_those_of_the_reference(seed: int,
         state = after
 
 
-def test_what_stands_at_the_front_of_the_node() -> None:
+def test_the_beginning_of_the_node() -> None:
     automaton = Automaton(((False, ((97, 97, 1),)), (False, ())), 0)
     for exits, recursive in (((0,), True), ((1,), False)):
         node = Dispatch(automaton, exits, (Ref("start"),))
@@ -230,7 +232,7 @@ def test_what_stands_at_the_front_of_the_node() -> None:
 
 @pytest.mark.parametrize("item", [Text("x"), Ref("x")])
 def test_nodes_that_differ_in_their_exits_are_not_confused(item: Node) -> None:
-    """What was compiled before is found again by what it says."""
+    """Cached rules are found by their content."""
     automaton = Automaton(((False, ((97, 97, 1),)), (False, ())), 0)
     compiler = guided.GrammarCompiler(byte_compiler().vocabulary)
     for exits, text in (((0,), "x"), ((1,), "ax"), ((0,), "x")):
@@ -263,7 +265,7 @@ def tools_of(*names: str) -> list[dict[str, Any]]:
 
 
 def by_first_call(style: ToolStyle, tools: list[dict[str, Any]], parallel: bool) -> dict[str, Any]:
-    """The definition: as soon as free text contains the begin of a group and of a call, this is a call."""
+    """The definition: as soon as free text contains the beginning of a group and of a call, this is a call."""
     tags = [tag for function in chosen_tools(tools).functions for tag in style._calls(function)]
     section, out = style.data["section"], []
     for tag in tags:
@@ -279,7 +281,7 @@ def by_first_call(style: ToolStyle, tools: list[dict[str, Any]], parallel: bool)
 
 @pytest.mark.parametrize("parallel", [True, False])
 def test_a_group_begins_with_its_first_call(parallel):
-    """The same masks, with and without a budget, as where each first call has a tag."""
+    """The same masks, with and without a budget, as if each first call had a tag."""
     tools, style, rng = tools_of("a", "ab", "b"), guided.tool_style("pythonic"), random.Random(parallel)
     words = [b"[a(", b"[ab(n", b"b(", b")]", b"), ", b"[", b"[[a", b"(n=1)", b"ab(n='a[')]"]
     compiler = guided.GrammarCompiler(
@@ -309,7 +311,7 @@ def test_a_group_begins_with_its_first_call(parallel):
 
 @pytest.mark.parametrize("call", [("{name}([", "])"), ("{name}(", ")"), ("{name}[", "]")])
 def test_calls_that_end_like_the_begin_of_a_group(call):
-    """If markers overlap, every answer is still one by the definition, and all of its calls can be read."""
+    """If markers overlap, every answer is still one by definition, and all of its calls can be read."""
     begin, end = call
     data = dict(guided.tool_style("pythonic").data)
     data |= {"trigger": f"[{begin}", "call": {"begin": begin, "end": end, "arguments": "pythonic"}}

@@ -1,4 +1,4 @@
-"""The stubs of the native modules are those that `make stubs` writes, and every native function has a docstring."""
+"""The stubs of the native modules equal those that `make stubs` writes, and every native function has a docstring."""
 
 import ast
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""The node `Substrings`: the core's automaton against the set of all substrings, alone and in every surrounding."""
+"""The node `Substrings`: the core's automaton compared with the set of all substrings, alone and in every context."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def matcher_of(node: Node) -> GrammarMatcher:
 
 
 def some_substrings(data: st.DataObject, size: int = 12) -> Substrings:
-    """A node that generates something: not only white space in whole words."""
+    """A node that generates something: not only white space if it has whole words."""
     node = data.draw(substrings(data.draw(st.sampled_from(ALPHABETS)), size).filter(all_substrings))
     assert isinstance(node, Substrings)
     return node
@@ -154,7 +154,7 @@ def test_values_that_must_differ(data: st.DataObject):
 
 
 def test_tokens_that_leave_the_part():
-    """Tokens with the end of a part and with what follows it, and tokens that could also continue in it."""
+    """Tokens with the end of a part and the text after it, and tokens that could also continue the part."""
     words = ["the", " cat", "cat", 'cat"', '"', '"}', 't"', " c", "x", "at", '","']
     tokens = [bytes([byte]) for byte in range(256)] + [word.encode() for word in words]
     compiler = GrammarCompiler(Vocabulary(tokens, eos_token_ids=[len(tokens)]))

@@ -97,7 +97,7 @@ def test_sentences_are_texts_of_the_language(text):
 
 @given(near_misses(SCHEMA, max_length=40))
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
-def test_near_misses_are_none(text):
+def test_near_misses_are_not_sentences(text):
     matcher = guided.GrammarMatcher(guided.GrammarCompiler(BYTES).compile_json_schema(SCHEMA, **GENERATED))
     assert not (matcher.accept_string(text) and matcher.is_accepting())
 
@@ -128,7 +128,7 @@ def test_examples_are_shrunk_to_short_and_plain_ones():
         sentences("a{30}", max_length=20)
 
 
-def test_a_specification_without_near_misses_says_so():
+def test_the_error_of_a_specification_without_near_misses():
     for every in ("(?s).*", "(?s)a*.*|b", guided.lark("start: /./s*")):
         with pytest.raises(guided.GuidedError, match="every text is allowed: there is no near miss"):
             near_misses(every)
@@ -159,7 +159,7 @@ def test_a_specification_without_near_misses_says_so():
         ),
     ],
 )
-def test_what_is_no_number_is_named(call, said):
+def test_the_error_of_a_value_that_is_not_a_number(call, said):
     with pytest.raises(guided.OptionError, match=said):
         call()
 
@@ -174,7 +174,7 @@ KEYS = {"type": "object", "properties": {"id": {"type": "integer"}, "tags": {"ty
 
 
 class Engine:
-    """An engine that is right."""
+    """A correct engine."""
 
     def __init__(self):
         compiler = guided.GrammarCompiler(VOCABULARY)
@@ -272,7 +272,7 @@ def test_planted_bugs_are_found(engine):
 
 
 def test_peers_conform_too():
-    """xgrammar's matcher on a regular expression, judged as any other engine is."""
+    """xgrammar's matcher on a regular expression, judged like any other engine."""
     xgrammar = pytest.importorskip("xgrammar", reason="xgrammar is not installed")
     tokens = [bytes([byte]) for byte in range(256)] + [b"ab", b"ba", b"abc"]
     vocabulary = guided.Vocabulary([*tokens, None], eos_token_ids=[len(tokens)])
@@ -303,7 +303,7 @@ def test_a_check_that_would_check_nothing_is_an_error(walks):
 
 
 def gives(allowed, accepted=True):
-    """A maker of followers that return this."""
+    """A function that makes followers with this result."""
     return lambda: SimpleNamespace(allowed=lambda: allowed, accept=lambda token: accepted)
 
 
@@ -324,7 +324,7 @@ ROW = guided.allocate_token_bitmask(1, BYTES.size)
         (None, "start is None, but must be a function that returns a follower"),
     ],
 )
-def test_what_is_no_follower_is_told_what_one_returns(start, said):
+def test_the_error_of_a_wrong_follower(start, said):
     with pytest.raises(TypeError, match=said):
         check_masks(start, "ab?", BYTES)
 

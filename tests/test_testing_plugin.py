@@ -1,4 +1,4 @@
-"""pytest's plug-in, in a test run of its own."""
+"""pytest's plug-in, in another test run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_allowed(assert_refused):
 """
 
 
-def test_fixtures_say_why(pytester):
+def test_fixtures_have_reasons(pytester):
     pytester.makeconftest('pytest_plugins = ("guided.testing.plugin",)')
     pytester.makepyfile(TESTS)
     result = pytester.runpytest_subprocess("-p", "no:cacheprovider")

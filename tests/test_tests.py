@@ -49,7 +49,7 @@ def checking() -> frozenset[str]:
 
 
 def checks(node: ast.AST, within: tuple[type[ast.AST], ...] = ()) -> Iterator[tuple[type[ast.AST], ...]]:
-    """For each check in a node, the kinds of the branches around it."""
+    """The kinds of the branches around each check in a node."""
     if is_check(node) or (isinstance(node, ast.Call) and name_of(node) in checking()):
         yield within
     for field, value in ast.iter_fields(node):
@@ -60,7 +60,7 @@ def checks(node: ast.AST, within: tuple[type[ast.AST], ...] = ()) -> Iterator[tu
 
 
 def wrong(path: Path, tree: ast.Module) -> Iterator[str]:
-    """What is wrong with the tests of a file."""
+    """The problems of the tests of a file."""
     for node in ast.walk(tree):
         where = f"{path.name}:{getattr(node, 'lineno', 0)}"
         if isinstance(node, Function) and node.name.startswith("test_"):
@@ -104,5 +104,5 @@ def test_tests_can_fail(path: Path) -> None:
         ("for x in f():\n        assert x", False),
     ],
 )
-def test_what_cannot_fail_is_found(body: str, is_wrong: bool) -> None:
+def test_tests_that_cannot_fail_are_found(body: str, is_wrong: bool) -> None:
     assert bool(list(wrong(Path("test_a.py"), ast.parse(f"def test_a():\n    {body}\n")))) == is_wrong

@@ -25,7 +25,7 @@ SIGNS = [*'"""\\,:{}[]\n ', '",', '":', '": "', '","', '"}', '{"', "\\u00", "\\n
 
 @cache
 def compiler() -> GrammarCompiler:
-    """Some 9,000 tokens: strings of few characters, many with a sign of JSON in them."""
+    """About 9,000 tokens: strings of few characters, many of them with a JSON character."""
     rng = random.Random(5)
     tokens = {bytes([b]) for b in range(256)}
     while len(tokens) < 9000:
@@ -93,7 +93,7 @@ def test_masks_are_walks(schema: dict, rng: random.Random) -> None:
 
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_masks_of_patterns_are_walks(pattern: str) -> None:
-    """Each pattern, from its begin and from inside of the texts that a walk finds."""
+    """Each pattern, from its begin and from inside the texts that a walk finds."""
     rng = random.Random(pattern)
     grammar = compiler().compile_json_schema({"type": "string", "pattern": pattern})
     for _ in range(3):
@@ -110,7 +110,7 @@ def test_masks_of_patterns_are_walks(pattern: str) -> None:
 
 @pytest.mark.parametrize("text", ['"', '"a', '"a-', '"_@'])
 def test_a_count_that_ends_where_its_loop_does_not(text: str) -> None:
-    """Strings of at least three characters: a loop along which the end comes into reach."""
+    """Strings of at least three characters: a loop along which the end becomes reachable."""
     schema = {"type": "string", "pattern": "[A-z]+", "minLength": 3, "maxLength": 64}
     matcher = GrammarMatcher(compiler().compile_json_schema(json.dumps(schema)))
     assert matcher.accept_string(text)
@@ -119,7 +119,7 @@ def test_a_count_that_ends_where_its_loop_does_not(text: str) -> None:
 
 @pytest.mark.parametrize("pattern", ["[a-eXY]{390}", "(?:x|-?[a-e]{385,390})", "b*[a-e]{390}X"])
 def test_a_run_that_is_searched_for_is_in_one_place(pattern: str) -> None:
-    """Each character may be its first: its length so far says it all, and memory grows with the text alone."""
+    """Each character may be its first one: the length so far determines all, so memory grows only with the text."""
     matcher = GrammarMatcher(compiler().compile_json_schema({"type": "string", "pattern": pattern}))
     assert matcher.accept_string('"' + "abcde" * 38)
     half = matcher.memory_bytes
@@ -130,7 +130,7 @@ def test_a_run_that_is_searched_for_is_in_one_place(pattern: str) -> None:
 
 @pytest.mark.parametrize("words", [1, 5, 13, 20])
 def test_words_of_which_any_may_be_the_last(words: int) -> None:
-    """Far from the bounds of the count, near the one above, and where it is reached."""
+    """Far from the bounds of the count, near the upper bound, and at the upper bound."""
     pattern = "^(?:[^ ]+ ){0,20}[^ ]+$"
     matcher = GrammarMatcher(compiler().compile_json_schema({"type": "string", "pattern": pattern}))
     assert matcher.accept_string('"' + "ab " * words)
@@ -141,7 +141,7 @@ def test_words_of_which_any_may_be_the_last(words: int) -> None:
 
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_masks_under_a_budget_are_what_leads_to_an_end_in_time(pattern: str) -> None:
-    """Tokens are taken by the state that they lead to; each of a sample is asked for its own way to the end."""
+    """Tokens are decided by the state that they lead to. For a sample, distances to the end are computed separately."""
     rng = random.Random(pattern)
     matcher = GrammarMatcher(compiler().compile_json_schema({"type": "string", "pattern": pattern}))
     assert matcher.accept_string('"')

@@ -1,4 +1,4 @@
-"""What a prompt says of tools: as the models' own template renders it, and read back as the style reads calls."""
+"""Tools in prompts: rendered as in the model's own template, and read back with the style's reader."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ QWEN = r"""
 
 
 def shown(ids: list[int]) -> str:
-    """The text of ids, control tokens by their names."""
+    """The text of ids, with control tokens by their names."""
     return b"".join(bytes([id]) if id < 256 else NAMES[id - 256].encode() for id in ids).decode()
 
 
@@ -146,7 +146,7 @@ def test_control_tokens_named_by_users_stay_text():
     assert rendered(tool, evil) == rendered(plain, "")
 
 
-def test_what_the_answer_begins_with():
+def test_the_beginning_of_the_answer():
     ids = ChatTemplate(VOCABULARY).render(Conversation([TALK[0]], begin="<tool_call>\n"))
     assert shown(ids).endswith("<|im_start|>assistant\n<tool_call>\n") and ids[-2] == 258
 
@@ -175,7 +175,7 @@ def test_written_calls_are_of_the_style_and_read_back(style):
 
 
 @pytest.mark.parametrize("style", PLAIN)
-def test_a_model_is_told_how_to_call(style):
+def test_prompts_describe_the_form_of_calls(style):
     text = "".join(piece.text for piece in tool_instructions(guided.tool_style(style), TOOLS))
     begin = Markup.of(guided.tool_style(style).data).begins[0].text.replace('"{name}"', "<function-name>")
     assert begin.partition("<function-name>")[0].partition("{name}")[0].partition("{index}")[0] in text
@@ -185,7 +185,7 @@ def test_a_model_is_told_how_to_call(style):
 
 @pytest.mark.parametrize("style", ["qwen_3_coder", "qwen_3_5", "mimo"])
 def test_a_string_that_begins_a_line_stands_between_line_ends(style):
-    """So its reader knows from the first character what is told of it."""
+    """So its reader knows from the first character how to interpret it."""
     schema = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
     tools = [{"type": "function", "function": {"name": "f", "parameters": schema}}]
     own = guided.tool_style(style)
@@ -207,7 +207,7 @@ def test_a_string_that_begins_a_line_stands_between_line_ends(style):
         assert text is None or json.loads(pieces) == {"text": text}
 
 
-def test_what_cannot_be_written_is_refused():
+def test_calls_that_cannot_be_written_are_refused():
     with pytest.raises(UnsupportedError, match="their own form"):
         written_calls(guided.tool_style("harmony"), [("f", "{}")])
     for written in ("[1]", "{", "[" * 100_000, "", " "):  # a model that had no constraint may have written this
@@ -274,7 +274,7 @@ def random_value(source: random.Random, depth: int = 0) -> Any:
 
 @pytest.mark.parametrize("style", PLAIN)
 def test_any_arguments_are_read_back(style):
-    """Where the schema says the types; strings that hold what ends an element cannot be written in such a style."""
+    """If the schema determines the types. Strings with the end of an element cannot be written in such a style."""
     source = random.Random(style)
     kinds = {str: "string", dict: "object", list: "array", bool: "boolean", type(None): "null"}
 

@@ -1,4 +1,4 @@
-"""Tools in an engine: what is called, what is forced, and what happens when a tool misbehaves."""
+"""Tools in an engine: calls, forced results, and tools that misbehave."""
 
 from __future__ import annotations
 
@@ -67,14 +67,14 @@ def says(text: str, **options) -> Tool:
 
 
 def once(tool: Tool, constraint=None, max_tokens=100, **options):
-    """An output in which everything is forced but the end: a call, its result, and a mark."""
+    """An output in which everything except the end is forced: a call, its result, and a mark."""
     constraint = tool.segment + ";" if constraint is None else constraint
     return ENGINE.generate("x", constraint, tools=[tool], max_tokens=max_tokens, **options)
 
 
 @settings(max_examples=40)
 @given(st.integers(0, 10**6), st.integers(1, 90))
-def test_results_are_forced_and_the_model_goes_on(seed, max_tokens):
+def test_results_are_forced_and_the_model_continues(seed, max_tokens):
     result = ENGINE.generate("What is 2+2?", tools=[CALCULATOR], seed=seed, max_tokens=max_tokens, **EAGER)
     assert len(result.tokens) <= max_tokens
     found = segments(result)
@@ -114,7 +114,7 @@ def test_a_result_enters_in_the_forward_pass_of_the_token_before_it():
 
 
 def beside_each_other(other, prompts, **options):
-    """The results of requests that are all in the first step. Else one may end before another one is compiled."""
+    """The results of requests that all take part in the first step. Else one may end before another is compiled."""
     groups = [other.tasks(Request(prompt, options=options)) for prompt in prompts]
     wait([task.future for (task,) in groups])
     done = {task: event.result for task, event in other.driver.events(groups) if event.result is not None}
@@ -198,7 +198,7 @@ def test_a_call_that_is_forced_is_run_at_once():
     ],
 )
 @pytest.mark.parametrize("seconds", [None, 5.0])
-def test_whatever_a_tool_does_is_a_result(call, said, seconds):
+def test_every_outcome_of_a_tool_is_a_result(call, said, seconds):
     result = once(Tool("t", "go", call, ASK, seconds=seconds, longest=50))
     assert result.text.startswith(f"go{said}")
     assert result.text.endswith(";")
@@ -271,7 +271,7 @@ def test_without_room_the_result_is_empty():
 @settings(max_examples=40)
 @given(st.integers(0, 10**6), st.integers(0, 40), st.integers(0, 60))
 def test_a_call_leaves_room_for_its_result(seed, room, more):
-    """A model that never ends a call by itself is led to its end while there is room for a result."""
+    """A model that never ends a call by itself is led to its end while there is space for a result."""
     tool = replace(CALCULATOR, room=room)
     options = {"temperature": 1.0, "logit_bias": {END_CALL: -50.0}, "seed": seed}
     least = 1 + 1 + 4 + 1  # a letter, the call of one digit, a letter
@@ -286,7 +286,7 @@ def test_a_call_leaves_room_for_its_result(seed, room, more):
     assert kept <= left
 
 
-def test_what_the_vocabulary_cannot_spell():
+def test_results_that_the_vocabulary_cannot_spell():
     letters = [bytes([b]) for b in b"goaernt: hvcbuylspi"]
     names = {len(letters) + 1 + i: name for i, name in enumerate(ASK)}
     small = Vocabulary(letters, eos_token_ids=[len(letters)], special_tokens=names)
@@ -376,7 +376,7 @@ def test_ids_may_stand_for_names():
 
 
 class Wider:
-    """The character-level model with more logits than it has characters: new tokens read as a line's end."""
+    """The character-level model with more logits than characters: the model reads new tokens as line ends."""
 
     def __init__(self, model, size: int, likely: int) -> None:
         self.inner, self.likely = model, likely
@@ -419,7 +419,7 @@ def test_context_is_never_exceeded():
             assert call.result in (CALCULATOR.answer(call.text), "")
 
 
-def test_calculator_says_is_what_is_forced():
+def test_the_calculators_result_is_forced():
     constraint = CALCULATOR.segment
     result = ENGINE.generate("x", constraint, tools=[CALCULATOR], seed=2, max_tokens=200, temperature=1.0)
     (call,) = result.tool_calls

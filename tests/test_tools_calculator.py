@@ -1,4 +1,4 @@
-"""The calculator against Python's own evaluation, and every call that its grammar can write."""
+"""The calculator compared with Python's own evaluation, for every call that its grammar can generate."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GRAMMAR = GrammarCompiler(VOCABULARY).compile(sequence(CALCULATOR.arguments))
 
 
 def python_says(text: str) -> str | None:
-    """What Python's evaluation gives for a text of the whitelist: the value written out, None where there is none."""
+    """Python's result for a text of the whitelist, written out; None if there is none."""
     if text[:1] not in ("'", '"'):
         text = text.replace(",", "")
         assert set(text) <= set("0123456789*+-/.() ")
@@ -138,7 +138,7 @@ def test_no_text_takes_long():
 
 
 def answers(text: str) -> None:
-    """A call that was generated has a value, Python's own."""
+    """Check that a generated call has a value, and that it is Python's."""
     said = CALCULATOR.answer(text)
     assert not said.startswith("error: "), (text, said)
     assert said == python_says(text)
@@ -152,7 +152,7 @@ def test_every_call_that_can_be_generated_is_understood(rule):
         answers((text or b"0").decode())
 
 
-def test_what_models_write_can_be_generated():
+def test_expressions_of_models_can_be_generated():
     for text in [
         "2+2", "12 * (3 + 4.5)", "1,234,567 // 89", "-(2 - -3) / .5", '"strawberry".count("r")', "'it is'.count(\"i\")",
         "0.5*100", "((1))", "'a'.count('')", "24 * 60 * 60 * 365", "60/(1 + 2)", "2*(3 - (4 + 5))", "-.5//1,000",

@@ -1,4 +1,4 @@
-"""`Vocabulary` itself, and the encoders of vocabularies that come without a tokenizer."""
+"""`Vocabulary` itself, and the encoders of vocabularies without a tokenizer."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_ids_out_of_range(number):
 
 
 def fewest(data: bytes, tokens: set[bytes]) -> int | None:
-    """The least number of tokens, by exhaustive search."""
+    """The smallest number of tokens, by exhaustive search."""
     level, steps = {data}, 0
     while level:
         if b"" in level:

@@ -1,4 +1,4 @@
-"""Text to token ids: the packages' results against definitions that are slow and obvious, and what is added to them."""
+"""Text to token ids: the packages' results compared with slow and simple definitions, and additions to them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_byte_alphabet():
 
 
 def merged(symbols, rank) -> list:
-    """Joins the leftmost pair of lowest rank, found by looking at all pairs, until none has a rank."""
+    """Joins the leftmost pair of lowest rank, found by checking all pairs, until no pair has a rank."""
     symbols = list(symbols)
     while ranked := [(rank(a, b), k) for k, (a, b) in enumerate(pairwise(symbols)) if rank(a, b) is not None]:
         position = min(ranked)[1]
@@ -51,7 +51,7 @@ def merged(symbols, rank) -> list:
 
 @st.composite
 def merge_rules(draw):
-    """Merge rules over a, b and the space, each of whose sides is a letter or made by an earlier rule."""
+    """Merge rules over a, b and the space. Each side is a letter or the result of an earlier rule."""
     symbols, rules = ["a", "b", "Ġ"], []
     for _ in range(draw(st.integers(0, 8))):
         rule = draw(st.sampled_from(symbols)), draw(st.sampled_from(symbols))
@@ -118,7 +118,7 @@ def test_no_pattern_loses_text(name, text):
         assert bytes(ranks_encoder(ranks, PATTERNS[name][0]).encode(text)) == text.encode()
 
 
-def test_a_pattern_of_two_steps_is_none_of_tiktoken(tmp_path):
+def test_tiktoken_refuses_a_pattern_of_two_steps(tmp_path):
     (tmp_path / "ranks").write_text("YQ== 0\n")
     with pytest.raises(VocabularyError, match="'smollm' splits in 2 steps"):
         Vocabulary.from_tiktoken(tmp_path / "ranks", eos_token_ids=[1], pattern="smollm")
@@ -196,7 +196,7 @@ def test_characters_without_a_token_are_named(name):
         encoder.encode("aéa"[:2])
 
 
-def test_names_of_special_tokens_are_text_unless_asked_for():
+def test_names_of_special_tokens_are_text_by_default():
     names = [{"id": 97, "content": "a", "special": True}, {"id": 256, "content": "<|x|>", "special": True}]
     flags = dict.fromkeys(("normalized", "single_word", "lstrip", "rstrip"), False)
     byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
@@ -224,7 +224,7 @@ def test_a_missing_package_is_named_with_what_installs_it(monkeypatch, name):
         }[name]()
 
 
-def test_a_panic_is_an_error_and_an_interrupt_goes_on(monkeypatch):
+def test_a_panic_becomes_an_error_and_an_interrupt_propagates(monkeypatch):
     panic = type("PanicException", (BaseException,), {})
 
     def package(error: BaseException) -> SimpleNamespace:
@@ -245,7 +245,7 @@ def test_a_panic_is_an_error_and_an_interrupt_goes_on(monkeypatch):
 
 
 def counted(encoder, calls):
-    """The encoder, which notes how many characters each call of the package is given."""
+    """The encoder, which records how many characters each call of the package gets."""
     inner = encoder._encode
 
     def encode(text):
@@ -258,7 +258,7 @@ def counted(encoder, calls):
 
 @pytest.mark.parametrize("name", NO_SECOND_LETTER)
 @pytest.mark.parametrize("spaces", [0, 7])
-def test_what_no_token_spells_is_found_in_a_long_text_by_halves(name, spaces):
+def test_unencodable_characters_are_found_in_a_long_text_by_bisection(name, spaces):
     calls = []
     encoder = counted(NO_SECOND_LETTER[name](), calls)
     text = ("a" * 20_000 + "é") if not spaces else ("aaaaaa " * 3_000 + "aéa " + "aaaaaa " * 3_000)
@@ -287,7 +287,7 @@ def test_long_texts_have_the_ids_of_short_ones(special, monkeypatch):
 
 
 def test_other_threads_go_on_while_a_long_text_is_encoded():
-    """Another thread counts; it would not once, if the package held Python's lock."""
+    """Another thread counts, which would be impossible if the package held Python's lock."""
     counts, done = [0], threading.Event()
 
     def count():

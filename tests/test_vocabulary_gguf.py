@@ -1,4 +1,4 @@
-"""GGUF: files written by an independent writer are read back; every broken one is an error and nothing else."""
+"""GGUF: files from an independent writer are read back, and every broken file is a clear error."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_views_outlive_the_file(path):
 
 
 def test_bytes_that_were_forgotten_are_read_again(path):
-    """Those of one tensor; its neighbours share pages with it."""
+    """The bytes of one tensor. Its neighbours share memory pages with it."""
     parts = [("a", (5000,), 0, b"a" * 20000), ("b", (9000,), 0, bytes(range(225)) * 160), ("c", (3,), 0, b"c" * 12)]
     path.write_bytes(gguf_file({}, parts))
     with GgufFile(path) as file:
@@ -273,7 +273,7 @@ def test_fuzz_long(path):
     fuzz(read_all, SEEDS, path, 10_000_000, seed=2)
 
 
-def test_a_broken_file_is_an_error_of_the_vocabulary_that_is_asked_for(tmp_path):
+def test_a_broken_file_is_an_error_of_the_requested_vocabulary(tmp_path):
     (tmp_path / "x.gguf").write_bytes(b"nothing of the kind, but long enough")
     with pytest.raises(VocabularyError, match="not a GGUF file"):
         Vocabulary.from_gguf(tmp_path / "x.gguf")

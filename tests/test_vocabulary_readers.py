@@ -129,7 +129,7 @@ def test_broken_tekken_files(path, data, message):
         Vocabulary.from_tekken(path)
 
 
-def test_pattern_that_is_none(path):
+def test_an_invalid_pattern(path):
     path.write_bytes(tekken_with(pattern=r"\p{Han"))
     vocab = Vocabulary.from_tekken(path)
     with pytest.raises(VocabularyError, match="tiktoken cannot read this tokenizer"):
@@ -204,7 +204,7 @@ def test_no_unknown_token_is_given(path):
             Vocabulary.from_sentencepiece(path).encode("aé")
 
 
-def test_end_is_what_the_model_says(path):
+def test_the_end_token_is_that_of_the_model(path):
     path.write_bytes(sentencepiece_file([*HEAD, ("a", -1.0, 1)], trainer=field(42, 1)))
     assert Vocabulary.from_sentencepiece(path).eos_token_ids == {1}
     path.write_bytes(sentencepiece_file([*HEAD, ("a", -1.0, 1)], trainer=field(42, 3)))
@@ -322,7 +322,7 @@ def test_pieces_json(path):
     assert vocab.encode("a a") == [261, 261] and vocab.encode("a", continued=True) == [260]
 
 
-def test_ends_beside_the_file(tmp_path):
+def test_end_tokens_in_addition_to_the_file(tmp_path):
     (tmp_path / "tokenizer.json").write_text(json.dumps(byte_level_json()))
     (tmp_path / "generation_config.json").write_text('{"eos_token_id": [7, 8]}')
     assert Vocabulary.from_huggingface(tmp_path).eos_token_ids == {7, 8}

@@ -1,4 +1,4 @@
-"""Vocabularies of real models, against their own tokenizers. Skipped where files or packages are missing."""
+"""Vocabularies of real models compared with their own tokenizers. Skipped if files or packages are missing."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def texts(count: int, seed: int) -> list[str]:
 
 
 def agree(vocab: Vocabulary, encode, prefix: str = "", seed: int = 0) -> None:
-    """`vocab` encodes as `encode` does, and what it encodes decodes to the text behind `prefix`."""
+    """Check that `vocab` encodes as `encode` does, and that its ids decode to the text after `prefix`."""
     refused = 0
     for text in texts(400, seed):
         try:

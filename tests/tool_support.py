@@ -1,4 +1,4 @@
-"""A small random model that calls tools, and what an output with calls must look like."""
+"""A small random model that calls tools, and the structure of an output with calls."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ EAGER = {"logit_bias": {BEGIN_CALL: 4.0, END_CALL: 4.0, ASKING[0]: 4.0, ASKING[1
 
 
 def segments(result, vocabulary=VOCABULARY, tokens=(BEGIN_CALL, END_CALL, BEGIN_RESULT, END_RESULT)):
-    """(arguments, result, masks of the result's tokens) of each call in an output, and how many tokens it has."""
+    """(arguments, result, masks of the result's tokens) of each call in an output, and the call's number of tokens."""
     begin, end, result_begin, result_end = tokens
     out, at, ids = [], 0, result.tokens
     while begin in ids[at:]:

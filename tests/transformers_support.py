@@ -23,7 +23,7 @@ def small_tokenizer(*, backwards: bool = False) -> transformers.PreTrainedTokeni
 
 
 def small_model(tokenizer: transformers.PreTrainedTokenizerFast, *, seed: int = 0) -> transformers.LlamaForCausalLM:
-    """Its logits are for some ids more than the tokenizer has, as of many models."""
+    """It has logits for some more ids than the tokenizer has, as many models do."""
     torch.manual_seed(seed)
     config = transformers.LlamaConfig(
         vocab_size=len(tokenizer) + 6, hidden_size=32, intermediate_size=48, num_hidden_layers=2,

@@ -29,7 +29,7 @@ def is_control(char: str) -> bool:
 
 
 def id_of(char: str) -> int:
-    """The token that a character stands for, which is a byte or has no text."""
+    """The token for which a character stands: a byte, or a token without text."""
     return ord(char) - CONTROL if is_control(char) else ord(char)
 
 
@@ -50,7 +50,7 @@ def accepts(rules: Rules, text: str, root: str = "root") -> bool:
 
 
 class _Derivation:
-    """Where the rules may end, as far as it is known: `ends` of a rule that begins at a position."""
+    """The ends of the rules, as far as they are known: `ends` of a rule that begins at a position."""
 
     def __init__(self, text: str, rules: Rules) -> None:
         self.text = text
@@ -59,7 +59,7 @@ class _Derivation:
         }
 
     def of(self, tree: Tree, at: int) -> set[int]:
-        """Where a tree that begins at this position may end."""
+        """The possible ends of a tree that begins at this position."""
         text = self.text
         match tree:
             case ("text", word):
@@ -101,12 +101,12 @@ class _Derivation:
         raise AssertionError(tree)
 
     def one(self, at: int, taken: Callable[[str], bool]) -> set[int]:
-        """The end of one character with a text."""
+        """The end of one character with text."""
         text = self.text
         return {at + 1} if at < len(text) and not is_control(text[at]) and taken(text[at]) else set()
 
     def plain_ends(self, at: int) -> range:
-        """How far the text goes without a token that has none."""
+        """The length of the text up to the next token without text."""
         text = self.text
         return range(at, next((end for end in range(at, len(text)) if is_control(text[end])), len(text)) + 1)
 
@@ -132,7 +132,7 @@ class _Derivation:
 
 
 def first_is(text: str, tag: str, tags: list[str], excludes: list[str]) -> bool:
-    """Whether the text ends with the tag, and nothing is complete in it before. No tag begins another one here."""
+    """Whether the text ends with the tag, and contains no earlier complete tag. No tag begins another one here."""
     before = text[:-1]
     return (
         text.endswith(tag)

@@ -51,14 +51,14 @@ KERNELS: dict[str, dict[str, Any]] = {
 
 
 def import_kernels(name: str):
-    """A module of kernels that the interpreter runs; skips the test without Triton."""
+    """A module of kernels that the interpreter runs. Skips the test without Triton."""
     pytest.importorskip("triton", reason=REASON)
     assert os.environ["TRITON_INTERPRET"] == "1"
     return importlib.import_module(name)
 
 
 def compile_kernels(capability: int, cache: Path) -> list[dict[str, Any]]:
-    """What the compiler makes of all kernels for GPUs of a compute capability, such as 90."""
+    """The compiler's results for all kernels, for GPUs of a compute capability such as 90."""
     pytest.importorskip("triton", reason=REASON)
     environment = {**os.environ, "TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(cache)}
     command = [sys.executable, "-m", "tests.triton_support", str(capability)]

@@ -1,4 +1,4 @@
-"""The native core and its readable twin, made from one grammar to be compared state by state."""
+"""The native core and its readable twin for one grammar, for comparisons state by state."""
 
 from __future__ import annotations
 
@@ -68,6 +68,6 @@ def compile_both(
 
 
 def note(what: str) -> None:
-    """Count `what` in hypothesis' statistics, if a property test is running."""
+    """Count `what` in hypothesis' statistics if a property test is running."""
     if currently_in_test_context():
         event(what)

@@ -43,7 +43,7 @@ STYLES: tuple[dict[str, Any], ...] = (
 
 
 class Run:
-    """Checks schemas, and counts what came of it."""
+    """Checks schemas, and counts the outcomes."""
 
     def __init__(self, ajv: Ajv | None, aside: TextIO | None = None) -> None:
         words = vocabulary()
@@ -53,7 +53,7 @@ class Run:
         self.counts: Counter[str] = Counter()
 
     def check(self, schema: Any, rng: random.Random) -> list[dict[str, Any]]:
-        """What is wrong with a schema's grammar."""
+        """The problems with a schema's grammar."""
         self.counts["schemas"] += 1
         begin = time.monotonic()
         try:
@@ -80,7 +80,7 @@ class Run:
         return wrong
 
     def compiled(self, schema: Any, options: dict[str, Any]) -> CompiledGrammar | None:
-        """The grammar; None where no value satisfies the schema."""
+        """The grammar; None if no value satisfies the schema."""
         try:
             return self.compiler.compile_json_schema(schema, **options)
         except SpecError as error:
@@ -91,7 +91,7 @@ class Run:
     def walked(
         self, schema: Any, grammar: CompiledGrammar | None, written: CompiledGrammar | None, rng: random.Random
     ) -> tuple[list[str], list[dict[str, Any]]]:
-        """Texts that the masks allow, and walks that went wrong."""
+        """Texts that the masks allow, and failed walks."""
         texts: list[str] = []
         self.walker.deadline = time.monotonic() + SECONDS
         for which in (grammar, written):
@@ -111,7 +111,7 @@ class Run:
         return texts, []
 
     def judged(self, schema: Any, grammar: CompiledGrammar | None, texts: list[str]) -> list[dict[str, Any]]:
-        """Verdicts on which both validators differ from the grammar."""
+        """The verdicts on which both validators differ from the grammar."""
         plain = [text for text in texts if is_plain(json.loads(text))]
         second = self.ajv.verdicts(schema, plain) if self.ajv else None
         others: dict[str, bool] = dict(zip(plain, second, strict=True)) if second is not None else {}
@@ -156,7 +156,7 @@ def errs_in_2019_09(schema: Any, *, alone: bool) -> bool:
 
 
 def check(seed: str, run: Run) -> list[dict[str, Any]]:
-    """What is wrong with the schema of a seed."""
+    """The problems with the schema of a seed."""
     rng = random.Random(seed)
     schema = draw_schema(rng)
     try:

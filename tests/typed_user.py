@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 @dataclass
 class Person:
-    """What is asked for."""
+    """The requested type."""
 
     name: str
     age: int
 
 
 def without_a_model(path: str) -> list[int]:
-    """Masks next to any engine."""
+    """Masks for any engine."""
     vocabulary = guided.Vocabulary.from_gguf(path)
     reveal_type(vocabulary)
     compiler = guided.GrammarCompiler(vocabulary, limits=guided.Limits(depth=20))

@@ -41,7 +41,7 @@ __version__ = "0.32.0+cpu"
 
 
 def install_stand_in(monkeypatch: Any) -> None:
-    """Put the stand-in into `sys.modules` until the test is over; modules of guided that import vLLM come anew."""
+    """Put the stand-in into `sys.modules` until the test ends. Modules of guided that use vLLM are imported again."""
     for name in [name for name in sys.modules if name.split(".")[0] == "vllm"]:
         monkeypatch.delitem(sys.modules, name)
     for name, members in MODULES.items():
@@ -89,7 +89,9 @@ class StructuredOutputsParams:
 
 
 class SamplingParams:
-    """Only what is read; `verify` calls the check as vLLM does, which looks the backend's check up at each request."""
+    """Only the parts that are read. `verify` calls the check as vLLM does, which looks up the backend's check for each
+    request.
+    """
 
     def __init__(
         self,
@@ -167,14 +169,14 @@ class StructuredOutputBackend(ABC):
 
 
 class StructuredOutputRequest:
-    """What a request has of its structured output; `grammar` is None until it is compiled."""
+    """A request's data about its structured output. `grammar` is None until it is compiled."""
 
     def __init__(self, grammar: Any) -> None:
         self.grammar = grammar
 
 
 class Request:
-    """In the engine. Only what is read."""
+    """A request in the engine. Only the parts that are read."""
 
     def __init__(self, structured_output_request: StructuredOutputRequest | None) -> None:
         self.structured_output_request = structured_output_request
@@ -186,13 +188,13 @@ class Request:
 
 
 class StructuredOutputManager:
-    """The grammar begins behind the token that ends the reasoning."""
+    """The grammar begins after the token that ends the reasoning."""
 
     def __init__(self, end_of_reasoning: int | None = None) -> None:
         self.end_of_reasoning = end_of_reasoning
 
     def accept_tokens(self, request: Request, new_token_ids: list[int]) -> bool:
-        """Called when the request has these tokens already."""
+        """Called after the request has got these tokens."""
         if request.structured_output_request is None:
             return True
         before = request.output_token_ids[: -len(new_token_ids)]
@@ -208,7 +210,7 @@ ACCEPT = StructuredOutputManager.accept_tokens
 
 @dataclass
 class OutlinesBackend(StructuredOutputBackend):
-    """What guided takes the place of."""
+    """The backend that guided replaces."""
 
     def compile_grammar(
         self, request_type: StructuredOutputOptions, grammar_spec: str, stop_token_ids: set[int] | None = None

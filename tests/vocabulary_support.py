@@ -1,4 +1,4 @@
-"""Writers of small tokenizer files, a mutator for fuzzing, and where real files are found. For the vocabulary tests."""
+"""Writers of small tokenizer files, a mutator for fuzzing, and locations of real files, for the vocabulary tests."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def gguf_string(text: str | bytes) -> bytes:
 
 
 def gguf_value(value: Any) -> bytes:
-    """A value with its type in front: the smallest that serves."""
+    """A value with its type before it: the smallest type that fits."""
     if isinstance(value, bool):
         return struct.pack("<I?", 7, value)
     if isinstance(value, int):
@@ -98,7 +98,7 @@ def sentencepiece_file(
     collapse: bool = False,
     charsmap: bytes = b"",
 ) -> bytes:
-    """A .model file; pieces are (text, score, type). Bytes are a fallback where all of them have a piece."""
+    """A .model file. Pieces are (text, score, type). Bytes are a fallback if all of them have a piece."""
     pieces = list(pieces)
     if sum(kind == 6 for _, _, kind in pieces) == 256:
         trainer += field(35, 1)
@@ -136,7 +136,7 @@ _NUMBERS = (b"\xff" * 8, b"\xff" * 4, b"\0" * 8, struct.pack("<Q", 1 << 62), str
 
 
 def mutated(data: bytes, rng: random.Random) -> bytes:
-    """`data` with one to six changes: bytes replaced, cut out, doubled, moved, overwritten, cut off."""
+    """`data` with one to six changes: bytes replaced, removed, doubled, moved, overwritten, truncated."""
     out = bytearray(data)
     for _ in range(rng.choice((1, 1, 2, 3, 6))):
         place = rng.randrange(len(out) + 1)
@@ -163,7 +163,7 @@ def mutated(data: bytes, rng: random.Random) -> bytes:
 def fuzz(
     read: Callable[[Path], object], seeds: list[bytes], path: Path, fuzzed_bytes: int, seed: int
 ) -> tuple[int, int]:
-    """Read mutations of `seeds` (and plain noise) until `fuzzed_bytes` were read: only GuidedError may come out."""
+    """Read mutations of `seeds` (and noise) until `fuzzed_bytes` have been read. Only GuidedError may be raised."""
     rng = random.Random(seed)
     done = refused = accepted = 0
     while done < fuzzed_bytes:

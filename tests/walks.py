@@ -34,12 +34,12 @@ _TRIED = 8  # tokens of which "farthest" takes the best
 
 
 class WalkError(AssertionError):
-    """A walk met an empty mask, a refused token of a mask, or a broken budget."""
+    """A walk found an empty mask, a refused token of a mask, or an exceeded budget."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How to walk: so many tokens without a budget, then to the end with `extra` more than are needed."""
+    """A number of tokens without a budget, and then to the end with `extra` more tokens than are needed."""
 
     rule: str
     free: int
@@ -49,7 +49,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class SlowCall:
-    """A call that took long, and where."""
+    """A call that took long, and its position."""
 
     seconds: float
     call: str
@@ -59,7 +59,7 @@ class SlowCall:
 
 @dataclass
 class Walker:
-    """Walks over one vocabulary, and what they met."""
+    """Walks over one vocabulary, and their findings."""
 
     vocabulary: Vocabulary
     patience: float = 0.5
@@ -81,7 +81,7 @@ class Walker:
         self._bitmask = allocate_token_bitmask(1, self.vocabulary.size)
 
     def walk(self, grammar: CompiledGrammar, plan: Plan, rng: random.Random) -> bytes | None:
-        """One walk; the whole text, or None where the prefix is refused or the walk is cut off."""
+        """One walk. Returns the complete text; None if the prefix is refused or the walk is cut off."""
         matcher = GrammarMatcher(grammar)
         text = bytearray(plan.prefix)
         if plan.prefix and not matcher.accept_string(plan.prefix):
@@ -104,7 +104,7 @@ class Walker:
         raise WalkError(f"not complete after a budget of {budget}: {bytes(text)!r}")
 
     def _step(self, matcher: GrammarMatcher, text: bytearray, left: int | None, rule: str, rng: random.Random) -> bool:
-        """Take a token; False where it was the end."""
+        """Accept a token. False if it was the end."""
         fill = partial(matcher.fill_next_token_bitmask, self._bitmask, max_tokens=left)
         self._timed("mask", left, text, fill)
         allowed = np.flatnonzero(np.unpackbits(self._bitmask.view(np.uint8), bitorder="little"))
@@ -165,7 +165,7 @@ def _distance_after(matcher: GrammarMatcher, token: int) -> int:
 
 
 def plans(rng: random.Random, prefixes: list[bytes]) -> list[Plan]:
-    """A walk with each rule from the start, with and without a budget, and two from within texts of the language."""
+    """A walk with each rule from the start, with and without a budget, and two from inside texts of the language."""
     out = [
         Plan("uniform", 0, 0),
         Plan("structural", 0, rng.randint(0, 60)),

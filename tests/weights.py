@@ -1,4 +1,4 @@
-"""The weights of known models for tests: from guided's cache, or from below $GUIDED_ASSETS. Nothing is fetched."""
+"""The weights of known models for tests: from guided's cache or from $GUIDED_ASSETS. Nothing is downloaded."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def find_weights(name: str) -> Path | None:
 
 
 def missing_weights(name: str) -> str:
-    """Why the file is not there; empty if it is."""
+    """Why the file is missing; "" if it exists."""
     if find_weights(name) is not None:
         return ""
     where = f"{MODELS[name].file} is neither in {cache_directory()} nor below $GUIDED_ASSETS"
@@ -32,7 +32,7 @@ def missing_weights(name: str) -> str:
 
 
 def weights_of(name: str) -> Path:
-    """The file of a known model; the test is skipped without it."""
+    """The file of a known model. Skips the test without it."""
     path = find_weights(name)
     if path is None:
         pytest.skip(missing_weights(name))

@@ -1,4 +1,4 @@
-"""The work of a call as a number that is the same every time: the lines of Python that it runs."""
+"""The work of a call as a reproducible number: the lines of Python that it runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def lines_run(act: Callable[[], object]) -> int:
-    """How many lines of Python `act` runs; what C functions do within one line is not counted."""
+    """The number of lines of Python that `act` runs. Work of C functions within one line is not counted."""
     count = 0
 
     def trace(frame: FrameType, event: str, argument: Any) -> Any:

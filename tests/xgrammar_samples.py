@@ -1,4 +1,4 @@
-"""Specifications of the kinds that xgrammar's documents show, with texts that are in them and texts that are not."""
+"""Specifications as in xgrammar's documents, with texts that match and texts that do not."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["SAMPLES", "Sample", "grammar_of"]
 
 
 class Sample(NamedTuple):
-    """`kind`: the constructor of Grammar. `masks_differ`: why a mask of xgrammar is another one, where it is."""
+    """`kind`: the constructor of Grammar. `masks_differ`: the reason why a mask of xgrammar differs, if it does."""
 
     kind: str
     specification: Any
@@ -44,7 +44,7 @@ def value(name: str, kind: str, text: str) -> str:
 
 
 def ebnf(text: str, accepted: str, refused: str, **more: Any) -> Sample:
-    """Texts are separated by spaces; "''" is the empty one."""
+    """Texts are separated by spaces; "''" is the empty text."""
     return Sample("from_ebnf", text, *(tuple(one.replace("''", "") for one in some.split(" ")) for some in (accepted, refused)), **more)  # fmt: skip
 
 

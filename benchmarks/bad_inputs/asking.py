@@ -27,7 +27,7 @@ from tests.server_support import small_engine
 __all__ = ["measure_request"]
 
 _NEIGHBOUR: Final = {"prompt": "a", "max_tokens": 10, "ignore_eos": True}
-_MOST_BODY: Final = Settings().max_body
+_MAX_BODY: Final = Settings().max_body
 _COSTLY: Final = 0.05  # seconds from which neighbours are looked at
 _PATIENCE: Final = 60.0
 _PAUSE: Final = 0.05  # seconds between a neighbour's requests, which alone leave the process idle for the most part
@@ -36,7 +36,7 @@ _PAUSE: Final = 0.05  # seconds between a neighbour's requests, which alone leav
 def measure_request(construct: Construct, n: int, meter: Meter) -> None:
     """See the head. A body that is longer than the server takes is left out."""
     body = json.dumps(construct.build(n)).encode()
-    if len(body) <= _MOST_BODY:
+    if len(body) <= _MAX_BODY:
         asyncio.run(_measure(construct.kind, body, meter))
 
 

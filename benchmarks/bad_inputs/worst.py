@@ -16,7 +16,7 @@ from benchmarks.bad_inputs.search import Finding
 
 __all__ = ["request_of", "worst_requests"]
 
-_MOST_BODY: Final = 4 << 20
+_MAX_BODY: Final = 4 << 20
 _ROUTES: Final = {"explain": "/v1/grammars/explain", "lint": "/v1/grammars/check", "sample": "/v1/grammars/sample"}
 _FIELDS: Final = {
     "json_schema": "json_schema",
@@ -40,7 +40,7 @@ def request_of(construct: Construct, call: str, n: int) -> dict[str, Any] | None
             body |= {"prompt": "a", "max_tokens": 1}
     else:
         return None
-    if len(json.dumps(body)) > _MOST_BODY:
+    if len(json.dumps(body)) > _MAX_BODY:
         return None
     return {"name": f"{construct.name}, n={n}: {call}", "route": route, "body": body}
 

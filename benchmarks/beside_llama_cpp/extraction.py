@@ -27,7 +27,7 @@ EXTRACTION_HEAD: Final = (
     "| model | threads | peer | guided, s | peer, s | peer / guided | guided, tokens | peer, tokens "
     "| guided, ms / token | peer, ms / token | valid |\n|---|--:|---|--:|--:|--:|--:|--:|--:|--:|--:|"
 )
-_MOST: Final = 200  # tokens of an answer
+_MAX_TOKENS: Final = 200  # tokens of an answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,17 +73,17 @@ def _run_round(engine: Any, sides: dict[str, _Ask], number: int) -> dict[str, _R
 
 def _ask_guided(engine: Any, prompt: list[int], schema: Any) -> tuple[float, int, str]:
     begin = perf_counter()
-    result = engine.generate(prompt, schema, max_tokens=_MOST)
+    result = engine.generate(prompt, schema, max_tokens=_MAX_TOKENS)
     return perf_counter() - begin, len(result.tokens), result.text
 
 
 def _ask_node(peer: NodePeer, prompt: list[int], schema: Any) -> tuple[float, int, str]:
-    answer = peer.run([prompt], _MOST, schema)
+    answer = peer.run([prompt], _MAX_TOKENS, schema)
     return answer.seconds, len(answer.tokens[0]), answer.texts[0]
 
 
 def _ask_server(server: Served, prompt: list[int], schema: Any) -> tuple[float, int, str]:
-    body = {"prompt": prompt, "json_schema": schema, "n_predict": _MOST, "temperature": 0, "cache_prompt": True}
+    body = {"prompt": prompt, "json_schema": schema, "n_predict": _MAX_TOKENS, "temperature": 0, "cache_prompt": True}
     begin = perf_counter()
     answer = request(server, "/completion", body | {"samplers": ["top_k"], "top_k": 1, "id_slot": 0}).json()
     return perf_counter() - begin, int(answer["tokens_predicted"]), str(answer["content"])

@@ -9,9 +9,9 @@ the choice costs next to nothing.
 3. All other views: the CPU kernel or torch's attention (step.py).
 
 On a GPU, the queries that read a segment attend to it, and the result is merged with their results so far (merge.py).
-Memory: one segment, and the outputs in float32. Cost: about ten small calls per segment besides the kernel. On a CPU
-nothing is gained by keeping segments separate, and the result of a merge would depend on where segments begin. There
-the segments of a sequence and layer are copied into one view, and read like those of any other cache (step.py).
+Memory: one segment, and the outputs in float32. Cost: about ten small calls per segment, in addition to the kernel. On
+a CPU nothing is gained by keeping segments separate, and the result of a merge would depend on where segments begin.
+There the segments of a sequence and layer are copied into one view, and read like those of any other cache (step.py).
 """
 
 from __future__ import annotations

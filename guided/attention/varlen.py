@@ -2,7 +2,7 @@
 
 In: a `PagedStep`. Out: an `Attend` (models/model.py). Each layer is one call, whether sequences add prompts, chunks or
 single tokens: `varlen_attn` takes the concatenated queries of all sequences and reads the blocks by their tables. No
-package besides torch is needed. `step_attention` (segments.py) chooses it if flash-attn is not installed.
+package other than torch is needed. `step_attention` (segments.py) chooses it if flash-attn is not installed.
 
 The kernel is FlashAttention-2, compiled into torch. According to torch's sources it needs:
 

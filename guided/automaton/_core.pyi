@@ -346,18 +346,18 @@ class NodeReader:
 class StoredTable:
     """The rows of a stored grammar, checked."""
 
-    def __init__(self, ints: bytes, texts: tuple[str, ...], number: int, tables: int, most: int) -> None:
+    def __init__(self, ints: bytes, texts: tuple[str, ...], number: int, tables: int, max_nodes: int) -> None:
         """
         Check a table.
 
         Args:
             ints: its integers, as little-endian words of four bytes.
             texts: the texts to which it refers, each once.
-            number, tables: its number, and how many tables there are.
-            most: the limit of nodes.
+            number, tables: its number, and the number of tables.
+            max_nodes: the limit of nodes.
 
         Raises:
-            ValueError: the table is malformed, or has rare parts. Python's reader decides.
+            ValueError: the table is malformed, or has rare parts. Python's reader finds out which.
         """
 
     def __len__(self) -> int:
@@ -390,8 +390,8 @@ class StoredTable:
     @property
     def later(self) -> list[tuple[str, str, int, int]]:
         """
-        Deferred rules: the name, the hexadecimal digits of what identifies it, the bytes of its shortest
-        text, and the number of its table.
+        Deferred rules: the name, hexadecimal digits that identify the content, the bytes of the shortest
+        text, and the number of the table.
         """
 
     def compile_rules(
@@ -408,17 +408,17 @@ class StoredTable:
         compile_later: object | None,
     ) -> CompiledRules:
         """
-        Compile the grammar. It has no lexer.
+        Compile the grammar, which must not have a lexer.
 
         Args:
             builder: a builder without nodes, whose first encoding is UTF-8.
-            utf8: UTF-8.
+            utf8: the encoding UTF-8.
             other: adds the node at a position of the table to the builder, and returns its number.
-            vocabulary: whose tokens the grammar is compiled for.
+            vocabulary: the tokens for which the grammar is compiled.
             special_ids: the name of a token -> its ids.
             end_tokens: the ids that end an output.
             limits: states, seconds, memory, work and the work of a call; see `Builder.compile`.
-            prefix: of the names of rules.
+            prefix: is put before the names of rules.
             later: a digest of each deferred rule, in the order of `later`.
             compile_later: see `Builder.compile`.
 
@@ -430,11 +430,11 @@ class StoredTable:
         self, utf8: Encoding, vocabulary: TokenVocabulary, limits: tuple[int, float, int, int, int]
     ) -> CompiledLexer:
         """
-        Compile the grammar. It has a lexer.
+        Compile the grammar, which must have a lexer.
 
         Args:
-            utf8: UTF-8.
-            vocabulary: whose tokens the grammar is compiled for.
+            utf8: the encoding UTF-8.
+            vocabulary: the tokens for which the grammar is compiled.
             limits: states, seconds, memory, work and the work of a call; see `Builder.compile`.
 
         Raises:
@@ -445,7 +445,7 @@ class Matcher:
     """
     The state of one output under a compiled grammar.
 
-    One OS thread may use it at a time (RuntimeError otherwise); matchers of a grammar run side by side.
+    Only one OS thread may use it at a time (otherwise RuntimeError). Matchers of one grammar can run in parallel.
     """
 
     @overload
@@ -454,7 +454,7 @@ class Matcher:
 
     @overload
     def __init__(self, source: Matcher) -> None:
-        """A matcher in the same state, with the same past."""
+        """A matcher in the same state, with the same history."""
 
     def fill_next_token_bitmask(self, bitmask: Any, row: int = 0, *, max_tokens: int | None = None) -> bool:
         """
@@ -463,22 +463,22 @@ class Matcher:
         Args:
             bitmask: int32, shape (batch, ceil(size / 32)), C-contiguous, an array or a tensor on the CPU.
             row: the row of the bitmask to write.
-            max_tokens: a budget: only tokens after which the output can be completed with `max_tokens - 1` more are
-                allowed, the end token counted. None: no budget.
+            max_tokens: the budget: a token is allowed only if the output can be completed with `max_tokens - 1` more
+                tokens, including the end token. None: no budget.
 
         Returns:
             Whether some token is not allowed.
 
         Raises:
             TypeError: the bitmask has another type, layout or device.
-            ValueError: the rows of the bitmask have another width than the vocabulary needs.
+            ValueError: the width of the bitmask does not fit the vocabulary.
             IndexError: there is no such row.
             BudgetError: not even the shortest completion fits into `max_tokens`.
         """
 
     def accept_token(self, token: int) -> bool:
         """
-        Step over one token.
+        Accept one token.
 
         Returns:
             Whether the token was allowed. If not, the state is unchanged.
@@ -489,7 +489,7 @@ class Matcher:
 
     def validate_tokens(self, tokens: Sequence[int]) -> int:
         """
-        How many of `tokens`, from the first on, would be accepted one after the other. The state is unchanged.
+        The number of leading `tokens` that would be accepted one after the other. The state is unchanged.
 
         Ids outside the vocabulary are not accepted.
         """
@@ -500,7 +500,7 @@ class Matcher:
 
         Args:
             ids: int64, shape (n,).
-            max_tokens: the budget for the first id, as of fill_next_token_bitmask. It shrinks by 1 with each id.
+            max_tokens: the budget at the first id, as for fill_next_token_bitmask. It shrinks by 1 with each id.
 
         Raises:
             BudgetError: not even the shortest output fits.
@@ -527,12 +527,12 @@ class Matcher:
         """
 
     def reset(self) -> None:
-        """Go back to the start and forget the past."""
+        """Go back to the start and forget the history."""
 
     @property
     def budget_bound(self) -> bool:
         """
-        Whether the last mask may lack tokens because of its budget. False: it was the mask without a budget.
+        Whether the last mask may lack tokens because of the budget. False: it equals the mask without a budget.
         """
 
     def is_accepting(self) -> bool:
@@ -543,12 +543,12 @@ class Matcher:
 
     def min_tokens_to_finish(self) -> int:
         """
-        Tokens with which the output can be completed, the end token counted; perhaps fewer do. 0 after an end token.
+        A number of tokens that suffices to complete the output, including the end token. 0 after an end token.
         """
 
     @property
     def steps(self) -> int:
-        """How many steps can be undone."""
+        """The number of steps that can be undone."""
 
     @property
     def state(self) -> int:
@@ -556,30 +556,30 @@ class Matcher:
 
     @property
     def configurations(self) -> int:
-        """How many states the grammar has visited so far."""
+        """The number of states that the grammar has visited so far."""
 
     @property
     def memory_bytes(self) -> int:
-        """The memory of these states and of what is cached for them, in bytes."""
+        """The memory of these states and of their caches, in bytes."""
 
     def _accept_bytes(self, data: bytes) -> bool:
         """
-        Step over bytes as one step, whatever tokens they may have been. False: refused, state unchanged.
+        Accept bytes as one step, however they are divided into tokens. False: refused, state unchanged.
         """
 
     def _accept_part(self, data: bytes) -> bool:
         """
-        Step over bytes of a token that goes on, as one step. False: refused, state unchanged.
+        Accept bytes of an unfinished token as one step. False: refused, state unchanged.
         """
 
     def _end_token(self) -> bool:
         """
-        End the token whose bytes were stepped over, as one step. False: it may not end, state unchanged.
+        End an unfinished token, as one step. False: it may not end here, state unchanged.
         """
 
     def _forced(self, limit: int) -> list[int]:
         """
-        What every continuation begins with, at most `limit` symbols: bytes, or 256 + a control token.
+        The common prefix of all continuations, at most `limit` symbols: bytes, or 256 + a control token.
         """
 
     def _shortest(self, limit: int) -> list[int]:
@@ -595,7 +595,7 @@ class Matcher:
 
     def _probe(self, data: bytes) -> tuple[int, bytes]:
         """
-        How many of the bytes can be read, and the bytes that were possible after these.
+        The number of leading bytes that can be read, and the bytes that are possible after these.
         """
 
     def _characters(self, data: bytes, begun: bytes) -> list[tuple[int, int]]:
@@ -604,8 +604,7 @@ class Matcher:
 
         Args:
             data: bytes that can be read here.
-            begun: the first bytes of a character that were read before, so that the answer is about complete
-                characters.
+            begun: the bytes of an incomplete character that were read before. The result has complete characters.
         """
 
     def _open_rules(self, data: bytes) -> list[str]:
@@ -613,16 +612,16 @@ class Matcher:
 
     def _accepted(self) -> list[int | bytes]:
         """
-        What was accepted, step by step: the ids of tokens, and bytes that were accepted as such.
+        The accepted steps: the ids of tokens, and bytes that were accepted as bytes.
         """
 
     def _rests(self) -> tuple[int, int, int]:
         """
-        Tokens to the end after any one token: two upper bounds (by the rules, by what must differ), the most found.
+        Tokens to the end after any one token: upper bounds from the rules and from distinct values, the largest found.
         """
 
     def _walk_mask(self) -> list[int]:
-        """The allowed ids by definition: nothing cached is used."""
+        """The allowed ids, computed by definition, without caches."""
 
 def fill_batch(
     matchers: Sequence[Matcher], bitmask: Any, rows: Sequence[int], max_tokens: int | None, threads: int
@@ -631,24 +630,25 @@ def fill_batch(
     Fill a bitmask row for each matcher on several OS threads, without the GIL.
 
     Args:
-        matchers: one for each row, of one vocabulary; grammars may differ.
+        matchers: one for each row, all with the same vocabulary. Their grammars may differ.
         bitmask: int32, shape (batch, ceil(size / 32)), C-contiguous, on the CPU. Written in place.
         rows: the row of each matcher. Other rows stay as they are.
-        max_tokens: the budget of every row; None: none.
-        threads: the most threads to use.
+        max_tokens: the budget of every row; None: no budget.
+        threads: the maximum number of threads.
 
     Raises:
-        TypeError: something in `matchers` is not a matcher, or the bitmask has another type, layout or device.
-        ValueError: the number of rows differs from that of matchers, a row is named twice, or the width is wrong.
+        TypeError: an item of `matchers` is not a matcher, or the bitmask has another type, layout or device.
+        ValueError: `rows` and `matchers` differ in length, a row occurs twice, or the width is wrong.
         IndexError: there is no such row.
         BudgetError: the shortest completion of a row does not fit. Other rows may have been filled.
     """
 
 def prepare_masks(matchers: Sequence[Matcher], max_tokens: Sequence[int]) -> list[float]:
     """
-    Find out, without the GIL, what fill_next_token_bitmask(max_tokens=...) of each matcher needs.
+    Compute, without the GIL, what fill_next_token_bitmask(max_tokens=...) of each matcher needs.
 
-    The grammar remembers it. Errors are left to that call. Returns the seconds of thread time for each matcher.
+    The grammar caches the results. Errors are raised by fill_next_token_bitmask. Returns the seconds of thread time for
+    each matcher.
     """
 
 class CompiledComposition(Compiled):
@@ -674,7 +674,7 @@ class CompiledComposition(Compiled):
             first: the occurrences that the output may begin with.
             is_empty: whether the output may be empty.
             vocabulary: of all parts.
-            memory: how many bytes the states may take, besides those of the parts, before they are dropped.
+            memory: how many bytes the states may take, in addition to those of the parts, before they are dropped.
             call_work: units of work that one call on the states may take.
         """
 

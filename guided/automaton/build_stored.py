@@ -1,11 +1,11 @@
 """Compiles stored grammars with the native core, which reads the tables itself, without objects of the IR.
 
-In: the tables of a file (`frontends/stored/tables.py`). Out: the core's compiled grammar, and what its users need
-besides it; or None, if the core does not read a table: it is malformed, has rare parts such as captures, or cannot be
-compiled. Then the caller reads the IR and compiles it, which also words all errors.
+In: the tables of a file (`frontends/stored/tables.py`). Out: the core's compiled grammar, with the names and schemas
+that its users need; or None if the core refuses a table because it is malformed, has rare parts such as captures, or
+cannot be compiled. Then the caller reads the IR and compiles it. All error messages come from there.
 
-The core checks tables and nodes as the other readers do, so it accepts no bytes that they refuse. Rows without children
-that need Python are read here: schemas, `OtherTokens`, `Substrings`, and tokens whose name has several ids.
+The core checks tables and nodes as the other readers do, so it accepts no bytes that they refuse. This module reads the
+leaf rows that need Python: schemas, `OtherTokens`, `Substrings`, and tokens whose name has several ids.
 
 Cost: about a tenth of reading the IR.
 """
@@ -30,7 +30,7 @@ from guided.meter import compiling, seconds_left, spend
 
 __all__ = ["CompiledTable", "compile_stored"]
 
-_REFUSED = (GuidedError, LookupError, OverflowError, TypeError, ValueError)
+_REFUSALS = (GuidedError, LookupError, OverflowError, TypeError, ValueError)
 _Bounds: TypeAlias = tuple[int, float, int, int, int]
 
 
@@ -62,7 +62,7 @@ def compile_stored(
     end_tokens: Collection[int],
     text_ids: Callable[[], frozenset[int]],
 ) -> CompiledTable | None:
-    """Compile the grammar of a table; None: the IR has to be read. The arguments are those of `compile_native`."""
+    """Compile the grammar of a table. None if the IR must be read instead. For the arguments see `compile_native`."""
     return _TableCompiler(tables, vocabulary, limits, special_ids, sorted(end_tokens), text_ids).compile(number)
 
 
@@ -84,14 +84,14 @@ class _TableCompiler:
                 tables.tables[number], tables.texts, number, len(tables.tables), self.limits.nodes
             )
             spend(len(table))
-            read, origins = tables.row_reader(number), table.origins
-            rows = {at: read(at) for at in table.embedded}
-            schemas = {name: rows[at] for name, at in table.schemas}
+            read_row, origins = tables.row_reader(number), table.origins
+            embedded = {at: read_row(at) for at in table.embedded}
+            schemas = {name: embedded[at] for name, at in table.schemas}
             if table.has_lexer:
                 native: _core.Compiled = table.compile_lexer(native_encoding(UTF8), self.vocabulary, self._bounds())
             else:
-                native = self._compile_rules(table, read, origins, prefix)
-        except _REFUSED:
+                native = self._compile_rules(table, read_row, origins, prefix)
+        except _REFUSALS:
             return None
         return CompiledTable(native, table.start, table.rules, origins, schemas)
 
@@ -100,13 +100,13 @@ class _TableCompiler:
         return limits.states, seconds_left(limits.seconds), limits.memory, limits.work, limits.call_work
 
     def _compile_rules(
-        self, table: _core.StoredTable, read: Callable[[int], Any], origins: dict[str, str], prefix: str
+        self, table: _core.StoredTable, read_row: Callable[[int], Any], origins: dict[str, str], prefix: str
     ) -> _core.CompiledRules:
-        own = self._builder(Grammar({}))
+        builder = self._builder(Grammar({}))
         later = table.later
         digests = [blake2b(bytes.fromhex(content), digest_size=16).digest() for _, content, _, _ in later]
         return table.compile_rules(
-            own.builder, native_encoding(UTF8), lambda at: own.add_checked(read(at)), self.vocabulary,
+            builder.builder, native_encoding(UTF8), lambda at: builder.add_checked(read_row(at)), self.vocabulary,
             self.special_ids, self.end_tokens, self._bounds(), prefix, digests,
             self._later_compiler(later, origins) if later else None,
         )  # fmt: skip
@@ -121,17 +121,17 @@ class _TableCompiler:
         """As `GrammarBuilder._later_compiler`, for deferred rules in other tables."""
 
         def compile_later(numbers: Sequence[int]) -> list[_core.CompiledRules]:
-            return [self._compile_later(rule, at, origins) for rule, _, _, at in [later[each] for each in numbers]]
+            return [self._compile_later(rule, at, origins) for rule, _, _, at in map(later.__getitem__, numbers)]
 
         return compile_later
 
     def _compile_later(self, rule: str, number: int, origins: dict[str, str]) -> _core.CompiledRules:
         prefix = f"{rule}: "
         with compiling(self.limits, work=False):
-            found = self.compile(number, prefix)
-            if found is not None and isinstance(found.native, _core.CompiledRules):
-                origins.update({prefix + name: found.origins.get(name, name) for name in found.rules})
-                return found.native
+            table = self.compile(number, prefix)
+            if table is not None and isinstance(table.native, _core.CompiledRules):
+                origins.update({prefix + name: table.origins.get(name, name) for name in table.rules})
+                return table.native
             grammar = self.tables.read(number)
             origins.update({prefix + name: grammar.origins.get(name, name) for name in grammar.rules})
             return self._builder(grammar).compile(self.vocabulary, prefix)

@@ -29,10 +29,11 @@ def marked_texts(node: Substrings, limits: Limits, earlier: int) -> tuple[list[s
     """The texts, and whether they have marks. `earlier`: the number of characters of earlier nodes of the grammar.
 
     Raises:
-        ValueError: there is no text, or one contains a surrogate. LimitExceeded: the automaton would be too large.
+        ValueError: all texts are empty, or a text contains a surrogate. LimitExceeded: the automaton would be too
+            large.
     """
     size = sum(map(len, node.texts))
-    if earlier + size > limits.states:  # there is at least a state for each character; the core counts exactly
+    if earlier + size > limits.states:  # a lower bound: a state for each character; the core counts exactly
         raise LimitExceeded("states", earlier + size, limits.states)
     spend(size)
     if not size:

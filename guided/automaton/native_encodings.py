@@ -1,4 +1,4 @@
-"""The core's objects for encodings. In: an `Encoding` of the IR. Out: the same for the core.
+"""The core's objects for encodings. In: an `Encoding` of the IR. Out: the equivalent object of the core.
 
 Cached by serial number, because nearly all grammars use the same two encodings.
 """
@@ -13,14 +13,14 @@ from guided.ir.serial import serial
 
 __all__ = ["native_encoding"]
 
-_MOST_CACHED: Final = 64
+_MAX_CACHED: Final = 64
 _native_encodings: dict[int, _core.Encoding] = {}
 
 
 def native_encoding(encoding: Encoding) -> _core.Encoding:
     """The core's object for `encoding`, cached."""
-    known = _native_encodings.get(serial(encoding))
-    if known is None:
+    native = _native_encodings.get(serial(encoding))
+    if native is None:
         forms = [
             (
                 list(form.ranges),
@@ -28,7 +28,7 @@ def native_encoding(encoding: Encoding) -> _core.Encoding:
             )
             for form in encoding.forms
         ]
-        if len(_native_encodings) >= _MOST_CACHED:
+        if len(_native_encodings) >= _MAX_CACHED:
             _native_encodings.clear()
-        known = _native_encodings[serial(encoding)] = _core.Encoding(forms)
-    return known
+        native = _native_encodings[serial(encoding)] = _core.Encoding(forms)
+    return native

@@ -1,5 +1,5 @@
-"""Infers the texts around calls that a chat template writes: begin and end of a call and of a group of calls, and the
-text between calls.
+"""Infers the texts that a chat template writes around calls: the beginning and end of a call and of a group of calls,
+and the text between calls.
 
 In: a `CallRenderer`, and the shape of the arguments. Out: `section`, `trigger` and `call` of a style's description
 (tool_styles.py). How: messages with one, two and three calls are rendered and split at the names and arguments.
@@ -7,10 +7,10 @@ In: a `CallRenderer`, and the shape of the arguments. Out: `section`, `trigger` 
     <calls>[{"name": "  N1  ", "args": {...}  }, {"name": "  N2  ", "args": {...}  }]</calls><|im_end|>
     first               inner                 between              inner                 last
 
-The common end of `first` and `between` is the begin of a call, and the common begin of `between` and `last` its end.
-What remains of `first` and `last` belongs to the group, and what remains of `between` separates calls. Where these
-overlap, a text begins where a marker can begin. Numbers that count the calls become {index}, and the identifiers of
-calls {id}.
+A call begins with the common suffix of `first` and `between`, and ends with the common prefix of `between` and `last`.
+The rest of `first` and `last` belongs to the group, and the rest of `between` separates calls. If beginning and end
+overlap in `between`, the call begins at the first place where a marker can begin. Numbers that count the calls become
+{index}, and the identifiers of calls {id}.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from guided.chat.call_probes import HINT, CallRenderer, common_begin, common_end
+from guided.chat.call_probes import HINT, CallRenderer, common_prefix, common_suffix
 from guided.chat.call_shapes import Shape
 from guided.chat.compiled import TemplateRefusal
 from guided.errors import UnsupportedError, brief
@@ -41,7 +41,7 @@ class CallMarkup:
 
     Attributes:
         data: `section`, `trigger` and `call` of a style's description, without the form of the arguments.
-        lead: whitespace before the calls, without a section.
+        lead: the white space before the calls if there is no section, otherwise "".
         parallel: whether the template accepts several calls in a message.
     """
 
@@ -72,12 +72,12 @@ def infer_markup(renderer: CallRenderer, shape: Shape) -> CallMarkup:
     if pieces is None:
         return _single_call(renderer, shape)
     inner, first_index = _align(pieces.inner)
-    begin, lengths, other_index = _align_ends([pieces.first, *pieces.between])
+    begin, lengths, other_index = _align_suffixes([pieces.first, *pieces.between])
     first = pieces.first[: len(pieces.first) - lengths[0]] + begin
     between = pieces.between[0][: len(pieces.between[0]) - lengths[1]] + begin
     start, end, separator = _split(first, between, pieces.last)
     opening, closing = first[: len(first) - len(start)], pieces.last[len(end) :]
-    if not opening.strip():  # whitespace after the last call belongs to the message
+    if not opening.strip():  # white space after the last call belongs to the message
         end, separator = end.rstrip(), end[len(end.rstrip()) :] + separator
     call: dict[str, Any] = {"begin": _begin(start, inner), "end": end}
     number = first_index if first_index is not None else other_index
@@ -110,8 +110,8 @@ def _pieces(renderer: CallRenderer, shape: Shape, count: int) -> _Pieces | None:
         return None
     inner, between = list[str](), list[str]()
     for name, arguments in calls:
-        before, found, text = text.partition(name)
-        if not found:
+        before, match, text = text.partition(name)
+        if not match:
             return None
         start, stop = shape.span(text, arguments)
         inner.append(text[:start].replace(name, "{name}"))
@@ -135,7 +135,7 @@ def _section(call: Mapping[str, Any], opening: str, closing: str, separator: str
     begin, end = opening.strip(), closing.rstrip()
     if not end or "result" in end:
         raise UnsupportedError(
-            f"calls begin with {brief(begin)}, but the end of a group of calls cannot be seen", hint=HINT
+            f"calls begin with {brief(begin)}, but the end of a group of calls cannot be determined", hint=HINT
         )
     lead, space = opening[: len(opening) - len(opening.lstrip())], opening[len(opening.rstrip()) :]
     section = {"begin": begin, "separator": separator, "end": end}
@@ -146,7 +146,7 @@ def _section(call: Mapping[str, Any], opening: str, closing: str, separator: str
 
 
 def _trigger(start: str) -> str:
-    """The text before the first number or identifier, which begins a call in free text."""
+    """The beginning of a call, up to the first number or identifier. In free text, it announces a call."""
     head = re.split(r"\{index\}|\{id\}", start)[0]
     if _PUNCTUATION.fullmatch(head.replace("{name}", "")) and "{name}" not in head:
         raise UnsupportedError(f"calls begin with {brief(head)}, which other text also contains", hint=HINT)
@@ -154,29 +154,30 @@ def _trigger(start: str) -> str:
 
 
 def _id_pattern(renderer: CallRenderer) -> str:
-    """A regular expression for identifiers: nine letters and digits, if the template refuses other ones (Mistral)."""
+    """A regular expression for identifiers: nine letters and digits if the template refuses others (Mistral)."""
     return _LONG_ID if renderer.accepts_id("call_0123-abcdefg") else _SHORT_ID
 
 
 def _split(first: str, between: str, last: str) -> tuple[str, str, str]:
-    """The begin of a call, its end, and the separator: the longest begin for which the rest of `between` is an end and
-    a separator, then the longest end.
+    """The beginning of a call, its end, and the separator.
+
+    Chooses the longest beginning for which the rest of `between` is an end and a separator, then the longest end.
     """
-    longest = len(common_end(first, between))
+    longest = len(common_suffix(first, between))
     for start in range(len(between) - longest, len(between) + 1):
         if not _can_begin(between, start):
             continue
-        for end in range(min(len(common_begin(between, last)), start), -1, -1):
-            cut_word = end and between[end - 1].isalnum() and last[end : end + 1].isalnum()
-            if not cut_word and _SEPARATOR.fullmatch(between[end:start]):
+        for end in range(min(len(common_prefix(between, last)), start), -1, -1):
+            splits_word = end and between[end - 1].isalnum() and last[end : end + 1].isalnum()
+            if not splits_word and _SEPARATOR.fullmatch(between[end:start]):
                 return between[start:], between[:end], between[end:start]
     raise UnsupportedError(
-        f"the end of a call cannot be separated from the begin of the next one in {brief(between)}", hint=HINT
+        f"the end of a call cannot be distinguished from the beginning of the next one in {brief(between)}", hint=HINT
     )
 
 
 def _can_begin(text: str, at: int) -> bool:
-    """Whether the begin of a call can be here."""
+    """Whether a call can begin at this position."""
     if at == len(text):
         return True
     before = text[at - 1] if at else " "
@@ -184,15 +185,19 @@ def _can_begin(text: str, at: int) -> bool:
 
 
 def _align(texts: Sequence[str]) -> tuple[str, int | None]:
-    """The text that all texts are, with {index} for numbers that count; and the first of these numbers."""
-    template, lengths, index = _align_ends(texts)
+    """The text that the texts have in common, with {index} for numbers that count, and the first of these numbers.
+
+    Raises:
+        UnsupportedError: the texts differ otherwise.
+    """
+    template, lengths, index = _align_suffixes(texts)
     if any(length != len(text) for length, text in zip(lengths, texts, strict=True)):
         raise UnsupportedError(f"calls differ after the name: {brief(texts[0])}, {brief(texts[1])}", hint=HINT)
     return template, index
 
 
-def _align_ends(texts: Sequence[str]) -> tuple[str, list[int], int | None]:
-    """The common end of texts, with {index} for numbers that count; its length in each text; and the first number."""
+def _align_suffixes(texts: Sequence[str]) -> tuple[str, list[int], int | None]:
+    """The common suffix, with {index} for numbers that count; its length in each text; and the first number."""
     tokens = [list(reversed(_TOKEN.findall(text))) for text in texts]
     out, lengths, index = list[str](), [0] * len(texts), None
     for column in zip(*tokens, strict=False):

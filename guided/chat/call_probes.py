@@ -4,7 +4,7 @@ In: a compiled template. Out: the text that the template writes for the calls of
 follows it. How: the same conversation is rendered twice, with calls and with a marked answer. The calls begin where the
 two texts begin to differ. The text after the marked answer shows how a message ends.
 
-If a template leaves out the calls of the last message, the calls are rendered with their results after them.
+If a template leaves out the calls of the last message, messages with the results of the calls are appended.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from guided.chat.conversation import to_plain_messages, with_arguments
 from guided.chat.tagged_text import tagged
 from guided.errors import GuidedError, LimitExceeded, UnsupportedError, brief
 
-__all__ = ["HINT", "CallRenderer", "Calls", "common_begin", "common_end", "probe_tools"]
+__all__ = ["HINT", "CallRenderer", "Calls", "common_prefix", "common_suffix", "probe_tools"]
 
 Calls: TypeAlias = Sequence[tuple[str, Mapping[str, Any]]]
 """Names and arguments."""
@@ -43,28 +43,28 @@ class CallRenderer:
     def __init__(self, template: CompiledTemplate, source: str, tokens: Mapping[str, str]) -> None:
         self._template, self._source = template, source
         self._tokens = {name: tagged(text) for name, text in tokens.items()}
-        self._follow = False
+        self._has_results = False
         if not self._shows_calls():
-            self._follow = True
+            self._has_results = True
             if not self._shows_calls():
                 raise UnsupportedError("the chat template does not show the calls of earlier messages", hint=HINT)
 
     def text(self, calls: Calls, *, tools: Calls | None = None) -> str:
-        """The text of the calls of an assistant's message. If their results follow, they are included.
+        """The text of the calls of an assistant's message, with the results if they follow.
 
-        `tools`: the tools are those of these calls.
+        `tools`: calls of the tools that the prompt lists; None: `calls`.
 
         Raises:
             TemplateRefusal: the template refuses these calls. GuidedError: it cannot render them. UnsupportedError:
-                answers without calls begin with a header of their own.
+                answers without calls begin with another header.
         """
-        listed = probe_tools(calls if tools is None else tools)
-        rendered, answered = self._render(self._messages(calls), listed), self._render(self._answer(), listed)
-        start = len(common_begin(rendered, answered))
-        header, _, after = answered[start:].partition(_ANSWER)
+        tool_list = probe_tools(calls if tools is None else tools)
+        rendered, with_answer = self._render(self._messages(calls), tool_list), self._render(self._answer(), tool_list)
+        start = len(common_prefix(rendered, with_answer))
+        header, _, after = with_answer[start:].partition(_ANSWER)
         if header.strip():
-            raise UnsupportedError(f"answers begin with {brief(header)}, and calls do not", hint=HINT)
-        end = "" if self._follow else _from_marker(common_end(rendered[start:], after), after)
+            raise UnsupportedError(f"answers begin with {brief(header)}, but calls do not", hint=HINT)
+        end = "" if self._has_results else _from_marker(common_suffix(rendered[start:], after), after)
         return rendered[start : len(rendered) - len(end)]
 
     def text_or_empty(self, calls: Calls) -> str:
@@ -88,29 +88,29 @@ class CallRenderer:
 
     @cached_property
     def message_end(self) -> str:
-        """If results follow calls: the first marker after an answer, such as <|im_end|>. Otherwise ""."""
+        """The first marker after an answer, such as <|im_end|>, if results follow the calls; otherwise ""."""
         rendered = self._render(self._answer(), probe_tools([("qzfirst", {})]))
-        match = _MARK.match(rendered.partition(_ANSWER)[2]) if self._follow else None
+        match = _MARK.match(rendered.partition(_ANSWER)[2]) if self._has_results else None
         return match[0] if match else ""
 
     def _shows_calls(self) -> bool:
-        """Whether the text contains the name of a function that is called and not listed as a tool."""
+        """Whether the text contains the name of a called function, even if it is not in the list of tools."""
         try:
             return "qzfirst" in self.text([("qzfirst", {"qza": "qzone"})], tools=[("qzother", {"qza": "qzone"})])
         except LimitExceeded:
             raise
         except GuidedError:
-            if self._follow:
+            if self._has_results:
                 raise
             return False
 
     def _messages(self, calls: Calls) -> list[dict[str, Any]]:
-        written = [
+        tool_calls = [
             {"id": f"call{number:05d}", "type": "function", "function": {"name": name, "arguments": dict(arguments)}}
             for number, (name, arguments) in enumerate(calls)
         ]
-        messages: list[dict[str, Any]] = [_USER, {"role": "assistant", "content": "", "tool_calls": written}]
-        if self._follow:
+        messages: list[dict[str, Any]] = [_USER, {"role": "assistant", "content": "", "tool_calls": tool_calls}]
+        if self._has_results:
             messages += [
                 {"role": "tool", "content": "result", "name": name, "tool_call_id": f"call{number:05d}"}
                 for number, (name, _) in enumerate(calls)
@@ -118,31 +118,31 @@ class CallRenderer:
         return messages
 
     def _answer(self) -> list[dict[str, Any]]:
-        return [_USER, {"role": "assistant", "content": _ANSWER}, *([_USER] if self._follow else [])]
+        return [_USER, {"role": "assistant", "content": _ANSWER}, *([_USER] if self._has_results else [])]
 
     def _render(self, messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> str:
         plain = with_arguments(to_plain_messages(messages, self._source), as_text=self._template.arguments_are_text)
-        given = {"messages": plain, "tools": tools, "documents": None, "add_generation_prompt": False}
-        text = str.__str__(self._template.render(**given, **self._tokens))
+        variables = {"messages": plain, "tools": tools, "documents": None, "add_generation_prompt": False}
+        text = str.__str__(self._template.render(**variables, **self._tokens))
         if _ANSWER not in text and "tool_calls" not in messages[1]:
             raise UnsupportedError("the chat template does not show the answers of earlier messages", hint=HINT)
         return text
 
 
-def common_begin(*texts: str) -> str:
-    """The longest text with which all texts begin."""
+def common_prefix(*texts: str) -> str:
+    """The longest common prefix."""
     first, last = min(texts), max(texts)
     size = next((at for at, char in enumerate(first) if at == len(last) or char != last[at]), len(first))
     return first[:size]
 
 
-def common_end(*texts: str) -> str:
-    """The longest text with which all texts end."""
-    return common_begin(*(text[::-1] for text in texts))[::-1]
+def common_suffix(*texts: str) -> str:
+    """The longest common suffix."""
+    return common_prefix(*(text[::-1] for text in texts))[::-1]
 
 
 def _from_marker(end: str, text: str) -> str:
-    """The end of a text, from the first marker on. "" if there is none."""
+    """The part of the suffix `end` of a text that begins with a marker. "" if there is no marker."""
     if end == text:
         return end
     for at in range(len(text) - len(end), len(text)):

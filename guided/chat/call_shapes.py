@@ -4,7 +4,7 @@ In: a `CallRenderer`. Out: the form of the arguments, and a function that finds 
 made-up name and value that occur nowhere else. The texts between them are compared:
 
     >\\n<parameter=  qza  >\\n  qzone  \\n</parameter>\\n<parameter=  qzb  >\\n  qztwo  \\n</parameter>\\n</function>
-    b = the common end of the texts before the names; e = the common begin of the texts after the values
+    b = the common suffix of the texts before the names; e = the common prefix of the texts after the values
 
 Then the same texts for a number, a boolean, null, an array and an object show which types are labelled, and which
 values consist of elements. If strings have delimiters that numbers do not have, the arguments are literals.
@@ -18,7 +18,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from guided.chat.call_probes import HINT, CallRenderer, common_begin, common_end
+from guided.chat.call_probes import HINT, CallRenderer, common_prefix, common_suffix
 from guided.errors import UnsupportedError, brief
 from guided.frontends.structural_tag.argument_forms import ArgumentForm
 from guided.frontends.structural_tag.element_forms import ElementForm
@@ -30,7 +30,7 @@ _KINDS: Final[Mapping[str, Any]] = {
     "number": 90210, "boolean": True, "null": None, "array": ["qzi", "qzj"], "object": {"qzk": "qzv"},
 }  # fmt: skip
 _ENTITIES: Final = {"&": "&amp;", '"': "&quot;", "<": "&lt;", ">": "&gt;"}
-_MOST_STARTS: Final = 100  # places at which JSON may begin
+_MAX_STARTS: Final = 100  # places at which JSON may begin
 
 
 class Shape(NamedTuple):
@@ -39,16 +39,16 @@ class Shape(NamedTuple):
     form: ArgumentForm | None
 
     def span(self, text: str, arguments: Mapping[str, Any]) -> tuple[int, int]:
-        """The begin and end of arguments in a text that begins after the function's name. All values are strings that
-        occur once.
+        """The span of the arguments in a text that begins after the function's name. All values are strings that occur
+        once.
 
         Raises:
             UnsupportedError: they cannot be found.
         """
-        found = _json_span(text, arguments) if self.form is None else self._form_span(text, arguments)
-        if found is None:
+        span = _json_span(text, arguments) if self.form is None else self._form_span(text, arguments)
+        if span is None:
             raise UnsupportedError(f"the arguments cannot be found in {brief(text)}", hint=HINT)
-        return found
+        return span
 
     def _form_span(self, text: str, arguments: Mapping[str, Any]) -> tuple[int, int] | None:
         (first, *_), (last, value) = arguments, list(arguments.items())[-1]
@@ -71,16 +71,16 @@ def infer_shape(renderer: CallRenderer) -> Shape:
     Raises:
         UnsupportedError: it cannot be inferred. GuidedError: the template cannot render the calls.
     """
-    given = {"qza": "qzone", "qzb": "qztwo"}
-    text = _after_name(renderer, given)
-    if _json_span(text, given) is not None:
+    arguments = {"qza": "qzone", "qzb": "qztwo"}
+    text = _after_name(renderer, arguments)
+    if _json_span(text, arguments) is not None:
         return Shape(None)
-    if _json_string(text, given):
+    if _has_json_string(text, arguments):
         raise UnsupportedError("the chat template writes arguments as a JSON text in a string", hint=HINT)
     before, assign, between, assign_again, after = _split(text, "qza", "qzone", "qzb", "qztwo")
     if assign != assign_again:
         raise UnsupportedError("the chat template writes the arguments of one call in different ways", hint=HINT)
-    begin = _from_marker(common_end(before, between), before)
+    begin = _from_marker(common_suffix(before, between), before)
     numbers = _after_name(renderer, {"qza": "qzone", "qzb": 90210, "qzc": "qztwo"})
     _, _, _, number_assign, number_between = _split(numbers, "qza", "qzone", "qzb", "90210")
     number_between = number_between.partition("qzc")[0]
@@ -101,22 +101,22 @@ def _after_name(renderer: CallRenderer, arguments: Mapping[str, Any]) -> str:
 
 
 def _json_span(text: str, value: Any) -> tuple[int, int] | None:
-    """Where the JSON of a value is in a text."""
+    """The span of the JSON of a value in a text."""
     decoder, at = json.JSONDecoder(), -1
-    for _ in range(_MOST_STARTS):
+    for _ in range(_MAX_STARTS):
         at = text.find("{" if isinstance(value, Mapping) else '"', at + 1)
         if at < 0:
             return None
         try:
-            found, end = decoder.raw_decode(text, at)
+            decoded, end = decoder.raw_decode(text, at)
         except (ValueError, RecursionError):
             continue
-        if found == value:
+        if decoded == value:
             return at, end
     return None
 
 
-def _json_string(text: str, value: Mapping[str, Any]) -> bool:
+def _has_json_string(text: str, value: Mapping[str, Any]) -> bool:
     """Whether a text contains the JSON of a value as a JSON string."""
     texts = (json.dumps(value), json.dumps(value, separators=(",", ":")))
     return any(_json_span(text, one) is not None for one in texts)
@@ -126,15 +126,15 @@ def _split(text: str, *marks: str) -> list[str]:
     """The texts before, between and after the marks."""
     out, rest = list[str](), text
     for mark in marks:
-        before, found, rest = rest.partition(mark)
-        if not found:
+        before, match, rest = rest.partition(mark)
+        if not match:
             raise UnsupportedError(f"the chat template does not show an argument as {brief(mark)}", hint=HINT)
         out.append(before)
     return [*out, rest]
 
 
 def _from_marker(end: str, text: str) -> str:
-    """The end of a text, from the first character on that can begin a marker. "" if there is none."""
+    """The part of the suffix `end` of a text from the first character that can begin a marker. "" if there is none."""
     for at in range(len(text) - len(end), len(text)):
         before = text[at - 1] if at else " "
         if text[at] in "<[{(]" and (before.isspace() or before in ">)]}"):
@@ -148,23 +148,26 @@ def _from_marker(end: str, text: str) -> str:
 def _element_form(
     renderer: CallRenderer, begin: str, assign: str, number_assign: str, around: tuple[str, str, str]
 ) -> ElementForm:
-    """The form of elements. `around`: the text before the first one, after the first value, and after the last one."""
+    """The form of elements.
+
+    `around`: the texts before the first element, after the first value, and after the last value.
+    """
     before, tail, after = around
     tail, after = tail.replace("qza", "{name}"), after.replace("qzb", "{name}")
-    end = common_begin(tail, after).rstrip()
+    end = common_prefix(tail, after).rstrip()
     gap, rest = tail[len(end) :], after[len(end) :]
     if gap.strip() or not end:
         raise UnsupportedError(f"the end of an argument is not clear from {brief(tail)} and {brief(after)}", hint=HINT)
-    lines = assign.endswith("\n") and end.startswith("\n")
-    if lines:
+    on_own_lines = assign.endswith("\n") and end.startswith("\n")
+    if on_own_lines:
         assign, number_assign, end = assign[:-1], number_assign.removesuffix("\n"), end[1:]
     quoted = '"' if assign.startswith('"') and assign != number_assign else ""
-    no_arguments = _after_name(renderer, {})  # without arguments, there is nothing after the last one
+    no_arguments = _after_name(renderer, {})  # then nothing is written for a last argument
     following = rest.removeprefix(gap).partition(renderer.message_end or "\0")[0]
     is_after_last = rest.startswith(gap) and no_arguments.startswith(before[: len(before) - len(begin)] + following)
     form = ElementForm(
         begin, quoted if quoted else assign, assign[len(quoted) :] if quoted else "",
-        number_assign[len(quoted) :] if quoted else "", end, lines=lines, separator=gap,
+        number_assign[len(quoted) :] if quoted else "", end, lines=on_own_lines, separator=gap,
         last=gap if is_after_last else "",
     )  # fmt: skip
     if form.string == form.other == "" and assign != number_assign:
@@ -173,12 +176,12 @@ def _element_form(
 
 
 def _with_escapes(renderer: CallRenderer, form: ElementForm) -> ElementForm:
-    """Find out how special characters of names are written."""
+    """Find out how the template escapes special characters in names."""
     if not form.quotes:
         return form
     text = renderer.text_or_empty([("qzfirst", {'qza&"<>z': "qzone"})])
-    written = text.partition(form.begin)[2].partition("qzone")[0]
-    escapes = {char: entity for char, entity in _ENTITIES.items() if entity in written}
+    name = text.partition(form.begin)[2].partition("qzone")[0]
+    escapes = {char: entity for char, entity in _ENTITIES.items() if entity in name}
     return form._replace(escapes=escapes) if escapes.keys() >= {"&", '"'} else form
 
 
@@ -202,7 +205,7 @@ def _with_types(renderer: CallRenderer, form: ElementForm) -> ElementForm:
     item = item.removesuffix(form.string)
     if not form.repeats_names:
         return form._replace(item=item, item_end=item_end.rstrip(), around=False, between=True)
-    never = common_begin(form.begin, form.end.partition("{name}")[0], item, item_end)
+    never = common_prefix(form.begin, form.end.partition("{name}")[0], item, item_end)
     return form._replace(item=item, item_end=item_end.rstrip(), never=never, around=False, between=True)
 
 
@@ -211,8 +214,8 @@ def _with_labels(form: ElementForm, values: Mapping[str, str]) -> tuple[ElementF
     heads = {kind: _before_value(kind, text, form) for kind, text in values.items() if text}
     if len(set(heads.values())) <= 1:
         return form, heads
-    first = common_begin(*heads.values())
-    last = common_end(*heads.values())
+    first = common_prefix(*heads.values())
+    last = common_suffix(*heads.values())
     types = {kind: head[len(first) : len(head) - len(last)] for kind, head in heads.items()}
     known = {kind: label for kind, label in types.items() if label != kind}
     return form._replace(other=f"{first}{{type}}{last}", types=known), heads
@@ -242,9 +245,9 @@ def _literal_form(
     form = LiteralForm(
         tuple(dict.fromkeys((quote, *("\"'" if escapes else "")))), number_assign, comma=comma, escapes=escapes
     )
-    shown = {kind: _literal_value(renderer, value) for kind, value in _KINDS.items() if kind in ("boolean", "null")}
+    literals = {kind: _literal_value(renderer, value) for kind, value in _KINDS.items() if kind in ("boolean", "null")}
     for kind, known in (("boolean", ("true", "True")), ("null", ("null", "None"))):
-        first = shown[kind] if shown[kind] in known else known[1 if escapes else 0]
+        first = literals[kind] if literals[kind] in known else known[1 if escapes else 0]
         both = (first, *(other for other in known if other != first)) if not escapes or first == known[0] else (first,)
         if kind == "null":
             form = form._replace(null=both)
@@ -258,7 +261,7 @@ def _literal_form(
 
 
 def _literal_value(renderer: CallRenderer, value: Any) -> str:
-    """How a value is written as an argument. "" if the template cannot write it."""
+    """A value as the template writes it as an argument. "" if the template cannot write it."""
     text = renderer.text_or_empty([("qzfirst", {"qza": value, "qzb": "qztwo"})])
     inside = text.partition("qza")[2].rpartition("qzb")[0]
     return inside.strip(" =:,\n")

@@ -1,4 +1,4 @@
-"""Chat templates as compiled by Jinja, within the sandbox and the cost limit. In: the text of a template, and its
+"""Chat templates that Jinja has compiled, in a sandbox and with a limit of cost. In: the text of a template, and its
 variables. Out: the rendered text.
 """
 
@@ -13,7 +13,7 @@ from guided.errors import GuidedError, UnsupportedError
 
 __all__ = ["CompiledTemplate", "TemplateRefusal", "compile_template"]
 
-_LONGEST: Final = 1 << 16  # characters of a template; templates in use have at most about 20,000
+_MAX_LENGTH: Final = 1 << 16  # characters of a template; published templates have at most about 20,000
 _PROBE_TOOL: Final = {"type": "function", "function": {"name": "f", "description": "f", "parameters": {
     "type": "object", "properties": {"probing": {"type": "string", "description": "d"}}, "required": []}}}  # fmt: skip
 
@@ -30,8 +30,8 @@ class CompiledTemplate:
     """
 
     def __init__(self, source: str) -> None:
-        if len(source) > _LONGEST:
-            raise UnsupportedError(f"the chat template has {len(source)} characters, more than {_LONGEST}")
+        if len(source) > _MAX_LENGTH:
+            raise UnsupportedError(f"the chat template has {len(source)} characters, more than {_MAX_LENGTH}")
         try:
             from jinja2 import TemplateSyntaxError, meta
 
@@ -52,9 +52,9 @@ class CompiledTemplate:
 
     @cached_property
     def arguments_are_text(self) -> bool:
-        """Whether the template prints a call's arguments as given, not encoded as JSON. Found by a test."""
-        shown = [self._render_probe(value) for value in ({"probed": "p"}, '{"probed": "p"}')]
-        return ("probed" not in shown[0] or "{'probed'" in shown[0]) and '"probed"' in shown[1]
+        """Whether the template prints a call's arguments unchanged, without encoding them as JSON. Renders probes."""
+        texts = [self._render_probe(value) for value in ({"probed": "p"}, '{"probed": "p"}')]
+        return ("probed" not in texts[0] or "{'probed'" in texts[0]) and '"probed"' in texts[1]
 
     def _render_probe(self, arguments: Any) -> str:
         call = {"id": "call00000", "type": "function", "function": {"name": "f", "arguments": arguments}}
@@ -66,7 +66,7 @@ class CompiledTemplate:
         except GuidedError:
             return ""
 
-    def render(self, **given: Any) -> str:
+    def render(self, **variables: Any) -> str:
         """The output of the template. Raises as `ChatTemplate.render`."""
         from jinja2 import TemplateError
         from jinja2.exceptions import SecurityError
@@ -74,8 +74,8 @@ class CompiledTemplate:
         from guided.chat.sandbox import Refusal
 
         try:
-            with metered(_size(given)):
-                return self._template.render(**given)
+            with metered(_size(variables)):
+                return self._template.render(**variables)
         except GuidedError:
             raise
         except Refusal as error:
@@ -101,10 +101,10 @@ def _size(value: Any) -> int:
     """The number of characters, plus `STEP` for each value."""
     out, pending = 0, [value]
     while pending:
-        one = pending.pop()
-        out += STEP + (len(one) if isinstance(one, str) else 0)
-        if isinstance(one, Mapping):
-            pending += [*one.keys(), *one.values()]
-        elif isinstance(one, list):
-            pending += one
+        item = pending.pop()
+        out += STEP + (len(item) if isinstance(item, str) else 0)
+        if isinstance(item, Mapping):
+            pending += [*item.keys(), *item.values()]
+        elif isinstance(item, list):
+            pending += item
     return out

@@ -3,7 +3,7 @@
     style = guided.derive_tool_style(template)
     tag, reader = style.structural_tag(tools), style.reader(tools)       # as with guided.tool_style
 
-In: the text of a Jinja template. Out: a `ToolStyle`, or an error that tells what could not be inferred. Steps:
+In: the text of a Jinja template. Out: a `ToolStyle`, or an error that says what could not be inferred. Steps:
 
     call_probes.py   renders conversations with made-up calls, and cuts out the text of the calls
     call_shapes.py   infers the form of the arguments: JSON, elements, or literals
@@ -11,9 +11,9 @@ In: the text of a Jinja template. Out: a `ToolStyle`, or an error that tells wha
     this module      checks the style on other calls
 
 Check: for calls with many kinds of values, one or several in a message, the style writes exactly the text that the
-template renders, and its reader reads this text back as the same calls. Values that a template renders in another way
-than the style writes them are listed in `notes` of the description. For example, many templates write `True` although
-the other values are JSON. Plain texts and integers must agree.
+template renders, and its reader reads this text back as the same calls. `notes` of the description lists the kinds of
+values that the template writes differently. For example, many templates write `True` although the other values are
+JSON. Plain texts and integers must agree.
 
 Cost: about 70 renderings. What it does not do: infer the markers of reasoning.
 """
@@ -66,7 +66,7 @@ _VALUES: Final[Mapping[str, Any]] = {
 }
 _REQUIRED: Final = ("a text", "an integer")
 _TRIALS: Final = 12
-_SIZE: Final = 500_000  # determines the budget of all renderings together; templates in use need a twentieth of it
+_SIZE: Final = 500_000  # determines the budget of all renderings together; published templates need a twentieth of it
 
 
 def derive_tool_style(
@@ -75,12 +75,13 @@ def derive_tool_style(
     """Derive a style of tool calls from a chat template.
 
     Args:
-        chat_template: the text of a template, or texts by name; of these, "tool_use" or else "default" is used.
+        chat_template: the text of a template, or a mapping from names to texts; "tool_use" is used if it exists,
+            otherwise "default".
         tokens: values of `bos_token`, `eos_token` and similar variables of the template.
         name: the name of the style.
 
     Raises:
-        UnsupportedError: the template is invalid, or shows no calls, or their form cannot be inferred. The error has
+        UnsupportedError: the template is invalid or shows no calls, or their form cannot be inferred. The message has
             the reason. GuidedError: the template refuses the calls. LimitExceeded: rendering costs too much.
     """
     templates = named_templates(chat_template)
@@ -111,8 +112,8 @@ def _check_values(renderer: CallRenderer, style: ToolStyle, markup: CallMarkup) 
     exact, notes = list[Any](), list[str]()
     for kind, value in _VALUES.items():
         calls = [("probe", {"a": value, "b": "x"})]
-        rendered, written = renderer.text_or_empty(calls), _written(style, markup, calls)
-        if rendered.startswith(written) and _read(style, written, calls) == list(calls):
+        rendered, written = renderer.text_or_empty(calls), _write_calls(style, markup, calls)
+        if rendered.startswith(written) and _read_calls(style, written, calls) == list(calls):
             exact.append(value)
         elif kind in _REQUIRED:
             message = f"the template writes {kind} as {brief(rendered)}, and the derived style as {brief(written)}"
@@ -130,29 +131,29 @@ def _check_messages(renderer: CallRenderer, style: ToolStyle, markup: CallMarkup
     Raises:
         UnsupportedError: the style does not write what the template renders, or does not read it back.
     """
-    draw = random.Random(0)
+    rng = random.Random(0)
     for trial in range(_TRIALS):
         calls = []
         for number in range(1 + trial % 3 if markup.parallel else 1):
-            names = sorted(draw.sample(["a", "at_place", "b2", "city", "zone"], draw.randint(0, 3)))
-            calls.append((f"probe_{number}", {key: draw.choice(values) for key in names}))
-        rendered, written = renderer.text(calls), _written(style, markup, calls)
+            names = sorted(rng.sample(["a", "at_place", "b2", "city", "zone"], rng.randint(0, 3)))
+            calls.append((f"probe_{number}", {key: rng.choice(values) for key in names}))
+        rendered, written = renderer.text(calls), _write_calls(style, markup, calls)
         if not rendered.startswith(written):
             message = f"the template writes calls as {brief(rendered)}, and the derived style as {brief(written)}"
             raise UnsupportedError(message, hint=HINT)
-        found = _read(style, written, calls)
-        if found != calls:
-            raise UnsupportedError(f"{brief(written)} is read back as the calls {brief(found)}", hint=HINT)
+        read_back = _read_calls(style, written, calls)
+        if read_back != calls:
+            raise UnsupportedError(f"{brief(written)} is read back as the calls {brief(read_back)}", hint=HINT)
 
 
-def _written(style: ToolStyle, markup: CallMarkup, calls: Calls) -> str:
+def _write_calls(style: ToolStyle, markup: CallMarkup, calls: Calls) -> str:
     """The text that the style writes."""
     named = [(name, json.dumps(arguments, ensure_ascii=False)) for name, arguments in calls]
     return markup.lead + "".join(piece.text for piece in written_calls(style, named))
 
 
-def _read(style: ToolStyle, text: str, calls: Calls) -> list[tuple[str, Any]]:
-    """The calls in a text; none if other text is left, or if a call is not complete."""
+def _read_calls(style: ToolStyle, text: str, calls: Calls) -> list[tuple[str, Any]]:
+    """The calls in a text. Empty if there is other text, or if a call is incomplete."""
     reader = style.reader(probe_tools(calls))
     for char in text:
         reader.read(char)

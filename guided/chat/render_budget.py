@@ -16,12 +16,12 @@ from typing import Any, Final
 
 from guided.errors import LimitExceeded
 
-__all__ = ["MOST_CALLS", "STEP", "charge", "charge_all", "charge_items", "metered", "nested_call"]
+__all__ = ["MAX_CALLS", "STEP", "charge", "charge_all", "charge_items", "metered", "nested_call"]
 
 _FREE: Final = 20_000_000
 _FACTOR: Final = 64
 STEP: Final = 16  # the charge for a loop step, a visited value, or a call
-MOST_CALLS: Final = 100  # nested calls
+MAX_CALLS: Final = 100  # nested calls
 
 
 class _Meter:
@@ -66,7 +66,7 @@ def charge(amount: int) -> None:
 
 @contextmanager
 def nested_call() -> Iterator[None]:
-    """Count a nested call. Raises LimitExceeded if more than `MOST_CALLS` calls are nested."""
+    """Count a nested call. Raises LimitExceeded if more than `MAX_CALLS` calls are nested."""
     meter = _METER.get()
     if meter is None:
         yield
@@ -74,8 +74,8 @@ def nested_call() -> Iterator[None]:
     charge(STEP)
     meter.calls += 1
     try:
-        if meter.calls > MOST_CALLS:
-            raise _exceeded("nested calls in the chat template", meter.calls, MOST_CALLS)
+        if meter.calls > MAX_CALLS:
+            raise _exceeded("nested calls in the chat template", meter.calls, MAX_CALLS)
         yield
     finally:
         meter.calls -= 1

@@ -38,11 +38,11 @@ from guided.errors import UnsupportedError
 
 __all__ = ["Refusal", "environment"]
 
-_MOST_NUMBER: Final = 100_000  # as an argument; Jinja's own bound on range()
-_MOST_NODES: Final = 20_000  # of a template's syntax tree; templates in use have at most 2,500
-_MOST_BITS: Final = 4096
+_MAX_NUMBER: Final = 100_000  # as an argument; Jinja's own bound on range()
+_MAX_NODES: Final = 20_000  # of a template's syntax tree; templates in use have at most 2,500
+_MAX_BITS: Final = 4096
 _ESCAPED: Final = 6  # Markup's escaping makes a text at most this many times longer
-_MOST_INDENT: Final = 16
+_MAX_INDENT: Final = 16
 _WIDE_FIELD: Final = re.compile(
     r"[0-9]{5,}|%[^a-zA-Z%]*\*|\{[^{}]*\{[^{}]*\}"
 )  # a large width, or an argument as width
@@ -167,8 +167,8 @@ class _Environment(ImmutableSandboxedEnvironment):
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
         tree = super()._parse(source, name, filename)
-        if (size := sum(1 for _ in tree.find_all(nodes.Node))) > _MOST_NODES:
-            raise UnsupportedError(f"the chat template has {size} nodes, more than {_MOST_NODES}")
+        if (size := sum(1 for _ in tree.find_all(nodes.Node))) > _MAX_NODES:
+            raise UnsupportedError(f"the chat template has {size} nodes, more than {_MAX_NODES}")
         _ChargeTransformer().visit(tree)
         return tree
 
@@ -193,7 +193,7 @@ class _Environment(ImmutableSandboxedEnvironment):
                     charge((len(one) + 1) * max(0, other))
         if operator in ("*", "**") and isinstance(left, int) and isinstance(right, int):
             bits = left.bit_length() + right.bit_length() if operator == "*" else left.bit_length() * abs(right)
-            if bits > _MOST_BITS:
+            if bits > _MAX_BITS:
                 raise SecurityError(f"a number of about {bits} bits is too large for a chat template")
         return super().call_binop(context, operator, left, right)
 
@@ -243,7 +243,7 @@ def _charge_method(method: Any) -> Any:
 
 def _check_arguments(args: Iterable[Any], *, deep: bool = True) -> None:
     for one in args:
-        if isinstance(one, int) and abs(one) > _MOST_NUMBER:
+        if isinstance(one, int) and abs(one) > _MAX_NUMBER:
             raise SecurityError(f"the number {one} is too large for an argument in a chat template")
         if deep:
             charge_all(one)
@@ -313,11 +313,9 @@ def _to_json(
 ) -> str:
     """As in transformers."""
     widths = [len(one) if isinstance(one, str) else one or 0 for one in (indent, *(separators or ()))]
-    if max(map(abs, widths)) > _MOST_INDENT:
-        raise SecurityError(
-            f"tojson in a chat template allows at most {_MOST_INDENT} characters as indent or separator"
-        )
-    charge(_MOST_INDENT * _sum_of_depths(value) if indent else 0)
+    if max(map(abs, widths)) > _MAX_INDENT:
+        raise SecurityError(f"tojson in a chat template allows at most {_MAX_INDENT} characters as indent or separator")
+    charge(_MAX_INDENT * _sum_of_depths(value) if indent else 0)
     return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
 
 

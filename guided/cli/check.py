@@ -38,7 +38,7 @@ EXAMPLES = r"""examples:
 exit codes: 0 it compiles, and every text matches; 1 it is refused, or a text does not match; 2 it is invalid
 """
 
-_MOST_SHOWN: Final = 200  # characters of the shortest text
+_MAX_SHOWN: Final = 200  # characters of the shortest text
 _AS_A_VALIDATOR: Final = JsonSchemaOptions(surrounding_whitespace=True, property_order="any")
 
 
@@ -113,7 +113,7 @@ def _print_text(
     else:
         assert shortest is not None
         text, tokens = shortest.completion.decode(), shortest.completion_tokens
-        shown = text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
+        shown = text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
         if tokens:
             are = "is a control token" if len(tokens) == 1 else "are control tokens"
             print(f"compiles; the shortest output is {shown!r}, where {', '.join(tokens[:9])} {are} and not text")

@@ -47,7 +47,7 @@ NO: Final = 1
 BAD_INPUT: Final = 2
 
 _QUIET_SECONDS: Final = 2.0
-_MOST_BYTES: Final = 256 << 20
+_MAX_BYTES: Final = 256 << 20
 
 
 class InputError(GuidedError):
@@ -73,8 +73,8 @@ def read_text(name: str, hint: str = "") -> str:
         reason = (isinstance(error, OSError) and error.strerror) or str(error)
         hint = hint if isinstance(error, FileNotFoundError) or not isinstance(error, OSError) else ""
         raise InputError(f"cannot read {brief_text(name)}: {reason}" + (f"; {hint}" if hint else "")) from None
-    if len(data) > _MOST_BYTES:
-        raise InputError(f"{shown} is larger than {_MOST_BYTES >> 20} MiB, the largest supported size")
+    if len(data) > _MAX_BYTES:
+        raise InputError(f"{shown} is larger than {_MAX_BYTES >> 20} MiB, the largest supported size")
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise InputError(f"{shown} is UTF-16 text; save it as UTF-8")
     try:
@@ -91,11 +91,11 @@ def _read(name: str) -> bytes:
         if Path(name).is_dir():
             raise InputError(f"{name} is a directory, not a file")
         with open(name, "rb") as file:
-            return file.read(_MOST_BYTES + 1)
+            return file.read(_MAX_BYTES + 1)
     if sys.stdin is None or sys.stdin.closed:
         raise InputError("standard input can be read only once, but - is given twice")
     with sys.stdin.buffer as stream:
-        return stream.read(_MOST_BYTES + 1)
+        return stream.read(_MAX_BYTES + 1)
 
 
 def brief_text(text: str, most: int = 80) -> str:
@@ -126,7 +126,7 @@ def print_json(value: object) -> None:
 
 
 def note(text: str) -> None:
-    """Print a remark beside the result, unless --quiet is given."""
+    """Print a remark in addition to the result, unless --quiet is given."""
     print(as_flags(text), file=sys.stderr, flush=True)
 
 

@@ -37,7 +37,7 @@ EXAMPLES = r"""examples:
 exit codes: 0 allowed, or neither --text nor --token was given; 1 not allowed; 2 bad input
 """
 
-_MOST_LISTED: Final = 8  # allowed tokens
+_MAX_LISTED: Final = 8  # allowed tokens
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -98,8 +98,8 @@ def _print(answer: NextStep, continuation: int | bytes | None, vocabulary: Vocab
     else:
         print("allowed" if explanation.accepted else explanation.reason)
     allowed = answer.allowed
-    some = ", ".join(_name(token, vocabulary) for token in allowed[:_MOST_LISTED])
-    more = ", ..." if len(allowed) > _MOST_LISTED else ""
+    some = ", ".join(_name(token, vocabulary) for token in allowed[:_MAX_LISTED])
+    more = ", ..." if len(allowed) > _MAX_LISTED else ""
     print(f"tokens allowed after the prefix: {len(allowed):,} of {vocabulary.size:,}: {some}{more}")
     if answer.forced:
         print(f"forced: {vocabulary.decode(answer.forced).decode(errors='replace')!r} ({_tokens(len(answer.forced))})")

@@ -22,7 +22,7 @@ MODEL_HELP: Final = (
 
 
 def add_model_options(group: argparse._ArgumentGroup) -> None:
-    """Options for loading the model, besides its name, and for its device."""
+    """Options for loading the model, except its name, and for its device."""
     group.add_argument("--adapter", metavar="DIR", help="a LoRA adapter for the model, as PEFT saves it (none)")
     group.add_argument(
         "--draft-model", metavar="MODEL", help="a smaller model with the same vocabulary that drafts tokens (none)"

@@ -60,10 +60,14 @@ def _add_access(group: argparse._ArgumentGroup) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="a host name that requests may use, besides IP addresses and localhost; *: any; may be repeated "
+        help="a host name that requests may use, in addition to IP addresses and localhost; *: any; may be repeated "
         "(any; without keys, none at 127.0.0.1)",
     )
-    group.add_argument("--allow-special-tokens", action="store_true", help="let grammars of requests name them")
+    group.add_argument(
+        "--allow-special-tokens",
+        action="store_true",
+        help="let grammars in requests name control tokens, such as <|call|>",
+    )
 
 
 def _add_tools_and_reasoning(group: argparse._ArgumentGroup) -> None:
@@ -93,7 +97,7 @@ def _style_name(name: str) -> str:
 def _add_load(group: argparse._ArgumentGroup) -> None:
     _number(group, "--default-max-tokens", "max_tokens of requests that do not set it; 0: the whole context")
     _number(group, "--max-running", "outputs in the batch at once", least=1)
-    _number(group, "--stream-interval", "tokens between two parts of a stream; more cost less", least=1)
+    _number(group, "--stream-interval", "tokens between two parts of a stream; a larger interval costs less", least=1)
     _number(group, "--max-queued-requests", "outputs that wait for a slot in the batch; above it 503", least=1)
     _number(group, "--max-queued-tokens", "prompt tokens of the waiting outputs; above it 503")
     _number(group, "--max-requests-per-key", "concurrent requests of one key; above it 429")

@@ -169,7 +169,7 @@ def _add_lark_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--semantics",
         choices=("lexer", "scannerless"),
-        help="of --lark. lexer: terminals take their longest match; scannerless: any split into terminals counts "
+        help="for --lark. lexer: terminals take their longest match; scannerless: any split into terminals counts "
         "(lexer, unless the grammar has extensions that need scannerless)",
     )
     group.add_argument(
@@ -178,7 +178,7 @@ def _add_lark_options(group: argparse._ArgumentGroup) -> None:
         help="the lexer of --lark tries the terminals that a rule can accept, or all of them (contextual)",
     )
     group.add_argument(
-        "--postlex", choices=INDENTERS, help="of --lark: indentation is significant, as with Lark's PythonIndenter"
+        "--postlex", choices=INDENTERS, help="for --lark: indentation is significant, as with Lark's PythonIndenter"
     )
     group.add_argument(
         "--grammars",
@@ -220,9 +220,9 @@ def _add_schema_options(parser: argparse.ArgumentParser, generating: bool) -> No
     add("--unknown-format", choices=("warn", "refuse", "ignore"), help="what to do with unknown formats (warn)")
     add("--strict", action="store_true", default=None,
         help="turn warnings into errors: unknown keywords and formats, keywords without effect")  # fmt: skip
-    add("--max-string", type=int, metavar="N", help="longest string, unless the schema sets a length")
-    add("--max-items", type=int, metavar="N", help="most items of an array, unless the schema sets a number")
-    add("--max-digits", type=int, metavar="N", help="most digits of each part of a number")
+    add("--max-string", type=int, metavar="N", help="maximum length of strings for which the schema sets none")
+    add("--max-items", type=int, metavar="N", help="maximum number of items of arrays for which the schema sets none")
+    add("--max-digits", type=int, metavar="N", help="maximum number of digits in each part of a number")
     add("--draft", choices=DRAFTS, help="the draft of a schema without $schema (2020-12)")
     add("--registry", metavar="FILE", help="a JSON file {URI: schema, ...} with documents that the schema refers to")
     add("--documents", metavar="FILE", help="a JSON file {name: text, ...} for x-guided-quote in the schema")

@@ -16,7 +16,7 @@ Members are listed in the order of `properties`, which is the order in which gui
 members. References are replaced by their targets. A recursive one is named, and its definition follows the form.
 
 The form is advice to a model, not a specification. Keywords with no short form, such as `if` and `not`, are left out,
-and so is everything beyond `MOST` characters. The mask enforces them all the same.
+and so is everything beyond `MAX_LENGTH` characters. The mask enforces them all the same.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-__all__ = ["MOST", "schema_form"]
+__all__ = ["MAX_LENGTH", "schema_form"]
 
-MOST: Final = 6_000  # characters of a form
-_MOST_VALUES: Final = 40  # of an enum
+MAX_LENGTH: Final = 6_000  # characters of a form
+_MAX_VALUES: Final = 40  # of an enum
 _DEEPEST: Final = 24  # schemas in each other
 _ANY: Final = "any value"
 _FORMATS: Final[Mapping[str, str]] = {
@@ -54,9 +54,9 @@ def schema_form(schema: object) -> str:
         name, target = pending
         form, notes = writer.form(target, 0, (name,))
         text += f"\n{name} = {form}{_comment(notes)}"
-        if len(text) > MOST:
+        if len(text) > MAX_LENGTH:
             break
-    return text if len(text) <= MOST else text[: text.rfind("\n", 0, MOST)] + "\n..."
+    return text if len(text) <= MAX_LENGTH else text[: text.rfind("\n", 0, MAX_LENGTH)] + "\n..."
 
 
 def _comment(notes: Iterable[str]) -> str:
@@ -81,7 +81,7 @@ class _Writer:
 
     def form(self, schema: object, indent: int, inside: tuple[str, ...]) -> tuple[str, list[str]]:
         """The form of a schema, and the comments on it. `inside`: the references that lead to it."""
-        if not isinstance(schema, Mapping) or self._depth > _DEEPEST or self._size > MOST:
+        if not isinstance(schema, Mapping) or self._depth > _DEEPEST or self._size > MAX_LENGTH:
             return _ANY, []
         notes = [_one_line(schema.get("description") or schema.get("title") or "")]
         self._depth += 1
@@ -96,8 +96,8 @@ class _Writer:
         if "const" in schema:
             return _value(schema["const"]), []
         if isinstance(values := schema.get("enum"), list):
-            shown = [_value(value) for value in values[:_MOST_VALUES]]
-            return " | ".join([*shown, "..."] if len(values) > _MOST_VALUES else shown), []
+            shown = [_value(value) for value in values[:_MAX_VALUES]]
+            return " | ".join([*shown, "..."] if len(values) > _MAX_VALUES else shown), []
         for keyword in ("anyOf", "oneOf"):
             if isinstance(branches := schema.get(keyword), list) and branches and "properties" not in schema:
                 return self._union([{**_without(schema, keyword), **one} if isinstance(one, Mapping) else one

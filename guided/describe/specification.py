@@ -23,7 +23,7 @@ from guided.testing.sampling import sample
 
 __all__ = ["Description", "describe"]
 
-_MOST_CHOICES: Final = 100
+_MAX_CHOICES: Final = 100
 _SAMPLES: Final = 2
 _LONGEST_SAMPLE: Final = 60  # bytes
 
@@ -83,8 +83,8 @@ def _describe_schema(schema: Any) -> Description:
 
 
 def _describe_choices(choices: Any) -> Description:
-    shown = tuple(str(choice) for choice in choices[:_MOST_CHOICES])
-    more = ("...",) if len(choices) > _MOST_CHOICES else ()
+    shown = tuple(str(choice) for choice in choices[:_MAX_CHOICES])
+    more = ("...",) if len(choices) > _MAX_CHOICES else ()
     return Description("Answer with exactly one of these: " + ", ".join(shown + more), words=() if more else shown)
 
 

@@ -1,4 +1,4 @@
-"""Splits one answer of a model into text, reasoning, calls of functions, and results of tools, while it is written.
+"""Splits one answer of a model into text, reasoning, calls of functions, and results of tools, while it is visible.
 
 In: the events of the engine. Out: parts in the order of the answer. The style's `CallReader` finds calls in the decoded
 tokens, in which control tokens have names. White space that precedes or separates calls is not text. Texts have the
@@ -20,7 +20,10 @@ __all__ = ["AnswerPart", "AnswerSplitter", "AnswerText"]
 
 @dataclass(frozen=True, slots=True)
 class AnswerText:
-    """A piece of the text or of the reasoning. `at`: the positions of its characters in the decoded answer, if any."""
+    """A piece of the text or of the reasoning.
+
+    `at`: the positions of its characters in the decoded answer, if known.
+    """
 
     text: str
     reasoning: bool = False
@@ -34,15 +37,17 @@ class AnswerSplitter:
     """Splits one answer.
 
     Args:
-        decoder: decodes the tokens; None: the events' text is the text, since there are neither functions nor tools.
+        decoder: decodes the tokens; None if there are neither functions nor tools: then the events have the text.
         reader: reads the calls of functions; None: there are none.
         markers: the markers that begin calls, if the answer is either text or calls; empty if it may mix both.
-        reasoning_end: the text that ends the reasoning before the answer; "" if it has none, or a control token.
+        reasoning_end: the text that ends the reasoning before the answer; "" if there is no reasoning, or if a control
+            token ends it.
         has_stops: whether stops may end the text.
 
     Attributes:
         decoded: for each token of the last event, and for the end of the answer: the texts that it completes, and
-            whether it has no text itself, as in a tool's call. The first of two texts replaces a broken character.
+            whether the token itself is hidden, as in a tool's call. If there are two texts, the first one replaces an
+            incomplete character before the token.
     """
 
     def __init__(
@@ -65,8 +70,8 @@ class AnswerSplitter:
         self._has_text = self._has_calls = self._has_ended = False
 
     @property
-    def decided(self) -> int:
-        """The position of the first character that may or may not become text."""
+    def first_undecided(self) -> int:
+        """The position of the first character that may still become text or not."""
         if self._reader is None or self._has_ended:
             return self._size
         return 0 if self._markers else min([self._reader.interpreted_length, *self._space_at[:1]])
@@ -75,53 +80,53 @@ class AnswerSplitter:
         """The parts of an event."""
         self.decoded = []
         if event.reasoning and event.result is None:
-            return self._think(event.text)
-        parts = self._text(event.text) if self.decoder is None else self._decode(event, self.decoder)
+            return self._read_reasoning(event.text)
+        parts = self._text_parts(event.text) if self.decoder is None else self._read_tokens(event, self.decoder)
         if event.result is not None:
-            parts += self._rest()
+            parts += self._finish()
         return parts
 
-    def _think(self, text: str) -> list[AnswerPart]:
-        """Reasoning before the answer. A tail that may begin the end marker is withheld."""
+    def _read_reasoning(self, text: str) -> list[AnswerPart]:
+        """The parts of reasoning before the answer. Withholds a tail with which the end marker may begin."""
         text, end = self._reasoning_tail + text, self._reasoning_end
         withheld = next((size for size in range(min(len(end), len(text)), 0, -1) if end.startswith(text[-size:])), 0)
         self._reasoning_tail = text[len(text) - withheld :]
-        return self._text(text[: len(text) - withheld], reasoning=True)
+        return self._text_parts(text[: len(text) - withheld], reasoning=True)
 
-    def _decode(self, event: StreamEvent, decoder: AnswerDecoder) -> list[AnswerPart]:
-        parts, piece, decoded = list[AnswerPart](), "", 0
+    def _read_tokens(self, event: StreamEvent, decoder: AnswerDecoder) -> list[AnswerPart]:
+        parts, piece, decoded_size = list[AnswerPart](), "", 0
         for token in event.tokens if event.result is None else (*event.tokens, None):
-            read = decoder.read([] if token is None else [token], last=token is None)
-            texts = [part for part in read if isinstance(part, str)]
-            self.decoded.append((texts, decoder.in_call or len(texts) < len(read)))
+            items = decoder.read([] if token is None else [token], last=token is None)
+            texts = [item for item in items if isinstance(item, str)]
+            self.decoded.append((texts, decoder.in_call or len(texts) < len(items)))
             piece += "".join(texts)
-            decoded += 0 if token is not None and decoder.is_control(token) else sum(map(len, texts))
-            for part in read:
-                if isinstance(part, ToolResult):
-                    parts += [*self._read_piece(piece), part]
+            decoded_size += 0 if token is not None and decoder.is_control(token) else sum(map(len, texts))
+            for item in items:
+                if isinstance(item, ToolResult):
+                    parts += [*self._read_piece(piece), item]
                     piece = ""
         if self._tail is not None:
-            piece = self._tail.read(piece, decoded, len(event.text))
+            piece = self._tail.read(piece, decoded_size, len(event.text))
         return parts + self._read_piece(piece)
 
     def _read_piece(self, piece: str) -> list[AnswerPart]:
         """The parts of a piece of the decoded answer."""
         self._size += len(piece)
         if self._reader is None:
-            return self._text(piece, range(self._size - len(piece), self._size))
+            return self._text_parts(piece, range(self._size - len(piece), self._size))
         if not self._markers:
-            return self._parts(self._reader.parts(piece))
+            return self._merge_parts(self._reader.parts(piece))
         self._start += piece
         if any(marker.startswith(self._start) and marker != self._start for marker in self._markers):
             return []
         start, is_call = self._start, self._start.startswith(self._markers)
         self._markers, self._start = (), ""
         if is_call:
-            return self._parts(self._reader.parts(start))
+            return self._merge_parts(self._reader.parts(start))
         self._reader = None
-        return self._text(start, range(len(start)))
+        return self._text_parts(start, range(len(start)))
 
-    def _parts(self, parts: list[TextPart | CallPart]) -> list[AnswerPart]:
+    def _merge_parts(self, parts: list[TextPart | CallPart]) -> list[AnswerPart]:
         out = list[AnswerPart]()
         for part in parts:
             if isinstance(part, CallPart):
@@ -129,30 +134,30 @@ class AnswerSplitter:
                 out.append(part)
                 continue
             at = range(part.at, part.at + len(part.text))
-            out += self._text(part.text, at, True) if part.reasoning else self._beside_calls(part.text, at)
+            out += self._text_parts(part.text, at, True) if part.reasoning else self._text_around_calls(part.text, at)
         return out
 
-    def _beside_calls(self, text: str, at: Sequence[int]) -> list[AnswerPart]:
-        """Text without the white space that only separates calls."""
+    def _text_around_calls(self, text: str, at: Sequence[int]) -> list[AnswerPart]:
+        """Text without the white space that separates or precedes calls."""
         text, at = self._space + text, [*self._space_at, *at]
-        written = text.rstrip()
-        self._space, self._space_at = text[len(written) :], at[len(written) :]
+        visible = text.rstrip()
+        self._space, self._space_at = text[len(visible) :], at[len(visible) :]
         if self._has_calls and not self._has_text:
-            at = at[len(written) - len(written.lstrip()) :]
-            written = written.lstrip()
-        return self._text(written, at[: len(written)])
+            at = at[len(visible) - len(visible.lstrip()) :]
+            visible = visible.lstrip()
+        return self._text_parts(visible, at[: len(visible)])
 
-    def _text(self, text: str, at: Sequence[int] = (), reasoning: bool = False) -> list[AnswerPart]:
+    def _text_parts(self, text: str, at: Sequence[int] = (), reasoning: bool = False) -> list[AnswerPart]:
         self._has_text |= bool(text) and not reasoning
         return [AnswerText(text, reasoning, at)] if text else []
 
-    def _rest(self) -> list[AnswerPart]:
-        """The text that was withheld, because the answer has ended."""
+    def _finish(self) -> list[AnswerPart]:
+        """The withheld text, now that the answer has ended."""
         parts, self._has_ended = list[AnswerPart](), True
         if self._start:
-            parts += self._text(self._start, range(len(self._start)))
+            parts += self._text_parts(self._start, range(len(self._start)))
         elif self._reader is not None:
-            parts += self._parts(self._reader.finish())
+            parts += self._merge_parts(self._reader.finish())
         if not self._has_calls:
-            parts += self._text(self._space, self._space_at)
+            parts += self._text_parts(self._space, self._space_at)
         return parts

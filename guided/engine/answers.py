@@ -36,10 +36,13 @@ class Answers(Generic[_Key]):
         try:
             return list(self._answer_together(requests))
         except Exception:
-            return [self._answer_alone(*one) for one in requests]
+            return [self._answer_alone(*request) for request in requests]
 
     def launch(self, requests: Sequence[tuple[_Key, Choose]]) -> PendingChoices[_Key] | None:
-        """Start choosing one token for each request, without waiting. None: this failed; `answer_all` says why."""
+        """Start choosing one token for each request, without waiting.
+
+        None if this fails: `answer_all` returns the error.
+        """
         try:
             return PendingChoices(requests, self, launch([request for _, request in requests]))
         except Exception:

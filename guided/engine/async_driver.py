@@ -1,7 +1,7 @@
 """Runs the scheduler for coroutines: a thread takes the steps while any coroutine waits.
 
 In: groups of tasks. Out: their outcomes, delivered to the event loop of the coroutine that waits for them. One engine
-may serve several event loops, and threads that take steps themselves (driver.py), at the same time.
+can serve several event loops and, at the same time, threads that take steps themselves (driver.py).
 
 The event loop never waits for a step. Adding and cancelling tasks needs the lock that is held during a step, so both
 are commands, which the thread executes between two steps. The thread starts with the first group and ends when no task
@@ -52,15 +52,15 @@ class AsyncDriver:
                 self._open.pop(task, None)
             try:
                 loop.call_soon_threadsafe(queue.put_nowait, (task, outcome))
-            except RuntimeError:  # the loop is closed; nobody waits any more
+            except RuntimeError:  # the event loop is closed, so nobody waits for the outcome
                 self._cancel([task])
 
-        def begin() -> None:
+        def add_tasks() -> None:
             for group in groups:
                 self._open |= dict.fromkeys(group, deliver)
                 self._driver.add(group, deliver)
 
-        self._execute(begin)
+        self._execute(add_tasks)
         try:
             while remaining:
                 task, outcome = await queue.get()
@@ -80,7 +80,7 @@ class AsyncDriver:
         self._execute(cancel)
 
     def _execute(self, command: Callable[[], None]) -> None:
-        """Execute a command on the thread, which is started if it does not run."""
+        """Execute a command on the thread. Start the thread if it is not running."""
         with self._lock:
             self._commands.append(command)
             if not self._is_running:
@@ -98,10 +98,10 @@ class AsyncDriver:
                 for command in commands:
                     command()
                 self._driver.step()
-            except Exception as error:  # a bug, or no memory: whoever waits must not wait forever
-                self._fail(error)
+            except Exception as error:  # a bug, or out of memory: coroutines must not wait forever
+                self._fail_all(error)
 
-    def _fail(self, error: Exception) -> None:
+    def _fail_all(self, error: Exception) -> None:
         """Let all open tasks end with an error."""
         tasks = list(self._open.items())
         with suppress(Exception):

@@ -82,7 +82,7 @@ class AsyncMethods:
     ) -> Any:
         """Like `Engine.generate_batch`, without `progress`. Raises the same errors."""
         pairs = paired(prompts, constraint, constraints)
-        return await _results(self, [self._background_tasks(prompt, one, 1, **options) for prompt, one in pairs])
+        return await _results(self, [self._background_tasks(*pair, 1, **options) for pair in pairs])
 
     @overload
     def astream(

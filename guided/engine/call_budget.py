@@ -1,12 +1,12 @@
-"""Keeps the calls of an answer whole: none begins if the remaining budget could cut it short.
+"""Prevents incomplete calls: no call begins if the remaining budget could cut it short.
 
 In: the matcher of an answer that consists of calls, or of free text with calls, and the number of tokens so far. Out:
 the budget for the next mask. A mask lets a call begin if its shortest form fits, such as `{"city": ""}`. A model would
 rarely write that form, and after one complete call it need not write another. So a further call begins only if as many
 tokens are left as the longest call so far took.
 
-Between calls the answer may end, and inside a call it may not: that is how calls are recognised. Where no call may
-begin, the mask gets a budget that suffices to complete one character, but no call.
+The answer may end between calls, but not inside one: this is how calls are recognised. If no further call may begin,
+the mask gets a budget that suffices to complete one character, but no call.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class CallBudget:
         self._begin = self._longest = 0  # the number of tokens before the current call; the length of the longest one
 
     def is_between_calls(self) -> bool:
-        """Whether the answer may end here, so that no call has begun that is not complete."""
+        """Whether the answer may end here, which means that no call is incomplete."""
         return self._matcher.is_accepting()
 
     def read(self, length: int, *, is_answer: bool) -> None:
@@ -43,5 +43,5 @@ class CallBudget:
             self._begin = length
 
     def limit(self, budget: int) -> int:
-        """The budget for the next mask, including the end. `budget`: what is left."""
+        """The budget for the next mask, including the end. `budget`: the remaining budget."""
         return min(budget, _CHARACTER) if budget <= self._longest and self.is_between_calls() else budget

@@ -331,7 +331,7 @@ class Engine(ChatMethods, AsyncMethods):
             lease = runner.cache.open(ids, keep=keep)
             try:
                 if not runner.cache.reserve(lease, len(ids) - lease.length):
-                    raise MemoryError(f"{len(ids)} tokens do not fit into the cache beside the running requests")
+                    raise MemoryError(f"{len(ids)} tokens do not fit into the cache together with the running requests")
                 return runner.step([Chunk(lease, ids[lease.length :], keep)])
             finally:
                 runner.cache.close(lease)

@@ -1,8 +1,8 @@
 """Samples outputs from the model's distribution, conditioned on the specification.
 
-Problem. A masked step chooses among the allowed tokens without regard to what follows. So outputs with a
-likely beginning and an unlikely rest are sampled too often, and the distribution of outputs may have almost nothing in
-common with the model's own (Park et al., 2024, arXiv 2405.21047).
+Problem. A masked step chooses among the allowed tokens without regard to what follows. So outputs with a likely
+beginning and an unlikely rest are sampled too often, and the distribution of outputs may have almost nothing in common
+with the model's own (Park et al., 2024, arXiv 2405.21047).
 
 In: a matcher, a budget, and the requests of a `Sequence`. Out: an output whose probability is the model's probability
 of it, with its end token, divided by that of all outputs that the masks allow: those of the specification within the
@@ -11,12 +11,13 @@ budget.
 How: rejection sampling on a tree of prefixes. For each prefix, the tree has an upper bound of the probability that the
 model completes it to an allowed output: 1 before the model has read it, then the sum over the allowed tokens t of
 p(t) times the bound after t. A trial walks down from the root, and takes t with probability p(t) * bound(t) / bound.
-Where the model reads a new prefix, its bound falls from 1 to b. The trial continues with probability b; otherwise it is
-rejected, and the next one begins at the root with the new bounds. So no trial is rejected twice for the same reason.
-Forced tokens are those of `forced_tokens`, as in other outputs: other spellings of forced text have no probability.
+When the model reads a new prefix, the prefix's bound falls from 1 to b. The trial continues with probability b;
+otherwise it is rejected, and the next one begins at the root with the new bounds. So no trial is rejected twice for the
+same reason. Forced tokens are those of `forced_tokens`, as in other outputs: other spellings of forced text have no
+probability.
 
-Why it is exact: along an accepted output, the choices and the survivals multiply to p(output) / bound(root). The bound
-of the root does not depend on the output.
+Why it is exact: along an accepted output, the probabilities of its choices and of not being rejected multiply to
+p(output) / bound(root). The bound of the root does not depend on the output.
 
 Source: constrained adaptive rejection sampling (CARS, arXiv 2510.01902).
 Cost: one forward pass for each new prefix, with the forced tokens after it; 12 bytes or more for each of its allowed
@@ -40,7 +41,7 @@ from torch import Tensor
 from guided.engine.masks import Masks
 from guided.engine.result import Result
 from guided.engine.sequence import Sequence
-from guided.engine.staged_output import continued
+from guided.engine.staged_output import forward_to
 from guided.engine.step_requests import LogitRows, Steps
 from guided.errors import GuidedError, LimitExceeded, OptionError, brief
 from guided.matching.bitmask import bits_of
@@ -51,13 +52,13 @@ from guided.sampling.sampler import refusal, uniform
 __all__ = ["ExactSequence", "Sampling", "check_sampling"]
 
 Sampling: TypeAlias = Literal["masked", "exact"]
-_NEGLIGIBLE: Final = log(1e-11)  # to the most likely allowed token; far below the rounding errors of a model
+_NEGLIGIBLE: Final = log(1e-11)  # relative to the most likely allowed token; far below the rounding errors of a model
 Floats: TypeAlias = npt.NDArray[np.float32]
 
 
 @dataclass(slots=True)
 class _Prefix:
-    """A prefix that the model has read. All arrays are about its n allowed tokens.
+    """A prefix that the model has read. The arrays have one item for each of its n allowed tokens.
 
     Attributes:
         tokens: int32 (n,).
@@ -66,8 +67,8 @@ class _Prefix:
         masses: float32 (n,): `scaled` plus the logs of the bounds after these tokens.
         log_bound: log of an upper bound of the probability that the model completes the prefix to an allowed output.
         removed: -log of the probability of all allowed tokens, at temperature 1.
-        preferred: the most likely token if it is not allowed.
-        next: by index, the prefixes after these tokens that the model has read.
+        preferred: the most likely token if it is not allowed, otherwise None.
+        next: the longer prefixes that the model has read, by the index of their next token.
     """
 
     tokens: npt.NDArray[np.int32]
@@ -85,12 +86,12 @@ class _Prefix:
         return len(self.tokens) > 1
 
     def choose(self, number: float) -> int:
-        """The index of a token. `number`: uniform in [0, 1)."""
+        """Choose a token, and return its index. `number`: uniform in [0, 1)."""
         sums = np.exp(self.masses.astype(np.float64) - self.masses.max()).cumsum()
         return int(np.searchsorted(sums, number * sums[-1], side="right").clip(max=len(sums) - 1))
 
     def lower(self, index: int, log_bound: float) -> None:
-        """Set the bound after a token."""
+        """Lower the bound after the token at an index, and so the bound of this prefix."""
         if self.masses is self.scaled:
             self.masses = self.scaled.copy()
         self.masses[index] = self.scaled[index] + log_bound
@@ -99,30 +100,33 @@ class _Prefix:
 
 def _log_sum(logs: Floats) -> float:
     """The log of a sum of at most 1, from the logs of its terms."""
-    most = float(logs.max())
-    return -inf if most == -inf else min(0.0, most + log(float(np.exp(logs.astype(np.float64) - most).sum())))
+    largest = float(logs.max())
+    return -inf if largest == -inf else min(0.0, largest + log(float(np.exp(logs.astype(np.float64) - largest).sum())))
 
 
 class ExactSequence(Sequence):
-    """One output, sampled exactly. `max_passes`: the maximum number of forward passes. For the rest see `Sequence`."""
+    """One output, sampled exactly.
 
-    def __init__(self, *given: Any, max_passes: int, **options: Any) -> None:
-        super().__init__(*given, **options)
+    `max_passes`: the maximum number of forward passes. See `Sequence` for the others.
+    """
+
+    def __init__(self, *args: Any, max_passes: int, **options: Any) -> None:
+        super().__init__(*args, **options)
         self.can_run_ahead = False
-        self._most_passes, self._passes = max_passes, 0
+        self._max_passes, self._passes = max_passes, 0
         self._root: _Prefix | None = None
-        self._read: list[int] = []  # what the model has read
+        self._tokens_read: list[int] = []  # the tokens in the cache
         self._draws = count()
 
     def steps(self) -> Steps:
         """Run trials until one is accepted.
 
         Raises:
-            LimitExceeded: there were too many forward passes. GuidedError: the model gives no allowed output any
-                probability, or the logits are not numbers.
+            LimitExceeded: there were too many forward passes. GuidedError: the model gives all allowed outputs
+                the probability 0, or the logits are not numbers.
         """
         assert self.masks is not None
-        while (path := (yield from self._try(self.masks))) is None:
+        while (path := (yield from self._run_trial(self.masks))) is None:
             pass
         for prefix, index in path:
             token = int(prefix.tokens[index])
@@ -135,18 +139,19 @@ class ExactSequence(Sequence):
         self.finish_reason = "stop"
         yield from self.end()
 
-    def _try(self, masks: Masks) -> Generator[Any, Any, list[tuple[_Prefix, int]] | None]:
-        """Run a trial. Return the prefixes of an accepted output with the indices of their next tokens, or None.
+    def _run_trial(self, masks: Masks) -> Generator[Any, Any, list[tuple[_Prefix, int]] | None]:
+        """Run a trial. Return the prefixes of the accepted output with the indices of their next tokens.
 
-        The matcher is at the end of an accepted output afterwards, and otherwise where it was.
+        Afterwards the matcher is at the end of this output. If the trial is rejected, return None, with the matcher
+        back at its initial state.
         """
         path, tokens, prefix = list[tuple[_Prefix, int]](), list[int](), self._root
         while True:
             if prefix is None:
                 prefix = yield from self._read_prefix(masks, tokens)
-                survives = self._draw() < exp(prefix.log_bound)
-                self._attach(path, prefix)
-                if not survives:
+                is_accepted = self._draw() < exp(prefix.log_bound)
+                self._add_to_tree(path, prefix)
+                if not is_accepted:
                     masks.matcher.rollback(len(tokens))
                     return None
             index = prefix.choose(self._draw())
@@ -159,7 +164,7 @@ class ExactSequence(Sequence):
             tokens.append(token)
             prefix = prefix.next.get(index)
 
-    def _attach(self, path: list[tuple[_Prefix, int]], prefix: _Prefix) -> None:
+    def _add_to_tree(self, path: list[tuple[_Prefix, int]], prefix: _Prefix) -> None:
         """Add a new prefix to the tree, and lower the bounds of those before it."""
         if path:
             path[-1][0].next[path[-1][1]] = prefix
@@ -169,13 +174,16 @@ class ExactSequence(Sequence):
             before.lower(index, prefix.log_bound)
             prefix = before
         if prefix.log_bound == -inf:
-            raise GuidedError("the model gives no output of the specification any probability")
+            raise GuidedError("the model gives the probability 0 to every output that the specification allows")
 
     def _read_prefix(self, masks: Masks, tokens: list[int]) -> Generator[Any, Any, _Prefix]:
-        """Let the model read tokens and the forced tokens after them. Return the prefix, with those that follow it."""
-        if self._passes >= self._most_passes:
+        """Let the model read tokens and the forced tokens after them.
+
+        Return their prefix, linked to the longer ones.
+        """
+        if self._passes >= self._max_passes:
             hint = "raise max_passes, or sample with the masks alone: sampling='masked'"
-            raise LimitExceeded("max_passes", self._passes + 1, self._most_passes, hint=hint)
+            raise LimitExceeded("max_passes", self._passes + 1, self._max_passes, hint=hint)
         self._passes += 1
         forced, temperatures = list[int](), [self.current_params().temperature]
         for token in masks.matcher.forced_tokens():
@@ -193,11 +201,11 @@ class ExactSequence(Sequence):
         allowed.append(bits_of(bits)[: self.vocabulary.size].nonzero()[0])
         masks.matcher.rollback(len(forced))
         ids = [*self.prompt, *tokens, *forced]
-        logits = yield continued(self._read, ids, len(forced) + 1)
+        logits = yield forward_to(ids, len(forced) + 1, self._tokens_read)
         assert isinstance(logits, LogitRows)
-        self._read, self.prompt_is_read = ids, True
+        self._tokens_read, self.prompt_is_read = ids, True
         rows = logits.tensor[:, : self.vocabulary.size]
-        prefixes = [_prefix_of(*row) for row in zip(rows, allowed, temperatures, strict=True)]
+        prefixes = [_make_prefix(*row) for row in zip(rows, allowed, temperatures, strict=True)]
         for before, after in zip(prefixes[-2::-1], prefixes[:0:-1], strict=True):
             before.next[0] = after
             before.lower(0, after.log_bound)
@@ -212,8 +220,8 @@ class ExactSequence(Sequence):
 
 
 @torch.inference_mode()
-def _prefix_of(logits: Tensor, allowed: npt.NDArray[np.int64], temperature: float) -> _Prefix:
-    """The prefix with these logits (size,), and the ids of its allowed tokens."""
+def _make_prefix(logits: Tensor, allowed: npt.NDArray[np.int64], temperature: float) -> _Prefix:
+    """Make a prefix from the logits after it (size,), and the ids of its allowed tokens."""
     logits = logits.double().cpu()
     best = int(logits.argmax())
     if not abs(float(logits[best])) < inf:
@@ -223,19 +231,19 @@ def _prefix_of(logits: Tensor, allowed: npt.NDArray[np.int64], temperature: floa
         scaled = np.where(allowed == best, 0.0, -inf)
     else:
         scaled = logprobs if temperature == 1 else torch.log_softmax(logits / temperature, 0).numpy()[allowed]
-    kept = scaled >= scaled.max() + _NEGLIGIBLE
-    tokens, logprobs, scaled = allowed[kept].astype(np.int32), logprobs[kept], scaled[kept].astype(np.float32)
+    is_kept = scaled >= scaled.max() + _NEGLIGIBLE
+    tokens, logprobs, scaled = allowed[is_kept].astype(np.int32), logprobs[is_kept], scaled[is_kept].astype(np.float32)
     removed = max(0.0, -_log_sum(logprobs.astype(np.float32)))
     preferred = None if best in allowed else best
     return _Prefix(tokens, logprobs.astype(np.float32), scaled, scaled, _log_sum(scaled), removed, preferred)
 
 
-def check_sampling(sampling: object, params: SamplingParams, max_passes: object, refused: Mapping[str, bool]) -> None:
+def check_sampling(sampling: object, params: SamplingParams, max_passes: object, features: Mapping[str, bool]) -> None:
     """Check the options of a request for `sampling`.
 
     Args:
         sampling, params, max_passes: see `Options`.
-        refused: what an exact sample cannot be combined with -> whether the request has it.
+        features: the names of features that exact sampling does not support -> whether the request uses them.
 
     Raises:
         OptionError: an option is invalid, or cannot be combined with `sampling="exact"`.
@@ -249,6 +257,6 @@ def check_sampling(sampling: object, params: SamplingParams, max_passes: object,
     if params.temperature == 0:
         raise OptionError('sampling="exact" needs a temperature above 0', option="temperature")
     changes = not params.keeps_logits or any(value is not None for value in (params.top_k, params.top_p, params.min_p))
-    for name, is_given in {**refused, "parameters that change the model's distribution": changes}.items():
-        if is_given:
+    for name, is_used in {**features, "parameters that change the model's distribution": changes}.items():
+        if is_used:
             raise OptionError(f'sampling="exact" cannot be combined with {name}', option="sampling")

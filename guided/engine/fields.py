@@ -1,14 +1,14 @@
-"""The values of an output, each with how sure the model was of it.
+"""The values of an output, each with the model's confidence in it.
 
-In: a text, its tokens, and what was recorded of each choice. Out: a `Field` for each value. Its name is the value's
+In: a text, its tokens, and the recorded scores of each choice. Out: a `Field` for each value. Its name is the value's
 JSON Pointer, or the name of a capture, or "" for a text that is neither.
 
 How: a scanner finds the spans of the strings, numbers, literals and empty containers of a JSON text. A choice belongs
 to each field that its token overlaps; the choice that ends a number belongs to the number. Forced tokens belong to no
 field, and neither do tokens between values, such as member names.
 
-Cost: linear in the text, when `Result.fields` is first read. Recording costs the choice of a token nothing but three
-numbers that it has computed anyway.
+Cost: linear in the text, when `Result.fields` is first read. While tokens are chosen, three numbers are stored for each
+choice, which are computed anyway.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class _Span(NamedTuple):
 
 
 class _Choice(NamedTuple):
-    """A choice: the index of its token, the span of the token's text, and what the model thought of it."""
+    """A choice: the index of its token, the span of the token's text, and the scores of the choice."""
 
     position: int
     start: int
@@ -80,14 +80,14 @@ class _Choice(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ChoiceRecord:
-    """What was recorded of the choices of an output.
+    """The recorded scores of an output's choices.
 
     Attributes:
         vocabulary: has the texts of tokens.
-        starts: for each token, how many characters of the text come before it.
+        starts: for each token, the number of characters of the text before it.
         logprobs, preferred: for each choice, see `guided.sampling.choice.Chosen`. As in `Result.removed_log_masses`, an
             entry after those of the tokens belongs to the end token.
-        captures: the captures, and the bytes in which their offsets count; None if the grammar has none.
+        captures: the captures, and the bytes that their offsets refer to; None if the grammar has no captures.
     """
 
     vocabulary: Vocabulary
@@ -96,8 +96,8 @@ class ChoiceRecord:
     preferred: Sequence[int | None]
     captures: tuple[Sequence[Capture], bytes] | None = None
 
-    def after(self, token_masks: Sequence[int]) -> ChoiceRecord:
-        """The record of an output with these tokens in front, which are not part of the text."""
+    def with_tokens_before(self, token_masks: Sequence[int]) -> ChoiceRecord:
+        """The record of an output that begins with more tokens, which are not part of the text."""
         chosen = sum(token_masks)
         return replace(
             self,
@@ -128,8 +128,8 @@ class ChoiceRecord:
         *,
         reasoning_tokens: int,
     ) -> dict[str, Field]:
-        """The names and arguments of the calls that `reader` finds. `Field.start` and `end` count in the text with the
-        names of control tokens.
+        """The names and arguments of the calls that `reader` finds. `Field.start` and `end` refer to the text in which
+        control tokens have their names.
 
         Args:
             tokens, token_masks, removed, reasoning_tokens: see `Result`.
@@ -149,14 +149,16 @@ class ChoiceRecord:
         self, text: str, starts: Sequence[int], token_masks: Sequence[int], removed: Sequence[float]
     ) -> list[_Choice]:
         ends = [*starts[1:], len(text)]
-        places = [position for position, sampled in enumerate(token_masks) if sampled]
+        positions = [position for position, sampled in enumerate(token_masks) if sampled]
         return [
-            _Choice(at, starts[at], ends[at], logprob, lost, preferred)
-            for at, logprob, lost, preferred in zip(places, self.logprobs, removed, self.preferred, strict=False)
+            _Choice(at, starts[at], ends[at], logprob, removed_mass, preferred)
+            for at, logprob, removed_mass, preferred in zip(
+                positions, self.logprobs, removed, self.preferred, strict=False
+            )
         ]
 
     def _fields(self, text: str, choices: Sequence[_Choice], spans: Iterable[_Span]) -> dict[str, Field]:
-        starts, ends = [one.start for one in choices], [one.end for one in choices]
+        starts, ends = [choice.start for choice in choices], [choice.end for choice in choices]
         fields, numbers = dict[str, Field](), Counter[str]()
         for span in spans:
             first, last = bisect_right(ends, span.start), bisect_left(starts, span.until)
@@ -171,15 +173,15 @@ class ChoiceRecord:
         captures, data = self.captures or ((), b"")
         if not captures:
             return [_Span("", 0, len(text), len(text))]
-        before = len(data.decode("utf-8", "replace")) - len(text)
+        text_start = len(data.decode("utf-8", "replace")) - len(text)
 
-        def characters(offset: int) -> int:
-            return len(data[:offset].decode("utf-8", "replace")) - before
+        def position(offset: int) -> int:
+            return len(data[:offset].decode("utf-8", "replace")) - text_start
 
-        return [_Span(one.name, characters(one.start), end := characters(one.end), end) for one in captures]
+        return [_Span(capture.name, position(capture.start), end := position(capture.end), end) for capture in captures]
 
     def _field(self, text: str, span: _Span, choices: Sequence[_Choice]) -> Field:
-        worst = max(choices, key=lambda one: one.removed, default=None)
+        worst = max(choices, key=lambda choice: choice.removed, default=None)
         preferred = b""
         if worst is not None and worst.preferred is not None:
             names = self.vocabulary.special_tokens
@@ -190,9 +192,9 @@ class ChoiceRecord:
             span.start,
             span.end,
             len(choices),
-            sum(one.logprob for one in choices),
-            sum(one.removed for one in choices),
-            exp(sum(min(0.0, one.logprob + one.removed) for one in choices)),
+            sum(choice.logprob for choice in choices),
+            sum(choice.removed for choice in choices),
+            exp(sum(min(0.0, choice.logprob + choice.removed) for choice in choices)),
             None if worst is None else worst.position,
             preferred.decode("utf-8", "replace"),
         )
@@ -204,7 +206,7 @@ def _json_spans(text: str) -> Iterable[_Span]:
 
 
 def choices_until(text: str, start: int, end: int) -> int:
-    """The offset before which the choices of a JSON value begin: a number includes the choice that ends it."""
+    """The offset before which all choices of a JSON value begin: those of a number include the choice that ends it."""
     return end if text[start] in '"[{' else end + 1
 
 
@@ -214,7 +216,7 @@ def texts_of(captures: Mapping[str, Sequence[bytes]]) -> dict[str, list[str]]:
 
 
 def text_with_names(vocabulary: Vocabulary, tokens: Sequence[int]) -> tuple[str, list[int]]:
-    """The text of tokens in which control tokens have their names, and where each token begins."""
+    """The text of tokens, in which control tokens have their names, and the offset at which each token begins."""
     utf8, text, starts = codecs.getincrementaldecoder("utf-8")("replace"), list[str](), list[int]()
     size = 0
     for token in tokens:

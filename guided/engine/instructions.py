@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from guided.describe import Description, describe
-from guided.engine.prompts import PromptReader, says
+from guided.engine.prompts import PromptReader, has_description
 from guided.engine.request import Prompt
 from guided.engine.think_first import THINK, Thoughts, request_for_answer
 from guided.errors import OptionError
@@ -41,7 +41,9 @@ class Instructions:
         description = self._description()
         if description is not None and self._reader.is_templated(prompt, raw=self._raw):
             chat = self._reader.conversation(prompt)
-            return prompt if says(chat, description) else self._reader.with_instruction(chat, description.text)
+            return (
+                prompt if has_description(chat, description) else self._reader.with_instruction(chat, description.text)
+            )
         if not is_required:
             return prompt
         reason = _NO_TEMPLATE if description is not None else "the constraint cannot be described"
@@ -63,7 +65,7 @@ class Instructions:
         if thoughts != "answer":
             chat = self._reader.with_instruction(chat, THINK)
         description = self._description() if may_describe else None
-        text = "" if description is None or says(chat, description) else description.text
+        text = "" if description is None or has_description(chat, description) else description.text
         return chat, self._reader.next_turn(chat, request_for_answer(thoughts, text))
 
     def _description(self) -> Description | None:

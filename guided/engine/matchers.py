@@ -88,10 +88,11 @@ def matcher_maker(
 
 
 def continued_text(grammar: CompiledGrammar | None, constraint: Constraint, prompt: Prompt, ids: Sequence[int]) -> str:
-    """The text of a conversation's last message if the output continues it, as the prompt ends with it; else "".
+    """The text of a conversation's last message, as it stands at the end of the prompt, if the output continues it.
 
-    Chat templates may strip white space from the end of a message. `grammar`: the compiled constraint, if any. The text
-    is "", too, if the constraint applies only to what follows the message (`CompiledBy.follows_message`).
+    Chat templates may strip white space from the end of a message. `grammar`: the compiled constraint, if any. Returns
+    "" if the output begins a new message, or if the constraint applies only to the text after the message
+    (`CompiledBy.follows_message`).
 
     Raises:
         MessageError: no output that satisfies the grammar begins with this text.
@@ -101,17 +102,17 @@ def continued_text(grammar: CompiledGrammar | None, constraint: Constraint, prom
     if not isinstance(prompt, Conversation) or not prompt.continue_final_message:
         return ""
     content = prompt.messages[-1].get("content") or ""
-    whole = content if isinstance(content, str) else "".join(str(part["text"]) for part in content)
-    end = grammar.vocabulary.decode(ids[-len(whole.encode()) - 1 :])
-    stripped = (whole, whole.rstrip(), whole.strip())
-    text = next((text for text in stripped if end.endswith(text.encode())), stripped[-1])
+    message_text = content if isinstance(content, str) else "".join(str(part["text"]) for part in content)
+    end = grammar.vocabulary.decode(ids[-len(message_text.encode()) - 1 :])
+    candidates = (message_text, message_text.rstrip(), message_text.strip())
+    text = next((text for text in candidates if end.endswith(text.encode())), candidates[-1])
     matcher = GrammarMatcher(grammar)
     if not matcher.accept_string(text):
         at = next(at for at, character in enumerate(text) if not matcher.accept_string(character))
-        what = (
+        problem = (
             f"begins no output that satisfies the constraint: {brief(text[at:], 20)} cannot follow {brief(text[:at])}"
         )
-        raise MessageError(len(prompt.messages) - 1, "content", what)
+        raise MessageError(len(prompt.messages) - 1, "content", problem)
     return text
 
 

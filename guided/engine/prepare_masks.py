@@ -22,7 +22,7 @@ from guided.engine.threads import available_cores
 
 __all__ = ["prepare_masks"]
 
-_HELPERS: Final = 7  # threads besides the caller's
+_HELPERS: Final = 7  # threads in addition to the caller's
 _MIN_MASKS: Final = 8  # a thread is used only if it prepares at least this many masks
 
 
@@ -33,10 +33,10 @@ def prepare_masks(steppers: Iterable[Stepper]) -> None:
     if count < 2:
         return
     parts = [requests[len(requests) * at // count : len(requests) * (at + 1) // count] for at in range(count)]
-    others = list[Future[list[float]]]()
+    futures = list[Future[list[float]]]()
     try:
         for part in parts[1:]:
-            others.append(_pool().submit(_prepare, part))
+            futures.append(_pool().submit(_prepare, part))
     except RuntimeError:  # no more threads can be started, or the interpreter is ending: the masks are filled later
         _pool().shutdown(cancel_futures=True)  # calls that have not started must not run during the next steps
         _pool.cache_clear()
@@ -44,11 +44,11 @@ def prepare_masks(steppers: Iterable[Stepper]) -> None:
     try:
         durations = [_prepare(parts[0])]
     finally:
-        wait(others)  # the matchers are in use until then
-    durations += (other.result() for other in others)
+        wait(futures)  # the matchers are in use until then
+    durations += (future.result() for future in futures)
     for part, seconds in zip(parts, durations, strict=True):
-        for (stepper, *_), took in zip(part, seconds, strict=True):
-            stepper.record_preparation(took)
+        for (stepper, *_), duration in zip(part, seconds, strict=True):
+            stepper.record_preparation(duration)
 
 
 def _prepare(requests: list[tuple[Stepper, _core.Matcher, int]]) -> list[float]:

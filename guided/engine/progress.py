@@ -69,8 +69,9 @@ class BatchProgress:
 
     def _figures(self) -> str:
         left = self.seconds_left
-        remaining = "" if left is None or self.done >= self.total else f", {_clock(left)} left"
-        return f"{self.tokens:,} tokens in {_clock(self.seconds)}, {self.tokens_per_second:.0f} tokens/s{remaining}"
+        remaining = "" if left is None or self.done >= self.total else f", {_format_duration(left)} left"
+        elapsed = _format_duration(self.seconds)
+        return f"{self.tokens:,} tokens in {elapsed}, {self.tokens_per_second:.0f} tokens/s{remaining}"
 
 
 ShowProgress: TypeAlias = Callable[[BatchProgress], None]
@@ -156,7 +157,7 @@ def _is_shown(bar: tqdm) -> bool:
     return bool(bar.last_print_t >= bar.start_t + bar.delay)
 
 
-def _clock(seconds: float) -> str:
+def _format_duration(seconds: float) -> str:
     """A duration in the format of tqdm: 2:46:30, 00:07."""
     from tqdm import tqdm
 

@@ -17,7 +17,7 @@ from guided.errors import ContextError, GuidedError, brief
 from guided.models.model import ModelConfig
 from guided.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["PromptReader", "says", "with_text"]
+__all__ = ["PromptReader", "has_description", "with_text"]
 
 
 def check_prompt_type(prompt: object) -> None:
@@ -79,7 +79,9 @@ class PromptReader:
         if self.chat is None:
             return chat
         if not self.chat.shows_system:
-            at = max((at for at, one in enumerate(messages) if one.get("role") == "user"), default=len(messages) - 1)
+            at = max(
+                (at for at, message in enumerate(messages) if message.get("role") == "user"), default=len(messages) - 1
+            )
         elif not messages or messages[0].get("role") not in ("system", "developer"):
             messages.insert(0, {"role": "system", "content": self.chat.default_system(chat)})
         messages[at] = with_text(messages[at], instruction)
@@ -120,7 +122,7 @@ class PromptReader:
             raise ContextError(len(ids), context)
 
 
-def says(chat: Conversation, description: Description) -> bool:
+def has_description(chat: Conversation, description: Description) -> bool:
     """Whether a message already contains the description, or the specification itself."""
     return any(description.is_in(text) for message in chat.messages for text in _texts(message))
 
@@ -137,7 +139,7 @@ def _texts(message: Message) -> list[str]:
 
 
 def with_text(message: Message, text: str) -> Message:
-    """A message with another paragraph."""
+    """The message with a text appended as another paragraph."""
     content = message.get("content")
     if isinstance(content, list):
         return {**message, "content": [*content, {"type": "text", "text": text}]}

@@ -8,11 +8,11 @@ scheduler runs like any other.
 
 How: when a value (a string, number or literal of JSON, otherwise the whole text) is complete and its confidence
 (`Field.confidence`) is below the threshold, other sequences repeat the tokens before its first choice, and sample the
-value anew, each with its own seed. Of all versions, the one whose choices the model finds most likely without the mask
-is kept, and the rest is written with the request's own parameters. The versions share the cache: each reads only the
-tokens after the last common prefix. Events are delivered when their value is decided.
+value anew, each with its own seed. `Retries` keeps the version whose choices are most likely without the mask, and
+writes the text after it with the request's own parameters. The versions share the cache: the model reads only the
+tokens after the last common prefix. Events are delivered once the version of their value has been chosen.
 
-Cost: the passes of the other versions, at most `max_passes` for one output; then no more values are written again.
+Cost: the passes of the other versions, at most `max_passes` for one output. After that, no value is written again.
 Not supported: reasoning, tools, drafts, and scores of prompts and forced tokens.
 """
 
@@ -26,24 +26,24 @@ from typing import Final
 from guided.engine.fields import choices_until
 from guided.engine.result import Result, StreamEvent, Timings
 from guided.engine.sequence import Sequence
-from guided.engine.staged_output import Reply, Request, StagedOutput, continued
+from guided.engine.staged_output import Reply, Request, StagedOutput, forward_to
 from guided.engine.step_requests import Forward, Steps
 from guided.errors import GuidedError, OptionError, brief
 from guided.frontends.json_schema.documents.source_spans import ScalarScanner
 from guided.keywords import is_number
 
-__all__ = ["MOST_RETRIES", "THRESHOLD", "Retries", "check_retries"]
+__all__ = ["MAX_RETRIES", "THRESHOLD", "Retries", "check_retries"]
 
 THRESHOLD: Final = 0.5
-MOST_RETRIES: Final = 64
+MAX_RETRIES: Final = 64
 
 
-class _Run:
+class _Version:
     """A version of the output.
 
     Attributes:
-        sequence, steps: what writes it, and its running steps.
-        reply: the answer to its last request.
+        sequence, steps: the sequence that writes it, and the sequence's steps.
+        reply: the reply to the last request of the steps.
         result: its result, once it has ended.
         values: the name and the span of each complete value.
     """
@@ -54,28 +54,28 @@ class _Run:
         self.result: Result | None = None
         self.values: list[tuple[str, int, int]] = []
         self._scanner = ScalarScanner() if is_json else None
-        self._events: list[tuple[int, StreamEvent]] = []  # with the number of tokens after each
+        self._events: list[tuple[int, StreamEvent]] = []  # each with the number of tokens after it
 
     def add_event(self, event: StreamEvent) -> None:
-        """Keep an event until it is released."""
+        """Keep an event until `take_events` yields it."""
         self._events.append((len(self.sequence.transcript.tokens), event))
         self.result = event.result
 
     def find_values(self) -> None:
         """Add the new complete values to `values`."""
-        text, ended = self.sequence.transcript.text, self.result is not None
+        text, has_ended = self.sequence.transcript.text, self.result is not None
         if self._scanner is not None:
-            self.values += self._scanner.read(text, ended=ended)
-        elif ended:
+            self.values += self._scanner.read(text, ended=has_ended)
+        elif has_ended:
             self.values = [("", 0, len(text))]
 
     def first_choice(self, offset: int) -> int:
-        """The index of the first chosen token with text after an offset, or the number of tokens."""
-        starts, chosen = self.sequence.transcript.starts, self.sequence.transcript.token_masks
+        """The index of the first chosen token with text after an offset. The number of tokens if there is none."""
+        starts, token_masks = self.sequence.transcript.starts, self.sequence.transcript.token_masks
         at = max(0, bisect_right(starts, offset) - 1)
         if at + 1 < len(starts) and starts[at + 1] <= offset:
             at += 1
-        return next((token for token in range(at, len(starts)) if chosen[token]), len(starts))
+        return next((token for token in range(at, len(starts)) if token_masks[token]), len(starts))
 
     def confidence(self, number: int) -> float:
         """The confidence of a value, as in its `Field`."""
@@ -96,8 +96,8 @@ class _Run:
         """log of the model's probability of all choices after the first `before` tokens, without the mask."""
         return sum(self.sequence.scores.logprobs[sum(self.sequence.transcript.token_masks[:before]) :])
 
-    def release(self) -> Iterator[StreamEvent]:
-        """The events before the value that is being written; all if the output has ended."""
+    def take_events(self) -> Iterator[StreamEvent]:
+        """Remove and yield the events before the unfinished value, or all events if the output has ended."""
         tokens = len(self.sequence.transcript.tokens)
         if self.result is None:
             at = 0 if self._scanner is None else self._scanner.open_at
@@ -123,55 +123,58 @@ class Retries(StagedOutput):
     ) -> None:
         self._first = make(0)
         super().__init__(self._first)
-        self._make, self._retries, self._threshold, self._left = make, retries, threshold, max_passes
+        self._make_sequence, self._retries, self._threshold, self._passes_left = make, retries, threshold, max_passes
         self._is_json = is_json
-        self._read: list[int] = []  # what the model has read
-        self._tried = 0  # the number of other versions so far
-        self._spent = Timings()  # of versions that were dropped
+        self._tokens_read: list[int] = []  # by the model, as far as its cache has them
+        self._other_versions = 0  # the number of other versions so far
+        self._dropped_timings = Timings()  # of the versions that were not kept
 
     def steps(self) -> Steps:
         """Write the output. Raises as `Sequence.steps`."""
-        run, decided = _Run(self._first, is_json=self._is_json), 0
+        version, checked = _Version(self._first, is_json=self._is_json), 0
         while True:
-            forward = yield from self._advance(run)
-            while decided < len(run.values):
-                if run.confidence(decided) < self._threshold:
-                    run, forward = yield from self._best(run, forward, decided)
-                decided += 1
+            forward = yield from self._advance(version)
+            while checked < len(version.values):
+                if version.confidence(checked) < self._threshold:
+                    version, forward = yield from self._best(version, forward, checked)
+                checked += 1
             if forward is None:
                 break
-            yield from run.release()
-            run.reply = yield self._forward(run, forward)
-        self.current = run.sequence
-        run.sequence.timings.include(self._spent)
-        yield from run.release()
+            yield from version.take_events()
+            version.reply = yield self._forward(version, forward)
+        self.current = version.sequence
+        version.sequence.timings.include(self._dropped_timings)
+        yield from version.take_events()
 
-    def _advance(self, run: _Run) -> Generator[Request, Reply, Forward | None]:
-        """Run a version up to its next forward pass, and return this request; None: the version has ended."""
-        self.current, forward = run.sequence, None
-        while forward is None and run.result is None:
-            request = run.steps.send(run.reply)
-            run.reply = None
+    def _advance(self, version: _Version) -> Generator[Request, Reply, Forward | None]:
+        """Run a version up to its next forward pass.
+
+        Return the request for this pass; None if the version has ended.
+        """
+        self.current, forward = version.sequence, None
+        while forward is None and version.result is None:
+            request = version.steps.send(version.reply)
+            version.reply = None
             if isinstance(request, Forward):
                 forward = request
             elif isinstance(request, StreamEvent):
-                run.add_event(request)
+                version.add_event(request)
             else:
-                run.reply = yield request
-        run.find_values()
+                version.reply = yield request
+        version.find_values()
         return forward
 
-    def _forward(self, run: _Run, forward: Forward) -> Forward:
-        """The forward pass over the tokens of a version that the model has not read yet."""
-        self.current = run.sequence
-        ids = [*run.sequence.prompt, *run.sequence.transcript.tokens]
-        forward = continued(self._read, ids, forward.keep)
-        self._read = ids
+    def _forward(self, version: _Version, forward: Forward) -> Forward:
+        """The forward pass over the tokens of a version that are not in the cache."""
+        self.current = version.sequence
+        ids = [*version.sequence.prompt, *version.sequence.transcript.tokens]
+        forward = forward_to(ids, forward.keep, self._tokens_read)
+        self._tokens_read = ids
         return forward
 
     def _best(
-        self, best: _Run, forward: Forward | None, number: int
-    ) -> Generator[Request, Reply, tuple[_Run, Forward | None]]:
+        self, best: _Version, forward: Forward | None, number: int
+    ) -> Generator[Request, Reply, tuple[_Version, Forward | None]]:
         """Write a value again, and return the best version with its next forward pass.
 
         Args:
@@ -181,59 +184,59 @@ class Retries(StagedOutput):
         name, start, _ = best.values[number]
         before = best.first_choice(start)
         for _ in range(self._retries if before < len(best.sequence.transcript.tokens) else 0):
-            if self._left <= 0:
+            if self._passes_left <= 0:
                 break
-            self._tried += 1
-            other = _Run(self._make(self._tried), is_json=self._is_json)
-            _repeat(best.sequence, other.sequence, before)
+            self._other_versions += 1
+            other = _Version(self._make_sequence(self._other_versions), is_json=self._is_json)
+            _copy_tokens(best.sequence, other.sequence, before)
             other_forward = yield from self._write_value(other, number)
             is_complete = len(other.values) > number and other.values[number][0] == name
             if is_complete and other.logprob(before) > best.logprob(before):
                 best, other, forward = other, best, other_forward
             other.steps.close()
-            self._spent.include(other.sequence.timings)
-        best.sequence.params = self._first.params  # the rest is written as the request says
+            self._dropped_timings.include(other.sequence.timings)
+        best.sequence.params = self._first.params  # for the text after the value
         if best.result is not None:
             best.result.seed = self._first.params.seed
         return best, forward
 
-    def _write_value(self, run: _Run, number: int) -> Generator[Request, Reply, Forward | None]:
-        """Run a version until its value is complete, or no passes are left. Return its next forward pass, if any."""
-        while (forward := (yield from self._advance(run))) is not None:
-            if len(run.values) > number or self._left <= 0:
+    def _write_value(self, version: _Version, number: int) -> Generator[Request, Reply, Forward | None]:
+        """Run a version until this value is complete, or no passes are left. Return its next forward pass."""
+        while (forward := (yield from self._advance(version))) is not None:
+            if len(version.values) > number or self._passes_left <= 0:
                 break
-            self._left -= 1
-            run.reply = yield self._forward(run, forward)
+            self._passes_left -= 1
+            version.reply = yield self._forward(version, forward)
         return forward
 
 
-def _repeat(earlier: Sequence, sequence: Sequence, count: int) -> None:
-    """Write the first `count` tokens of an earlier sequence of the same request again, without events for them."""
-    written = earlier.transcript
-    for token, sampled in zip(written.tokens[:count], written.token_masks, strict=False):
+def _copy_tokens(earlier: Sequence, sequence: Sequence, count: int) -> None:
+    """Copy the first `count` tokens of an earlier sequence of the same request to a new one, without events."""
+    transcript = earlier.transcript
+    for token, sampled in zip(transcript.tokens[:count], transcript.token_masks, strict=False):
         if sequence.masks is not None and not sequence.masks.matcher.accept_token(token):
-            raise GuidedError(f"the matcher refuses token {token}, which another one of the same kind has accepted")
+            raise GuidedError(f"the matcher refuses token {token}, which an equal matcher has accepted")
         sequence.transcript.append([token], sampled=bool(sampled))
-    sequence.scores.repeat(earlier.scores, sum(written.token_masks[:count]))
+    sequence.scores.copy_choices(earlier.scores, sum(transcript.token_masks[:count]))
     sequence.prompt_is_read = True
     sequence.event()
 
 
-def check_retries(retries: object, threshold: object, refused: Mapping[str, bool]) -> None:
+def check_retries(retries: object, threshold: object, features: Mapping[str, bool]) -> None:
     """Check the options of a request for `retries`.
 
     Args:
         retries, threshold: see `Options.retries` and `Options.retry_below`.
-        refused: what retries cannot be combined with -> whether the request has it.
+        features: the names of features that retries cannot be combined with -> whether the request uses them.
 
     Raises:
         OptionError: an option is invalid, or cannot be combined with `retries`.
     """
-    if not isinstance(retries, int) or isinstance(retries, bool) or not 0 <= retries <= MOST_RETRIES:
-        message = f"retries is {brief(retries)}, but must be an integer from 0 to {MOST_RETRIES}"
+    if not isinstance(retries, int) or isinstance(retries, bool) or not 0 <= retries <= MAX_RETRIES:
+        message = f"retries is {brief(retries)}, but must be an integer from 0 to {MAX_RETRIES}"
         raise OptionError(message, option="retries")
     if not is_number(threshold) or not 0 <= threshold <= 1:
         raise OptionError(f"retry_below is {brief(threshold)}, but must be from 0 to 1", option="retry_below")
-    for name, is_given in refused.items():
-        if retries and is_given:
+    for name, is_used in features.items():
+        if retries and is_used:
             raise OptionError(f"retries cannot be combined with {name}", option="retries")

@@ -4,8 +4,8 @@ The scheduler takes `Task`s, alone or in groups that share a prompt, and returns
 forward pass over a chunk of each running sequence: one token for most of them, several forced tokens for some, a chunk
 of the prompt for others, and never more than `token_budget` tokens in total. Decoding sequences have precedence, so
 long prompts are read in chunks while the others continue (chunked prefill). These chunks add at most about
-`long_seconds` to a pass in which others decode. A short prompt is read beside an earlier long one. Once the pass is
-launched, the bitmask rows of all sequences are filled. Only then are the logits read, so filling overlaps with the
+`long_seconds` to a pass in which others decode. A short prompt is read together with an earlier long one. Once the pass
+is launched, the bitmask rows of all sequences are filled. Only then are the logits read, so filling overlaps with the
 accelerator's work. Then one call chooses the tokens of all sequences, and a few more calls choose the tokens of the
 draft model.
 
@@ -138,16 +138,18 @@ class Scheduler:
         if alive:
             leader, *others = alive
             for task in others:
-                together = (task.tokens, task.keep) == (leader.tokens, leader.keep)
-                leader.followers.append(task) if together else heappush(self._waiting, task)
+                can_follow = (task.tokens, task.keep) == (leader.tokens, leader.keep)
+                leader.followers.append(task) if can_follow else heappush(self._waiting, task)
             heappush(self._waiting, leader)
 
     def cancel(self, task: Task) -> None:
-        """Stop a task in any state and release its memory. For a task that is done this does nothing."""
+        """Stop a task in any state and release its memory. Does nothing if the task is done."""
         self._finish(task)
-        for entry in [e for e in self._compiling if e[0] is task.future and all(other.done for other in e[1])]:
-            self._compiling.remove(entry)
-            entry[0].cancel()  # has no effect once compilation has begun; that ends at its limits
+        for group in [
+            entry for entry in self._compiling if entry[0] is task.future and all(other.done for other in entry[1])
+        ]:
+            self._compiling.remove(group)
+            group[0].cancel()  # has no effect once compilation has begun; that ends at its limits
         if self._pending is not None and all(other.done for other in self._pending):
             self._pending = None
 
@@ -237,7 +239,7 @@ class Scheduler:
     def _reserve(self, task: Task, number: int, planned: Collection[Task]) -> bool:
         """Reserve positions for a task; preempt later tasks if necessary. False: it was preempted itself, or failed."""
         while not self._cache.reserve(task.open_lease, number):
-            idle = (other for other in self._running if other not in planned and not self._is_waited_for(other))
+            idle = (other for other in self._running if other not in planned and not self._is_busy(other))
             last = max(idle, default=task)
             if last is not task:
                 self._preempt(last)
@@ -250,7 +252,7 @@ class Scheduler:
                 return False
         return True
 
-    def _is_waited_for(self, task: Task) -> bool:
+    def _is_busy(self, task: Task) -> bool:
         return task in self._background_steps or (self._pending is not None and task in self._pending)
 
     def _preempt(self, task: Task) -> None:
@@ -412,7 +414,7 @@ class Scheduler:
             self._cache.close(task.lease)
             task.lease = None
             self._running.remove(task)
-        followers, task.followers = [t for t in task.followers if not t.done], []
+        followers, task.followers = [other for other in task.followers if not other.done], []
         if followers:  # one of them must read the prompt instead
             leader, *leader.followers = followers
             heappush(self._waiting, leader)

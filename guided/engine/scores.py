@@ -1,4 +1,4 @@
-"""The probabilities that a `Result` reports: what masks removed, and the log probabilities of tokens.
+"""The probabilities that a `Result` reports: those that masks removed, and the log probabilities of tokens.
 
 In: rows of logits, and the tokens after them. Out: the numbers of a `Result`. This module computes them for prompts and
 for forced tokens; for chosen tokens they come with the choice (sampling/choice.py).
@@ -46,28 +46,30 @@ class Scores:
         self.budget_bound = BudgetBound()
         self.forced_log_mass = 0.0
 
-    def repeat(self, earlier: Scores, choices: int) -> None:
-        """Record the first choices of another sequence again."""
+    def copy_choices(self, earlier: Scores, choices: int) -> None:
+        """Copy the first `choices` choices of another sequence."""
         self.removed += earlier.removed[:choices]
         self.logprobs += earlier.logprobs[:choices]
         self.preferred += earlier.preferred[:choices]
         for mass in earlier.by_budget[:choices]:
-            self._count(mass)
+            self._add_budget_mass(mass)
 
-    def _count(self, by_budget: float | None) -> None:
+    def _add_budget_mass(self, by_budget: float | None) -> None:
         self.by_budget.append(by_budget)
         if by_budget is not None:
             self.budget_bound = self.budget_bound.with_step(by_budget)
 
     def add(self, chosen: Chosen, penalty: float) -> None:
         """Record a choice. `penalty`: what the budget ramp subtracted from the token's logit."""
-        self._count(chosen.by_budget)
+        self._add_budget_mass(chosen.by_budget)
         self.removed.append(chosen.removed - penalty)
         self.logprobs.append(chosen.logprob)
         self.preferred.append(chosen.preferred)
 
     def record(self, starts: Sequence[int], regions: GrammarMatcher | None) -> ChoiceRecord:
-        """The recorded choices. `starts`: where the text of each token begins; `regions`: has the captures, if any."""
+        """The recorded choices. `starts`: the offset at which the text of each token begins; `regions`: the matcher
+        with the captures, if any.
+        """
         captures = None if regions is None else regions.captures_with_places()
         return ChoiceRecord(self._vocabulary, starts, self.logprobs, self.preferred, captures)
 
@@ -93,7 +95,7 @@ class Scores:
         Args:
             logits: the logits before each of the tokens, and after the last one.
             tokens: the forced tokens.
-            counted: for each token, whether it counts; the tokens of a tool's result do not.
+            counted: whether each token counts. The tokens of a tool's result do not.
             ended: whether the output ends after them.
 
         Returns:

@@ -65,7 +65,7 @@ class Sequence:
         max_tokens: the budget, in tokens of the text.
         context_left: how many tokens still fit into the model's context; None: no limit.
         score_forced: also count the model's probability of forced tokens.
-        stops: what ends the output besides an end token.
+        stops: stops that end the output, in addition to end tokens.
         logprobs: which log probabilities to compute.
         calls: the tool calls, if the matcher's grammar contains tools.
         drafts: the maximum number of tokens to draft for each forward pass.
@@ -123,7 +123,7 @@ class Sequence:
         self.canonical = next((it for it in parts if isinstance(it, CanonicalMatcher)), None)
         self.healed = next((it.prefix for it in parts if isinstance(it, HealingMatcher)), b"")
         self.call_budget = CallBudget(matcher) if has_calls and matcher is not None else None
-        if self.regions is not None or self.call_budget is not None:  # after a draft, their state is not known in time
+        if self.regions is not None or self.call_budget is not None:  # their state after a draft is not known in time
             drafts = 0
         self.transcript = Transcript(vocabulary, stops, thinking=self.gate is not None, skip=len(self.healed))
         self.results: set[int] = set()  # positions of tokens of tool results in the output
@@ -217,8 +217,10 @@ class Sequence:
         yield replace(event, result=self.result())
 
     def fill_mask(self) -> None:
-        """Fill the mask of the next choice while the model runs. Not with drafts: only the mask after the last one is
-        missing then, and it may not be needed."""
+        """Fill the mask of the next choice while the model runs.
+
+        Does nothing if there are drafts: then only the mask after the last draft is missing, and it may not be needed.
+        """
         if self.masks is not None and self.is_choosing:
             self.masks.fill(self.budget(0))
 

@@ -43,8 +43,8 @@ _STOP_OPTIONS: Final = ("stop", "stop_token_ids", "stop_regex", "include_stop_st
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Given:
-    """The options of a request for which no other class has the defaults; see `Options`."""
+class _MakerOptions:
+    """The options of a request whose defaults no other class has; see `Options`."""
 
     raw: bool = False
     max_tokens: int = 256
@@ -79,7 +79,7 @@ class _Given:
         if params.min_tokens > self.max_tokens:
             message = f"min_tokens is {params.min_tokens}, but max_tokens is {self.max_tokens}"
             raise OptionError(message, option="min_tokens")
-        refused = {
+        features = {
             "free text": constraint is None,
             "tools": bool(self.tools),
             "reasoning_end": self.reasoning_end is not None,
@@ -87,17 +87,21 @@ class _Given:
             "score_forced": self.score_forced,
             "logprobs": (self.logprobs, self.prompt_logprobs) != (None, None),
         }
-        check_sampling(self.sampling, params, self.max_passes, refused)
-        check_retries(self.retries, self.retry_below, {**refused, 'sampling="exact"': self.sampling == "exact"})
+        check_sampling(self.sampling, params, self.max_passes, features)
+        check_retries(self.retries, self.retry_below, {**features, 'sampling="exact"': self.sampling == "exact"})
 
-    def checked_prefill(self, prefill: str) -> str:
-        """The text of a continued message, if any. Raises OptionError for options that cannot continue it."""
+    def check_prefill(self, prefill: str) -> str:
+        """Return the text of a message that the output continues, if any.
+
+        Raises:
+            OptionError: an option cannot be combined with such a text.
+        """
         if prefill and self.retries:
             raise OptionError("retries cannot be combined with continue_final_message", option="retries")
         return prefill
 
 
-_OWN_OPTIONS: Final = frozenset(field.name for field in fields(_Given))
+_MAKER_OPTIONS: Final = frozenset(field.name for field in fields(_MakerOptions))
 
 
 class SequenceMaker:
@@ -108,7 +112,7 @@ class SequenceMaker:
         context: the maximum number of tokens that it reads.
         compiler, prompts: functions that return the compiler and the prompt reader.
         drafts_by_model: whether a second model drafts for it.
-        describes: whether specifications are described in the conversation by default.
+        describes: whether the prompt describes the specification by default.
     """
 
     def __init__(
@@ -135,49 +139,50 @@ class SequenceMaker:
         compiler: GrammarCompiler | None = None,
         **options: Any,
     ) -> list[Output]:
-        """Make the samples of a request, see `Engine.generate`. `ids`: of the prompt, if the caller has encoded it.
-        `compiler`: for the constraint; None: the engine's.
+        """Make the outputs of a request (`Engine.generate`). `ids`: the ids of the prompt, if the caller has them.
+        `compiler`: compiles the constraint; None: the engine's compiler.
 
         Raises:
             SpecError, UnsupportedError, BudgetError, GuidedError, OptionError: as `Engine.generate`.
         """
-        given = _Given(**_take(options, _OWN_OPTIONS))
+        settings = _MakerOptions(**_take(options, _MAKER_OPTIONS))
         constraint_options = cast(ConstraintOptions, _take(options, ConstraintOptions.__annotations__))
         stops = _stops(**_take(options, _STOP_OPTIONS))
-        params = SamplingParams(**options, seed=secrets.randbits(64) if given.seed is None else given.seed)
-        given.check(prompt, n, constraint, params)
-        logprobs = LogprobParams(given.logprobs, given.prompt_logprobs, given.logprobs_mode)
-        tools = read_items("tools", given.tools)
+        params = SamplingParams(**options, seed=secrets.randbits(64) if settings.seed is None else settings.seed)
+        settings.check(prompt, n, constraint, params)
+        logprobs = LogprobParams(settings.logprobs, settings.prompt_logprobs, settings.logprobs_mode)
+        tools = read_items("tools", settings.tools)
         toolbox = Toolbox(tools, self._vocabulary) if tools else None
-        is_matched = given.reasoning_end is not None or given.canonical or given.heal_prompt
-        whole = with_tools(constraint, tools, matched=is_matched)
-        grammar = compile_constraint(compiler or self._compiler(), whole, constraint_options)
-        instructed, bridge = self._instruct(prompt, grammar, given)
-        known = ids if instructed is prompt else None
-        ids, prefix = prompt_ids(self._prompts(), instructed, known, raw=given.raw, heal=given.heal_prompt)
-        prefill = given.checked_prefill(continued_text(grammar, constraint, prompt, ids))
-        make = self._matcher_maker(grammar, prefix, prefill, given)
-        is_exact, default_drafts = given.sampling == "exact", DRAFTS if self._drafts_by_model else 0
-        kind = partial(ExactSequence, max_passes=given.max_passes) if is_exact else Sequence
+        needs_matcher = settings.reasoning_end is not None or settings.canonical or settings.heal_prompt
+        full_constraint = with_tools(constraint, tools, matched=needs_matcher)
+        grammar = compile_constraint(compiler or self._compiler(), full_constraint, constraint_options)
+        full_prompt, bridge = self._add_instructions(prompt, grammar, settings)
+        known_ids = ids if full_prompt is prompt else None
+        ids, prefix = prompt_ids(self._prompts(), full_prompt, known_ids, raw=settings.raw, heal=settings.heal_prompt)
+        prefill = settings.check_prefill(continued_text(grammar, constraint, prompt, ids))
+        make = self._matcher_maker(grammar, prefix, prefill, settings)
+        is_exact, default_drafts = settings.sampling == "exact", DRAFTS if self._drafts_by_model else 0
+        drafts = default_drafts if settings.drafts is None else settings.drafts
+        kind = partial(ExactSequence, max_passes=settings.max_passes) if is_exact else Sequence
         context_left, parse = self._context - len(ids), None if constraint is None else value_parser(grammar)
 
         def sequence(index: int, before: Items[int], counted: int, retry: int = 0) -> Sequence:
-            """`before`: ids between the prompt and the answer; `counted`: how many of them the budget covers."""
+            """`before`: ids between the prompt and the answer; `counted`: how many of them count towards the budget."""
             matcher = make()
             return kind(
                 self._vocabulary,
                 [*ids, *before],
                 matcher,
                 params.sample(index).retry(retry),
-                max_tokens=given.max_tokens - counted,
+                max_tokens=settings.max_tokens - counted,
                 context_left=context_left - len(before),
-                score_forced=given.score_forced,
+                score_forced=settings.score_forced,
                 stops=stops,
                 logprobs=replace(logprobs, prompt=None) if before else logprobs,
                 calls=None if matcher is None or toolbox is None else ToolCalls(toolbox, matcher),
-                drafts=0 if is_exact or given.retries else default_drafts if given.drafts is None else given.drafts,
+                drafts=0 if is_exact or settings.retries else drafts,
                 drafted_by_model=self._drafts_by_model,
-                budget_ramp=0.0 if is_exact else float(given.budget_ramp),
+                budget_ramp=0.0 if is_exact else float(settings.budget_ramp),
                 parse=parse,
                 free=constraint is None or (isinstance(constraint, CompiledBy) and constraint.free),
                 has_calls=isinstance(constraint, CompiledBy) and constraint.has_calls,
@@ -185,36 +190,38 @@ class SequenceMaker:
             )
 
         def answer(index: int, before: Items[int] = (), counted: int = 0) -> Output:
-            if not given.retries:
+            if not settings.retries:
                 return sequence(index, before, counted)
             make, is_json = partial(sequence, index, before, counted), parse is not None and parse.is_json
-            return Retries(make, given.retries, given.retry_below, given.max_passes, is_json=is_json)
+            return Retries(make, settings.retries, settings.retry_below, settings.max_passes, is_json=is_json)
 
-        if given.think_first is None or not bridge:
+        if settings.think_first is None or not bridge:
             return list(map(answer, range(n)))
-        limit = token_limit(given.think_first, given.max_tokens)
+        limit = token_limit(settings.think_first, settings.max_tokens)
         return [ThinkFirst(partial(answer, index), limit, bridge, context_left) for index in range(n)]
 
     def _matcher_maker(
-        self, grammar: CompiledGrammar | None, prefix: bytes, prefill: str, given: _Given
+        self, grammar: CompiledGrammar | None, prefix: bytes, prefill: str, settings: _MakerOptions
     ) -> Callable[[], ForkingMatcher | None]:
         return matcher_maker(
             self._vocabulary,
             grammar,
             prefix,
-            canonical=given.canonical,
-            reasoning_end=given.reasoning_end,
-            reasoning_limit=given.think_first if isinstance(given.think_first, int) else None,
+            canonical=settings.canonical,
+            reasoning_end=settings.reasoning_end,
+            reasoning_limit=settings.think_first if isinstance(settings.think_first, int) else None,
             prefill=prefill,
         )
 
-    def _instruct(self, prompt: Prompt, grammar: CompiledGrammar | None, given: _Given) -> tuple[Prompt, list[int]]:
+    def _add_instructions(
+        self, prompt: Prompt, grammar: CompiledGrammar | None, settings: _MakerOptions
+    ) -> tuple[Prompt, list[int]]:
         """The prompt with the instructions that the request asks for, and the ids between free text and answer."""
-        instructions = Instructions(self._prompts(), grammar, raw=given.raw)
-        describe, thoughts = given.describe, given.think_first
+        instructions = Instructions(self._prompts(), grammar, raw=settings.raw)
+        describe, thoughts = settings.describe, settings.think_first
         if self.describes if describe is None else describe:
             prompt = instructions.describe(prompt, is_required=describe is not None)
-        if thoughts is None or given.reasoning_end is not None:
+        if thoughts is None or settings.reasoning_end is not None:
             return prompt, []
         return instructions.think_first(prompt, thoughts, may_describe=describe is not False)
 

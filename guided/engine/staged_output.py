@@ -1,7 +1,7 @@
-"""An output that several sequences write, one after the other, on one cache. The scheduler runs it like a `Sequence`.
+"""An output that several sequences write, one after the other, with one cache. The scheduler runs it like a `Sequence`.
 
-A stage requests forward passes over tokens that follow what the model has read for it. `continued` computes what the
-model must still read after it has read other tokens for an earlier stage.
+A stage requests forward passes as if the cache contained only its own tokens. `forward_to` computes the pass that is
+needed after the model has read other tokens for an earlier stage.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from guided.matching.constraint import ValueParser
 from guided.matching.protocol import Matcher
 from guided.sampling.choice import Answer, Choose
 
-__all__ = ["Output", "Reply", "Request", "StagedOutput", "continued"]
+__all__ = ["Output", "Reply", "Request", "StagedOutput", "forward_to"]
 
 Request: TypeAlias = Forward | Choose | Draft | StreamEvent
 Reply: TypeAlias = LogitRows | Answer | None
@@ -91,13 +91,19 @@ Output: TypeAlias = Sequence | StagedOutput
 """What the scheduler runs."""
 
 
-def continued(read: list[int], ids: list[int], keep: int) -> Forward:
-    """The pass after which the model, which has read `read`, has read `ids`. The last `keep` of them need logits."""
-    shared, most = 0, min(len(read), len(ids) - keep)  # a binary search compares whole slices
-    while shared < most:
-        middle = (shared + most + 1) // 2
-        if read[shared:middle] == ids[shared:middle]:
+def forward_to(ids: list[int], keep: int, tokens_read: list[int]) -> Forward:
+    """The pass after which the cache contains exactly `ids`.
+
+    Args:
+        ids: all tokens of the stage.
+        keep: the number of the last ids that need logits.
+        tokens_read: the tokens that the cache contains before the pass.
+    """
+    shared, limit = 0, min(len(tokens_read), len(ids) - keep)  # a binary search compares whole slices
+    while shared < limit:
+        middle = (shared + limit + 1) // 2
+        if tokens_read[shared:middle] == ids[shared:middle]:
             shared = middle
         else:
-            most = middle - 1
-    return Forward(ids[shared:], keep, len(read) - shared)
+            limit = middle - 1
+    return Forward(ids[shared:], keep, len(tokens_read) - shared)

@@ -4,7 +4,8 @@ In: a sequence, and the answer to its last request: logits or chosen tokens. Out
 next request. A mask under a budget, or a step of a grammar designed to be slow, may take a few tenths of a second, up
 to `Limits.call_work`. On the scheduler's thread, all other sequences would have to wait for it. So a sequence with a
 step longer than `SLOW` runs on another thread until 32 steps in a row have been quick, and meanwhile the scheduler runs
-the other sequences. The core releases the GIL while it computes, and these threads yield the cores to the model's.
+the other sequences. The core releases the GIL while it computes, and these threads yield the CPU cores to the model's
+threads.
 
 The thread that compiled the grammar can run the first step before the scheduler sees the sequence (`begin`).
 """
@@ -63,9 +64,9 @@ class Stepper:
         if self._first_outcome.request is not None:
             self.fill_mask()
 
-    def advance(self, sent: LogitRows | Answer | None) -> StepOutcome:
+    def advance(self, reply: LogitRows | Answer | None) -> StepOutcome:
         """Continue with the answer to the last request; None to begin."""
-        outcome, self._first_outcome = self._first_outcome or self._advance(sent), None
+        outcome, self._first_outcome = self._first_outcome or self._advance(reply), None
         return outcome
 
     def advance_alone(self, logits: LogitRows | None) -> StepOutcome:
@@ -101,12 +102,12 @@ class Stepper:
         """End the sequence. Must not be called during a step."""
         self._steps.close()
 
-    def _advance(self, sent: LogitRows | Answer | None) -> StepOutcome:
+    def _advance(self, reply: LogitRows | Answer | None) -> StepOutcome:
         events: list[StreamEvent] = []
         begin = _clock.begin()
         try:
-            while isinstance(yielded := self._steps.send(sent), StreamEvent):
-                sent = None
+            while isinstance(yielded := self._steps.send(reply), StreamEvent):
+                reply = None
                 events.append(yielded)
         except StopIteration:
             return StepOutcome(events)
@@ -121,10 +122,10 @@ class Stepper:
 
 
 class _Clock(threading.local):
-    """Measures the thread time of pieces of work, but only of long ones: to read it is a system call of a microsecond.
+    """Measures the thread time of long pieces of work. Reading the thread time is a system call, which takes 1 us.
 
     So it is read at most once in `_MAX_AGE` seconds. A piece that is long by the wall clock took at least the thread
-    time since that reading, minus the wall time between the reading and the beginning of the piece.
+    time since this reading, minus the wall time between the reading and the beginning of the piece.
     """
 
     wall, cpu = -inf, 0.0

@@ -27,7 +27,7 @@ from guided.matching.compiler import GrammarCompiler
 from guided.matching.matcher import GrammarMatcher
 from guided.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["StopMatch", "Stops", "Watch"]
+__all__ = ["StopMatch", "StopSearch", "Stops"]
 
 _MAX_PATTERNS: Final = 32
 _MAX_PATTERN_LENGTH: Final = 256
@@ -46,7 +46,10 @@ class _Finder(Protocol):
     """Looks for one stop text or one stop pattern."""
 
     def read(self, text: str, start: int) -> StopMatch | None:
-        """The first stop that ends after `start`. `text`: all of the text; `start`: its characters read before."""
+        """The first stop that ends after `start`.
+
+        `text`: all of the text; `start`: the number of characters read before.
+        """
 
     def undecided(self, text: str) -> int:
         """The index of the first character that may still become part of a stop."""
@@ -54,14 +57,14 @@ class _Finder(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Stops:
-    """What ends an output besides an end token. Refused with a constraint, which determines the end itself.
+    """Stops that end an output, in addition to end tokens. A constraint determines the end itself, and excludes them.
 
     Attributes:
         texts: the output ends where one of them is complete.
         token_ids: each of them ends the output as an end token does.
         patterns: regular expressions as for a constraint, at most 32 with at most 256 characters each. The output ends
             where a substring matches one of them completely.
-        included: whether the output contains the stop, or the text of a stop token; if not, it is cut before it.
+        included: whether the output contains the stop, or the text of a stop token. If not, the output ends before it.
         ignore_eos: end tokens do not end the output; they are tokens like any other.
     """
 
@@ -101,7 +104,7 @@ class Stops:
                 raise OptionError(message, option="stop_token_ids")
 
 
-class Watch:
+class StopSearch:
     """Looks for the stops of one output.
 
     Attributes:
@@ -189,7 +192,10 @@ class _PatternFinder:
 
 @cache
 def _compiler() -> GrammarCompiler:
-    """A compiler whose tokens are single bytes, since patterns match text. It has limits: patterns are untrusted."""
+    """A compiler whose tokens are single bytes, since patterns match text.
+
+    Its limits are low, because patterns are untrusted.
+    """
     vocabulary = Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[256])
     return GrammarCompiler(vocabulary, limits=Limits(states=50_000, seconds=2.0))
 

@@ -5,8 +5,8 @@ which the scheduler runs like any other. Its reasoning is the free text.
 
 How: two sequences on one cache. The first is unconstrained and is the assistant's turn. The second begins where the
 first has ended: the model reads the end of the turn and the user's request for the answer in its required form, and
-writes the answer under the mask. The free text may only use what the shortest answer leaves of the budget and of the
-context; if nothing is left, there is none.
+writes the answer under the mask. The free text may only use the part of the budget and of the context that the shortest
+answer does not need. If nothing is left, there is no free text.
 
 Source: draft-conditioned constrained decoding (arXiv 2603.03305).
 Cost: the free text, and the request for the answer, whose tokens the model reads in one pass.
@@ -21,7 +21,7 @@ from typing import Final, Literal, TypeAlias, cast
 
 from guided.engine.result import Result, StreamEvent
 from guided.engine.sequence import Sequence
-from guided.engine.staged_output import Output, Reply, Request, StagedOutput, continued
+from guided.engine.staged_output import Output, Reply, Request, StagedOutput, forward_to
 from guided.engine.step_requests import Forward, Steps
 from guided.engine.stopping import Stops
 from guided.errors import OptionError, brief
@@ -33,7 +33,7 @@ from guided.vocabulary.vocabulary import Vocabulary
 __all__ = ["THINK", "ThinkFirst", "Thoughts", "check_thoughts", "request_for_answer", "token_limit"]
 
 Thoughts: TypeAlias = int | Literal["answer"]
-"""The free text that comes first: at most a number of tokens, or a complete answer."""
+"""The free text that comes first: a maximum number of tokens, or a complete answer."""
 THINK: Final = (
     "Before you answer, think about it in a few short sentences. Write only your thoughts now. You will be asked for "
     "the answer afterwards."
@@ -61,18 +61,19 @@ class ThinkFirst(StagedOutput):
         self, make_answer: Callable[[list[int], int], Output], limit: int, bridge: list[int], context_left: int
     ) -> None:
         self._make_answer, self._bridge = make_answer, bridge
-        answer = self._answer_alone = make_answer([], 0)  # raises the errors of the request before anything is written
+        answer = make_answer([], 0)  # raises the errors of the request before anything is written
+        self._answer_without_thoughts = answer
         while isinstance(answer, StagedOutput):
             answer = answer.current
         self._matcher, self._parse = cast(Matcher, answer.matcher), answer.parse
         shortest = self._matcher.min_tokens_to_finish() - 1
-        room = min(answer.max_tokens, context_left - len(bridge)) - shortest
+        tokens_left = min(answer.max_tokens, context_left - len(bridge)) - shortest
         thoughts = Sequence(
             answer.vocabulary,
             answer.prompt,
             None,
             _thinking_params(answer.params),
-            max_tokens=max(0, min(limit, room)),
+            max_tokens=max(0, min(limit, tokens_left)),
             stops=_control_tokens(answer.vocabulary),
             logprobs=answer.logprob_params,
         )
@@ -90,17 +91,17 @@ class ThinkFirst(StagedOutput):
 
     def steps(self) -> Steps:
         """Run the free sequence, then that of the answer. Raises as `Sequence.steps`."""
-        read = list[int]()
-        thoughts = yield from self._think(read)
-        answer = self._answer_alone
+        tokens_read = list[int]()
+        thoughts = yield from self._think(tokens_read)
+        answer = self._answer_without_thoughts
         if tokens := thoughts.tokens:
             answer = self._make_answer([*tokens, *self._bridge], len(tokens))
         answer.timings.include(thoughts.timings)
         self.current = answer
-        yield from self._write(answer, thoughts, read)
+        yield from self._write(answer, thoughts, tokens_read)
 
-    def _think(self, read: list[int]) -> Generator[Request, Reply, Result]:
-        """Run the free sequence and return its result. Append to `read` what the model reads."""
+    def _think(self, tokens_read: list[int]) -> Generator[Request, Reply, Result]:
+        """Run the free sequence and return its result. Record the tokens that the model reads in `tokens_read`."""
         reply: Reply = None
         with closing(self.current.steps()) as steps:
             while True:
@@ -108,8 +109,8 @@ class ThinkFirst(StagedOutput):
                 reply = None
                 if not isinstance(request, StreamEvent):
                     if isinstance(request, Forward):
-                        del read[len(read) - request.forget :]
-                        read += request.tokens
+                        del tokens_read[len(tokens_read) - request.forget :]
+                        tokens_read += request.tokens
                     reply = yield request
                     continue
                 if request.tokens or request.text:
@@ -117,8 +118,8 @@ class ThinkFirst(StagedOutput):
                 if request.result is not None:
                     return request.result
 
-    def _write(self, answer: Output, thoughts: Result, read: list[int]) -> Steps:
-        """Run the sequence of the answer. Its first pass continues after what the model has read."""
+    def _write(self, answer: Output, thoughts: Result, tokens_read: list[int]) -> Steps:
+        """Run the sequence of the answer. Its first pass skips the tokens that the model has already read."""
         reply: Reply = None
         is_first = True
         with closing(answer.steps()) as steps:
@@ -127,17 +128,20 @@ class ThinkFirst(StagedOutput):
                 reply = None
                 if not isinstance(request, StreamEvent):
                     if isinstance(request, Forward) and is_first:
-                        request, is_first = continued(read, request.tokens, request.keep), False
+                        request, is_first = forward_to(request.tokens, request.keep, tokens_read), False
                     reply = yield request
                 elif request.result is None:
                     yield request
                 else:
-                    yield replace(request, result=_joined(thoughts, request.result))
+                    yield replace(request, result=_join(thoughts, request.result))
                     return
 
 
-def _joined(thoughts: Result, answer: Result) -> Result:
-    """The result of the complete output. The choice that ended the free text is left out: it is none of the tokens."""
+def _join(thoughts: Result, answer: Result) -> Result:
+    """The result of the complete output.
+
+    Leaves out the choice that ended the free text: `tokens` does not contain it.
+    """
     chosen = sum(thoughts.token_masks)
     logprobs = None if answer.logprobs is None else [*(thoughts.logprobs or ()), *answer.logprobs]
     return replace(
@@ -150,31 +154,31 @@ def _joined(thoughts: Result, answer: Result) -> Result:
         logprobs=logprobs,
         prompt_logprobs=thoughts.prompt_logprobs,
         prompt_tokens=thoughts.prompt_tokens,
-        record=None if answer.record is None else answer.record.after(thoughts.token_masks),
+        record=None if answer.record is None else answer.record.with_tokens_before(thoughts.token_masks),
     )
 
 
 def _thinking_params(params: SamplingParams) -> SamplingParams:
-    """The parameters of the free text. Its seed differs, so that its random numbers are not those of the answer."""
+    """The parameters of the free text. It has its own seed, so the answer does not repeat its random numbers."""
     return replace(params, min_tokens=0, seed=(params.seed + _SEED_STEP) % (1 << 64))
 
 
 def _control_tokens(vocabulary: Vocabulary) -> Stops:
-    """Stops that end the free text at any control token: it is a turn of the conversation, and begins no other."""
+    """Stops that end the free text at any control token, since it is a single turn of the conversation."""
     return Stops(token_ids=tuple(id for id in vocabulary.special_tokens if not vocabulary.token_bytes(id)))
 
 
-def check_thoughts(given: object, *, has_reasoning_end: bool) -> None:
+def check_thoughts(thoughts: object, *, has_reasoning_end: bool) -> None:
     """Check the option `think_first`.
 
     Raises:
         OptionError: it is neither None nor one of `Thoughts`, or it is "answer" for a model that reasons anyway.
     """
-    is_number = isinstance(given, int) and not isinstance(given, bool) and given > 0
-    if not (given is None or given == "answer" or is_number):
-        needed = 'must be a positive number of tokens or "answer"'
-        raise OptionError(f"think_first is {brief(given)}, but {needed}", option="think_first")
-    if given == "answer" and has_reasoning_end:
+    is_number = isinstance(thoughts, int) and not isinstance(thoughts, bool) and thoughts > 0
+    if not (thoughts is None or thoughts == "answer" or is_number):
+        message = f'think_first is {brief(thoughts)}, but must be a positive number of tokens or "answer"'
+        raise OptionError(message, option="think_first")
+    if thoughts == "answer" and has_reasoning_end:
         raise OptionError(
             'think_first="answer" and reasoning_end exclude each other: give a number of tokens to limit the reasoning',
             option="think_first",
@@ -182,7 +186,7 @@ def check_thoughts(given: object, *, has_reasoning_end: bool) -> None:
 
 
 def token_limit(thoughts: Thoughts, max_tokens: int) -> int:
-    """The maximum number of tokens of the free text: of an answer, half the budget."""
+    """The maximum number of tokens of the free text: for "answer", half of the budget."""
     return max_tokens // 2 if thoughts == "answer" else thoughts
 
 

@@ -2,7 +2,7 @@
 
 In GNU's OpenMP, which PyTorch's builds for Linux use, a thread that waits for work spins: it checks for work 300,000
 times before it sleeps. On a busy machine, the spinning threads take the cores away from the threads for which they
-wait. SmolLM2 in tokens/s on two cores, on an idle machine and beside two busy processes:
+wait. SmolLM2 in tokens/s on two cores, on an idle machine and with two other busy processes:
 
     checks      300,000    5,000    1,000        0      (one thread: 79 and 74)
     idle         70-95     88-115   80-105    52-63
@@ -17,7 +17,7 @@ A thread that compiles specifications also computes all the time, and holds the 
 ways. Its priority for the cores is low, and the lowest once it has computed for some time (polite_pool.py); on Linux
 priorities are per thread. And it releases the GIL after 50 us (`SWITCH_SECONDS`, which a server sets) instead of
 Python's 5 ms, since a step of the model takes the GIL about 400 times. Milliseconds between the tokens of 50 streams of
-SmolLM2 on two cores, beside a thread that always compiles:
+SmolLM2 on two cores, with a thread that always compiles:
 
     alone 113    with neither 870    with the GIL released early 348    with both 179
 

@@ -13,7 +13,7 @@ import codecs
 from collections.abc import Sequence
 
 from guided.engine.result import BudgetBound, StreamEvent
-from guided.engine.stopping import StopMatch, Stops, Watch
+from guided.engine.stopping import StopMatch, Stops, StopSearch
 from guided.sampling.logprobs import TokenLogprobs
 from guided.vocabulary.vocabulary import Vocabulary
 
@@ -45,7 +45,7 @@ class Transcript:
         self.thinking, self.reasoning = thinking, ""
         self._skip = skip
         self._vocabulary, self._stops = vocabulary, stops
-        self._watch: Watch | None = None
+        self._stop_search: StopSearch | None = None
         self._watch_start = 0  # the index of the first character that it has read
         self._is_free = False
         self._begin_watch(is_free=not thinking)
@@ -84,9 +84,9 @@ class Transcript:
         if not self.has_text_stops:
             return
         is_free = self._is_free if self._utf8.getstate()[0] else is_free and not self.thinking
-        if self._watch is None or not is_free:
+        if self._stop_search is None or not is_free:
             self._begin_watch(is_free=is_free)
-        elif (match := self._watch.read(piece, may_stop=may_stop)) is not None:
+        elif (match := self._stop_search.read(piece, may_stop=may_stop)) is not None:
             self.stop_match = match
             self._truncate(self._watch_start + (match.end if self._stops.included else match.begin))
 
@@ -94,7 +94,7 @@ class Transcript:
         """End the output: an incomplete character becomes U+FFFD."""
         if self.stop_match is None:
             self.text += self._utf8.decode(b"", final=True)
-        self._watch = None
+        self._stop_search = None
 
     def begin_answer(self, end: str) -> None:
         """Begin the answer: all text so far, which must have been streamed, is reasoning that ended with `end`."""
@@ -107,8 +107,8 @@ class Transcript:
     def event(self, budget_bound: BudgetBound) -> StreamEvent:
         """The event with everything that can be streamed now and has not been streamed yet."""
         decided, tokens = len(self.text), len(self.tokens)
-        if self._watch is not None and self.stop_match is None:
-            decided = self._watch_start + self._watch.decided_length
+        if self._stop_search is not None and self.stop_match is None:
+            decided = self._watch_start + self._stop_search.decided_length
             while tokens > self._streamed_tokens and self.starts[tokens - 1] >= decided:
                 tokens -= 1
         new, text = self.tokens[self._streamed_tokens : tokens], self.text[self._streamed_text : decided]
@@ -129,7 +129,7 @@ class Transcript:
     def _begin_watch(self, *, is_free: bool) -> None:
         """Look for stops from here on, if the text is free."""
         self._is_free = is_free
-        self._watch = Watch(self._stops) if is_free and self.has_text_stops else None
+        self._stop_search = StopSearch(self._stops) if is_free and self.has_text_stops else None
         self._watch_start = len(self.text)
 
     def _truncate(self, end: int) -> None:

@@ -5,7 +5,7 @@ values with a scale (Q4_0, Q5_0, Q8_0), or with a scale and an offset (Q4_1, Q5_
 whose scales and offsets are small integers times the block's scale and offset (Q2_K to Q6_K); indices of 4 bits into a
 table (IQ4_NL, IQ4_XS). The layout of a block is a struct in
 https://github.com/ggml-org/ggml/blob/master/src/ggml-common.h; each reader below follows its fields. Every block is
-one row of an array. A few thousand blocks are read at a time, so little memory is needed besides the result.
+one row of an array. A few thousand blocks are read at a time, so little memory is needed in addition to the result.
 """
 
 from __future__ import annotations

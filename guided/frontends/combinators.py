@@ -21,7 +21,7 @@ from typing import Any, Literal, TypeAlias, Unpack
 
 from guided.errors import Finding, SpecError, brief
 from guided.frontends.common.aho_corasick import FreeText
-from guided.frontends.common.quoted_texts import checked_documents
+from guided.frontends.common.quoted_texts import check_documents
 from guided.frontends.gbnf import gbnf_to_grammar
 from guided.frontends.json_schema.compile import json_schema_to_grammar
 from guided.frontends.json_schema.options import DEFAULTS, JsonSchemaKeywords, JsonSchemaOptions, checked_registry
@@ -293,7 +293,7 @@ def _json_schema(
     source: object,
 ) -> Expr:
     DEFAULTS.changed(**options)  # raises an error now if options contradict each other
-    kept, known, texts = _copy(schema), _copy(checked_registry(registry)), checked_documents(documents)
+    kept, known, texts = _copy(schema), _copy(checked_registry(registry)), check_documents(documents)
 
     def read(limits: Limits, whole: JsonSchemaOptions, found: list[Finding]) -> Grammar:
         own = whole.changed(**options)

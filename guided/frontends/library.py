@@ -9,7 +9,7 @@ no lexer). An optional third line names an indenter of Lark: "python" is `Python
     // semantics: basic lexer
     // indentation: python
 
-Beside each file is its grammar as IR (`NAME.stored`), which `scripts/store_grammars.py` writes. With it, the first use
+Next to each file is its grammar as IR (`NAME.stored`), which `scripts/store_grammars.py` writes. With it, the first use
 in a process takes about a third of the time, and Lark is not imported. If the grammar has a lexer and is the whole
 specification, the core reads the tables itself. The file is used if it was made from the same text, by the same version
 of guided, and with the same version of Unicode. Otherwise the text is read.
@@ -120,7 +120,7 @@ def _read_stored(path: Path, text: str, limits: Limits) -> Container | None:
 
 
 def _made_from(text: str) -> list[str]:
-    """Everything on which the grammar of a text depends, besides guided's version."""
+    """Everything on which the grammar of a text depends, except guided's version."""
     return [blake2b(text.encode(), digest_size=20).hexdigest(), unicodedata.unidata_version]
 
 

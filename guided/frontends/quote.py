@@ -23,7 +23,7 @@ from guided.frontends.combinators import NodePart
 from guided.frontends.common.quoted_texts import (
     OriginalOffsets,
     Whitespace,
-    checked_documents,
+    check_documents,
     has_words,
     normalise,
     quotation_node,
@@ -78,18 +78,18 @@ class Quote(NodePart, StringConstraint):
             documents: texts, or one mapping from names to texts.
             whitespace: "exact", or "normalised": each run of white space in a document is quoted as one space.
             words: whether a quotation may neither begin nor end inside a word or with white space.
-            min_words: how many words a quotation has at least: runs of characters that are not white space, as in
+            min_words: the minimum number of words, which are runs of characters that are not white space, as in
                 `str.split`. Only the quotation is split, not the document. So punctuation that the quotation separates
                 from its word counts as a word and, without `words=True`, a part of a word as well.
 
         Raises:
-            SpecError: there is no document, none has so many words, or one is not a text, is empty or contains a
-                surrogate.
+            SpecError: there is no document, no document has `min_words` words, or a document is not a text, is empty
+                or contains a surrogate.
         """
         if len(documents) == 1 and isinstance(documents[0], Mapping):
-            texts = checked_documents(documents[0])
+            texts = check_documents(documents[0])
         else:
-            texts = checked_documents(dict(enumerate(documents)), numbered=True)
+            texts = check_documents(dict(enumerate(documents)), numbered=True)
         node = quotation_node(texts, whitespace, words)
         NodePart.__init__(self, with_min_words(node, min_words))
         options = {"whitespace": whitespace, "words": words, "min_words": min_words}
@@ -114,13 +114,13 @@ class Quote(NodePart, StringConstraint):
         """
         if not isinstance(text, str):
             raise TypeError(f"a quotation is a string, not a {type(text).__name__}")
-        part = self._spelled(text)
+        part = self._normalise(text)
         if not has_words(part, self.min_words):
             return []
         names = list(self.documents)
         return [self._location(names[number], at, at + len(part)) for number, at in occurrences(self._texts, part)]
 
-    def _spelled(self, text: str) -> str:
+    def _normalise(self, text: str) -> str:
         return normalise(text) if self.whitespace == "normalised" else text
 
     def _location(self, name: Any, start: int, end: int) -> QuoteLocation:

@@ -127,7 +127,7 @@ def build(
 
 
 class Arguments(BaseModel):
-    """The arguments of `serve run guided.integrations.ray_serve:app`, besides the settings of the server.
+    """The arguments of `serve run guided.integrations.ray_serve:app`, in addition to the settings of the server.
 
     Attributes:
         model: a name or a path.

@@ -218,7 +218,7 @@ class GuidedBackend(BaseGrammarBackend):  # type: ignore[misc]
 def _read_tag(text: str) -> Mapping[str, Any]:
     """Parse a structural tag, and rewrite SGLang's extensions in terms of formats that guided supports.
 
-    These extensions are `at_least_one` beside `structures`, and null schemas, as for functions without parameters.
+    These extensions are `at_least_one` next to `structures`, and null schemas, as for functions without parameters.
     """
     read_json(text, Limits(), "structural_tag")  # refuses duplicate members, and its errors have a location
     document = json.loads(text)

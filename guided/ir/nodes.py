@@ -328,7 +328,7 @@ class Lexer:
         terminals: in the order in which they are tried.
         ignored: the names of ignored terminals.
         indentation: its `indent` and `dedent` are not among the terminals, unless they also have a text.
-        contexts: more terminals that are tried besides those that the parser can accept, by the set of marks that it
+        contexts: terminals that are tried in addition to those that the parser can accept, by the set of marks that it
             can accept. In rules, an optional `Special(mark)` follows the terminal that has just been read. No text
             contains a mark. If Lark's table resolves a conflict, an exact parser may be in several states of the table
             at once, and accept a set of marks that is no key. Then the terminals of the largest keys in this set are

@@ -1,6 +1,7 @@
 """The loop of levels 2 and 3: query the machine, mask, sample, advance. It stops when nothing more can follow.
 
-The machine runs beside the model, and neither knows the other: the model's logits depend only on the tokens so far, and
+The machine runs next to the model, and neither knows the other: the model's logits depend only on the tokens so far,
+    and
 not on any mask. This explains the cost of a constraint. If only one token is allowed, the model has no choice. The
 fewer tokens are allowed, the more of the model's probability is removed, and the less likely is the text that it then
 has to continue.

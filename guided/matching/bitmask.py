@@ -96,7 +96,7 @@ def fill_batch(
     matchers = read_items("matchers", matchers)
     row_numbers = list(range(len(matchers))) if rows is None else read_items("rows", rows)
     if len({id(m) for m in matchers}) != len(matchers):
-        raise ValueError("matchers: the same matcher is named twice; fork() it")
+        raise ValueError("matchers: a matcher occurs twice; fork() it")
     thread_count = threads if threads is not None else min(_cores(), max(1, len(matchers) // 4))
     _core.fill_batch(matchers, bitmask, row_numbers, max_tokens, thread_count)
 

@@ -14,7 +14,7 @@ from typing import Any, Literal, Unpack
 from guided.errors import Finding, SpecError, brief
 from guided.frontends.choice import choice_to_grammar, read_choices
 from guided.frontends.combinators import Expr
-from guided.frontends.common.quoted_texts import checked_documents
+from guided.frontends.common.quoted_texts import check_documents
 from guided.frontends.composition import expr_to_grammar, stored_tables
 from guided.frontends.gbnf import gbnf_to_grammar
 from guided.frontends.json_schema import json_schema_to_grammar
@@ -75,7 +75,7 @@ class GrammarCompiler(CachedCompiler, CompileAny):
         """
         if isinstance(schema, type):
             return self.compile_type(schema, registry=registry, documents=documents, **options)
-        known, texts = checked_registry(registry), checked_documents(documents)
+        known, texts = checked_registry(registry), check_documents(documents)
         text = schema if isinstance(schema, str) else content_of(schema)
 
         def compiled(own: JsonSchemaOptions) -> CompiledGrammar:

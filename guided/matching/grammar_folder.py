@@ -1,17 +1,17 @@
 """A folder of stored grammars, which several processes may share. In: a specification's key. Out: bytes.
 
 A file's name is a digest of the specification, its options and limits, the vocabulary, and the versions of everything
-that takes part in reading specifications: guided and its source files, Python, Unicode, Lark. So a file is never
-changed: after an update, other names are used. A specification whose key does not determine its content is not stored:
+that takes part in reading specifications: guided and its source files, Python, Unicode, Lark. So files are never
+changed: after an update, they have new names. Specifications whose key does not determine their content are not stored:
 composed specifications, whose keys are objects, and grammars that import files from the caller's folders.
 
-A file begins with the digest that is its name. It is written under a temporary name and then renamed, so readers find
-all of it or nothing. After reading, its time of modification is set. If all files take more than `_MOST_BYTES`, those
-with the oldest times are removed. Temporary files that a process has left behind are removed after an hour.
+A file begins with the digest that is its name. It is written under a temporary name and then renamed, so readers
+see a complete file or none. Reading a file sets its time of modification. If all files take more than `_MAX_BYTES`,
+those with the oldest times are removed. Temporary files that a process has left behind are removed after an hour.
 
 Errors of the file system never fail a compilation. If a file cannot be written, one warning says so.
 
-Whoever may write to the folder can replace a grammar by another one, but cannot harm the process otherwise.
+Users who can write to the folder can replace a grammar with another one, but cannot harm the process in other ways.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ from guided.version import __version__
 
 __all__ = ["GrammarFolder"]
 
-_MOST_BYTES: Final = 256 << 20
-_LARGEST: Final = 64 << 20  # bytes of a file
-_BETWEEN_SCANS: Final = 64  # files that are written before the folder is measured again
-_SECONDS_OF_TEMPORARY: Final = 3600.0
+_MAX_BYTES: Final = 256 << 20
+_MAX_FILE_BYTES: Final = 64 << 20  # bytes of a file
+_WRITES_PER_SCAN: Final = 64  # files written between two scans of the folder
+_MAX_TEMPORARY_SECONDS: Final = 3600.0
 _SUFFIX: Final = ".grammar"
 _NAME: Final = re.compile(rf"[0-9a-f]{{40}}{re.escape(_SUFFIX)}(\..*\.tmp)?")
 _DIGEST_BYTES: Final = 20
@@ -57,7 +57,7 @@ class GrammarFolder:
         OptionError: `path` is not a path.
     """
 
-    def __init__(self, path: str | PathLike[str], most_bytes: int = _MOST_BYTES) -> None:
+    def __init__(self, path: str | PathLike[str], most_bytes: int = _MAX_BYTES) -> None:
         check_path("cache_dir", path)
         try:
             is_usable = isinstance(os.fspath(path), str) and b"\0" not in os.fsencode(path)
@@ -88,11 +88,11 @@ class GrammarFolder:
         return blake2b(content, digest_size=_DIGEST_BYTES).hexdigest()
 
     def read(self, name: str) -> bytes | None:
-        """The bytes that were stored under a name; None if there are none that can be read."""
+        """The bytes that were stored under a name; None if there is no such file, or it cannot be read."""
         path = self.path / (name + _SUFFIX)
         try:
             status = path.stat()
-            if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST:
+            if not stat.S_ISREG(status.st_mode) or status.st_size > _MAX_FILE_BYTES:
                 return None
             data = path.read_bytes()
         except OSError:
@@ -105,7 +105,7 @@ class GrammarFolder:
 
     def write(self, name: str, data: bytes) -> None:
         """Store bytes under a name, and remove the least recently used files if all of them take too much space."""
-        if len(data) > min(_LARGEST, self.most_bytes):
+        if len(data) > min(_MAX_FILE_BYTES, self.most_bytes):
             return
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -118,7 +118,7 @@ class GrammarFolder:
         with self._lock:
             self._bytes += len(data)
             self._writes += 1
-            if self._writes % _BETWEEN_SCANS == 1 or self._bytes > self.most_bytes:
+            if self._writes % _WRITES_PER_SCAN == 1 or self._bytes > self.most_bytes:
                 self._bytes = self._remove_oldest()
 
     def _write_file(self, name: str, data: bytes) -> None:
@@ -132,11 +132,11 @@ class GrammarFolder:
             raise
 
     def _remove_oldest(self) -> int:
-        """Remove files until the rest fits. Returns the bytes of the rest."""
+        """Remove the oldest files until the others fit. Returns the bytes of the others."""
         now, total = time(), 0
         for path, modified, size in sorted(self._files(), key=lambda file: -file[1]):
             is_temporary = path.suffix == ".tmp"
-            if now - modified > _SECONDS_OF_TEMPORARY if is_temporary else total + size > self.most_bytes:
+            if now - modified > _MAX_TEMPORARY_SECONDS if is_temporary else total + size > self.most_bytes:
                 with suppress(OSError):  # another process reads it, or another user owns it
                     path.unlink(missing_ok=True)
             else:
@@ -157,10 +157,10 @@ class GrammarFolder:
 
 def _is_plain(key: object) -> bool:
     """Whether the `repr` of a key determines its content."""
-    work = [key]
-    for part in work:  # grows during the loop
+    pending = [key]
+    for part in pending:  # grows during the loop
         if type(part) is tuple:
-            work += part
+            pending += part
         elif type(part) not in _PLAIN:
             return False
     return True
@@ -168,7 +168,7 @@ def _is_plain(key: object) -> bool:
 
 @cache
 def _versions() -> tuple[object, ...]:
-    """The versions of everything that takes part in reading specifications."""
+    """The versions of all code that reads specifications."""
     from importlib.metadata import PackageNotFoundError, version
 
     try:

@@ -31,7 +31,7 @@ from guided.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["HealingMatcher", "TextMatcher", "count_unstable_tokens"]
 
-MOST_TOKENS: Final = 8
+MAX_TOKENS: Final = 8
 
 Row = npt.NDArray[np.int32]
 
@@ -47,12 +47,12 @@ class TextMatcher(ForkingMatcher, Protocol):
 
 
 def count_unstable_tokens(vocabulary: Vocabulary, prompt: Sequence[int]) -> int:
-    """How many tokens to remove from the end of a prompt, at most `MOST_TOKENS`.
+    """How many tokens to remove from the end of a prompt, at most `MAX_TOKENS`.
 
     At least one token stays. Control tokens, and all tokens before them, stay.
     """
     native, data, found = native_vocabulary(vocabulary), b"", 0
-    for count in range(1, min(MOST_TOKENS, len(prompt) - 1) + 1):
+    for count in range(1, min(MAX_TOKENS, len(prompt) - 1) + 1):
         token = vocabulary.token_bytes(prompt[-count])
         if not token:
             break

@@ -7,7 +7,7 @@
 A bounded breadth-first search looks for a shorter one. If no state accepts earlier, the known completion is a shortest
 one.
 
-Cost: one step of the core for each allowed token of each state, at most `MOST_STEPS`.
+Cost: one step of the core for each allowed token of each state, at most `MAX_STEPS`.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from guided.matching.bitmask import allocate_token_bitmask, allowed_tokens
 from guided.matching.matcher import GrammarMatcher
 from guided.meter import spend
 
-__all__ = ["MOST_STEPS", "LeastTokens", "least_tokens"]
+__all__ = ["MAX_STEPS", "LeastTokens", "least_tokens"]
 
-MOST_STEPS: Final = 20_000
+MAX_STEPS: Final = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class LeastTokens:
         return counted if self.is_exact else f"at most {counted}"
 
 
-def least_tokens(matcher: GrammarMatcher, most_steps: int = MOST_STEPS) -> LeastTokens:
+def least_tokens(matcher: GrammarMatcher, most_steps: int = MAX_STEPS) -> LeastTokens:
     """See the module docstring. The state of the matcher does not change."""
     bound, grammar = matcher.min_tokens_to_finish(), matcher.grammar
     bitmask = allocate_token_bitmask(1, grammar.vocabulary.size)

@@ -35,7 +35,7 @@ from guided.matching.matcher import GrammarMatcher
 
 __all__ = ["Masks", "masks_of"]
 
-_MOST_TOKENS: Final = 1 << 62
+_MAX_TOKENS: Final = 1 << 62
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -189,7 +189,7 @@ def masks_of(
     if not isinstance(grammar, CompiledGrammar):
         raise TypeError(f"grammar is a CompiledGrammar, not {brief(grammar)}")
     check_integer("max_tokens", max_tokens, least=0, optional=True)
-    max_tokens = None if max_tokens is None else min(int(max_tokens), _MOST_TOKENS)  # also from numpy's integers
+    max_tokens = None if max_tokens is None else min(int(max_tokens), _MAX_TOKENS)  # also from numpy's integers
     output = _read_ids(ids)
     matcher = _core.Matcher(grammar.native)
     if max_tokens is not None and (needed := matcher.min_tokens_to_finish() - 1) > max_tokens:

@@ -38,7 +38,7 @@ class Ramp(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """A request's changes to a row of logits besides the mask: bans, then bias, then penalties.
+    """A request's changes to a row of logits in addition to the mask: bans, then bias, then penalties.
 
     Attributes:
         permitted: the only tokens that are allowed; None: all.

@@ -47,8 +47,8 @@ from guided.server.http.lanes import Lanes
 __all__ = ["QUICK", "CompileTimeout", "CompilerBusy", "RequestPreparer", "report_timeout", "with_time_limit"]
 
 QUICK: Final = 0.5  # seconds
-_MOST_WAITING: Final = 8  # in the slow lane
-_MOST_OF_A_KEY: Final = 2
+_MAX_WAITING: Final = 8  # in the slow lane
+_MAX_PER_KEY: Final = 2
 
 CompiledCallback: TypeAlias = Callable[[float, Exception | None], object]
 """Called with the seconds of a compilation and its error, on the thread that compiled."""
@@ -135,7 +135,7 @@ class RequestPreparer:
             self._end(future, begin, outcome)
             return
         with self._lock:
-            full = self.slow_count >= _MOST_WAITING or (owner and self._waiting[owner] >= _MOST_OF_A_KEY)
+            full = self.slow_count >= _MAX_WAITING or (owner and self._waiting[owner] >= _MAX_PER_KEY)
             self._waiting[owner] += not full
         if full:
             _end(future, CompilerBusy("too many slow specifications are waiting for compilation: retry later"))

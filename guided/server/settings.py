@@ -19,8 +19,8 @@ class Settings:
         model_name: the model's name in requests.
         api_keys: requests that use the engine need one of these keys; empty: no key is needed.
         allowed_origins: origins whose pages may send requests (CORS); "*": all.
-        allowed_hosts: host names under which the server answers, besides IP addresses and localhost; "*": any. Empty:
-            any host name, except that without keys on loopback no host name is allowed.
+        allowed_hosts: host names under which the server answers, in addition to IP addresses and localhost; "*": any.
+            Empty: any host name, except that without keys on loopback no host name is allowed.
         allow_special_tokens: whether grammars in requests may name control tokens.
         default_max_tokens: the limit for chat answers if the request sets none; 0: the model's whole context.
         max_running: outputs in the batch at once.

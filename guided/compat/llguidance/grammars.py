@@ -152,7 +152,7 @@ def _refuse_formats(schema: Any, findings: Sequence[Finding]) -> None:
 
 
 def _types(schema: Any, pointer: str) -> Sequence[str]:
-    """The types that the `type` beside the keyword at a pointer allows; ["string"] without it, since it then allows
+    """The types that the `type` next to the keyword at a pointer allows; ["string"] without it, since it then allows
     strings."""
     for part in pointer.split("/")[1:-1]:
         name = unquote(part).replace("~1", "/").replace("~0", "~")

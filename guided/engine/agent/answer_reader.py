@@ -1,4 +1,4 @@
-"""Reads one message of a model while it is written. In: the events of the engine. Out: deltas for the caller.
+"""Reads a message of a model while it is written. In: the events of the engine. Out: deltas for the caller.
 
 `AnswerSplitter` finds text, reasoning and calls. Cost: linear in the message.
 """

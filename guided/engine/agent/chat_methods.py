@@ -56,8 +56,8 @@ class ChatOptions(RequestOptions, total=False):
         parallel: whether one message may contain several calls (True).
         max_rounds: the maximum number of messages with calls (8). Then the model is asked for an answer, without the
             tools.
-        repeats: whether a message may repeat calls, its own or all those of the message before it, as a program that
-            polls does (False). If not, the functions are not called again, and the model is asked for an answer.
+        repeats: whether a message may repeat one of its own calls, or all calls of the message before it, for example
+            to poll (False). If not, the functions are not called again, and the model is asked for an answer.
         tool_style: how the model writes calls: a style, or its name in `guided.TOOL_STYLES`. None: the style of its
             chat template, or the Hermes form if that is unknown.
     """
@@ -117,7 +117,7 @@ class ChatMethods:
             messages: a text of the user, or messages.
             tools: functions with type hints, which become the schemas of their arguments. Docstrings tell the model
                 what the functions and their parameters are for. Arguments arrive with the types of the parameters.
-            constraint: of the answer, as for `generate`; with tools, a JSON Schema or a type.
+            constraint: the constraint of the answer, as for `generate`; with tools, a JSON Schema or a type.
             **options: see `ChatOptions` and `Options`.
 
         Raises:
@@ -169,8 +169,8 @@ class ChatMethods:
     ) -> Any:
         """Like `chat`, without blocking the event loop. Functions may be coroutine functions.
 
-        Cancelling it cancels the request of the current message and awaited functions; a function that runs on a thread
-        runs to its end.
+        Cancelling it cancels the request of the current message and the functions that it awaits. A function that runs
+        on a thread runs to its end.
         """
         async with aclosing(_async_events(self, messages, tools, constraint, options)) as events:
             async for event in events:
@@ -243,16 +243,18 @@ def _begin(
         raise GuidedError("this model has no chat template, so it cannot hold a conversation: use generate")
     if isinstance(messages, str):
         messages = [{"role": "user", "content": messages}]
-    listed, given = read_items("tools", tools), cast(dict[str, Any], options)
-    segments = [tool for tool in listed if isinstance(tool, Tool)]
-    if segments and len(segments) < len(listed):
+    tool_list, given_options = read_items("tools", tools), cast(dict[str, Any], options)
+    segments = [tool for tool in tool_list if isinstance(tool, Tool)]
+    if segments and len(segments) < len(tool_list):
         message = f"{segments[0].name} is a guided.Tool, which cannot be combined with functions"
         raise OptionError(message, option="tools")
     functions = [
-        tool if isinstance(tool, FunctionTool) else function_tool(tool) for tool in listed if not isinstance(tool, Tool)
+        tool if isinstance(tool, FunctionTool) else function_tool(tool)
+        for tool in tool_list
+        if not isinstance(tool, Tool)
     ]
-    if functions and (lost := [name for name in _OTHER_OPTIONS if name in given]):
-        raise OptionError(f"{lost[0]} cannot be combined with tools", option=lost[0])
+    if functions and (unsupported := [name for name in _OTHER_OPTIONS if name in given_options]):
+        raise OptionError(f"{unsupported[0]} cannot be combined with tools", option=unsupported[0])
     style = as_style(options.pop("tool_style", None))
     if style is None and isinstance(messages, Conversation):
         style = as_style(messages.tool_style)
@@ -269,7 +271,9 @@ def _begin(
         max_rounds=options.pop("max_rounds", 8),
         repeats=options.pop("repeats", False),
         reasoning_end=reasoning_end_text(engine.vocabulary, reasoning_end) if reasoning_end else "",
-        options=cast(JsonSchemaKeywords, {name: given.pop(name) for name in _JSON_OPTIONS if name in given}),
+        options=cast(
+            JsonSchemaKeywords, {name: given_options.pop(name) for name in _JSON_OPTIONS if name in given_options}
+        ),
     )
     request_options = cast(Options, options)
     if segments:
@@ -278,7 +282,7 @@ def _begin(
 
 
 def _call(tool: FunctionTool, call: FunctionCall) -> Any:
-    """What the function returns or raises."""
+    """The value that the function returns, or the exception that it raises."""
     try:
         arguments = call.arguments = tool.arguments(call.text)
         return tool.function(*arguments.args, **arguments.kwargs)
@@ -301,7 +305,9 @@ async def _call_async(tool: FunctionTool, call: FunctionCall) -> Any:
 def _check_result(call: FunctionCall, value: Any) -> None:
     """Raise OptionError for a generator or another iterator: the text of such an object does not contain its items."""
     if isinstance(value, Iterator | AsyncIterator):
-        message = f"{call.name} returned a {type(value).__name__}, which is no text: return a list, or the last value"
+        message = (
+            f"{call.name} returned a {type(value).__name__}, which is not a result: return a list, or the last value"
+        )
         raise OptionError(message, option="tools")
 
 

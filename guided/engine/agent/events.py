@@ -24,7 +24,7 @@ class FunctionCall:
         text: the arguments as JSON text.
         arguments: the arguments with the types of the parameters; None: the types refuse them (`error`).
         value: what the function returned.
-        result: the text that the model reads: the value, or "error: ..." with the reason why there is none.
+        result: the text that the model reads: the value, or "error: ..." with the message of the exception.
         error: the exception that the function raised, or with which a type refused the arguments.
     """
 
@@ -99,7 +99,7 @@ class ChatResult(Generic[ValueT_co]):
         value: its value if there is a constraint (`Result.value`), otherwise None.
         messages: the whole conversation, with the calls, the results and the last message. A later `chat` may continue
             it.
-        tool_calls: all calls of this turn, in order, those of `guided.Tool`s included.
+        tool_calls: all calls of this turn in order, including those of `guided.Tool`s.
         results: the engine's result for each message that the model wrote.
     """
 

@@ -10,14 +10,14 @@ that the caller must run. `Turn` runs nothing itself, so the same code serves `E
         for call in turn.open_calls:
             yield from turn.answer(call, value or exception)
 
-A message is free text that may contain calls, written in the model's style. If a call is required, it consists of
-calls. With a constraint it is either text that satisfies the constraint, or calls. Arguments always satisfy their
+A message is free text that may contain calls, written in the model's style. If a call is required, the message consists
+of calls. With a constraint it is either text that satisfies the constraint, or calls. Arguments always satisfy their
 schema.
 
 Every turn ends with an answer. After `max_rounds` messages with calls, and after a message that repeats a call or all
 calls of the message before it, the model is asked for the answer: it sees the conversation before the turn, and the
-results of the calls as part of the question. For a small model that sees tools and calls may call them forever.
-Repeated calls get the result of the first one; the function does not run again (unless `repeats` is true).
+results of the calls as part of the question. Otherwise a small model that sees tools and calls may go on calling them
+forever. Repeated calls get the result of the first one; the function does not run again (unless `repeats` is true).
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class Turn:
             raise OptionError("tool_choice requires a call, but max_rounds is 0", option="max_rounds")
         self._choice, self._parallel, self._rounds_left, self._repeats = tool_choice, parallel, max_rounds, repeats
         self._constraint, self._options, self._reasoning_end = constraint, options, reasoning_end
-        self._parser, self._form = _text_format(style, constraint) if tools else (None, None)
+        self._parser, self._text_format = _parser_and_format(style, constraint) if tools else (None, None)
         self._ids = {call.get("id") for call in _calls_of(self.messages)}
         self._calls, self._results = list[FunctionCall](), list[Result]()
         self._last_calls = list[FunctionCall]()  # of the last message
@@ -136,13 +136,13 @@ class Turn:
             return conversation, self._constraint, self._options
         choice = self._choice if self._schemas else "none"
         is_auto = chosen_tools(self._schemas, choice).mode == "auto"
-        mixed = self._form is None and (is_auto or self._style.is_always_mixed)
+        mixed = self._text_format is None and (is_auto or self._style.is_always_mixed)
         tag = self._style.structural_tag(
             self._schemas,
             tool_choice=choice,
             parallel_tool_calls=self._parallel,
             mixed=mixed,
-            text=self._form,
+            text=self._text_format,
         )
         json_options = JsonSchemaOptions.for_generation(**self._options).given()
 
@@ -166,11 +166,14 @@ class Turn:
         self._last_calls = self._reader.calls
 
     def _answer_repeated(self, calls: Sequence[FunctionCall]) -> Iterator[CallResult]:
-        """Take calls that repeat an earlier one from the open calls, and answer them if that one has a result."""
-        if _written(calls) == _written(self._last_calls):
+        """Remove calls that repeat an earlier call from the open calls.
+
+        Answer them if the earlier call has a result.
+        """
+        if _names_and_arguments(calls) == _names_and_arguments(self._last_calls):
             self._rounds_left, self.open_calls = 0, []
             for call, earlier in zip(calls, self._last_calls, strict=True):
-                yield self._copy(earlier, call)
+                yield self._copy_result(earlier, call)
             self._append_results()
             return
         first = {(call.name, call.text): call for call in reversed(calls)}
@@ -179,7 +182,7 @@ class Turn:
             self._rounds_left = 0
 
     def answer(self, call: FunctionCall, value: Any) -> Iterator[CallResult]:
-        """Record what a function returned, or the exception that it raised, for a call and those that repeat it."""
+        """Record the value that a function returned, or the exception that it raised, for a call and its repeats."""
         try:
             if isinstance(value, Exception):
                 raise value
@@ -190,11 +193,11 @@ class Turn:
         yield CallResult(call)
         for other in self._reader.calls if not self._repeats else ():
             if other is not call and (other.name, other.text) == (call.name, call.text):
-                yield self._copy(call, other)
+                yield self._copy_result(call, other)
         if not self.open_calls:
             self._append_results()
 
-    def _copy(self, earlier: FunctionCall, call: FunctionCall) -> CallResult:
+    def _copy_result(self, earlier: FunctionCall, call: FunctionCall) -> CallResult:
         """Give a call the result of an earlier one."""
         call.arguments, call.value, call.error = earlier.arguments, earlier.value, earlier.error
         call.result = earlier.result
@@ -209,7 +212,7 @@ class Turn:
 
     def _new_reader(self) -> AnswerReader:
         reader = self._style.reader(self._schemas) if self._schemas else None
-        markers = () if self._form is None else self._style.begin_markers(chosen_tools(self._schemas).functions)
+        markers = () if self._text_format is None else self._style.begin_markers(chosen_tools(self._schemas).functions)
         decoder = None if reader is None else AnswerDecoder(self._vocabulary)
         splitter = AnswerSplitter(decoder, reader, markers, reasoning_end=self._reasoning_end, has_stops=True)
         return AnswerReader(splitter, self._new_id)
@@ -237,7 +240,7 @@ class Turn:
             self._calls += reader.calls
             self.open_calls = list(reader.calls)
             self._rounds_left -= 1
-            self._choice = _later(self._choice)
+            self._choice = _choice_after_first_message(self._choice)
             return
         value: Any = None if self._schemas else result.value
         if self._schemas and self._parser is not None and result.finish_reason == "stop":
@@ -249,29 +252,31 @@ def _conversation(messages: Sequence[Message] | Conversation) -> Conversation:
     """The conversation of the turn.
 
     Raises:
-        GuidedError: these are no messages. OptionError: the conversation has settings that a turn has itself.
+        GuidedError: the messages are invalid. OptionError: the conversation has settings that `chat` determines itself.
     """
     if not isinstance(messages, Conversation):
         if isinstance(messages, bytes | Mapping) or not isinstance(messages, Sequence) or not messages:
-            raise GuidedError(f"messages are a text or a list of messages, not {brief(messages)}")
+            raise GuidedError(f"messages must be a text or a list of messages, not {brief(messages)}")
         messages = Conversation(list(messages))
-    if wrong := [message for message in messages.messages if not isinstance(message, Mapping)]:
-        raise GuidedError(f'{brief(wrong[0])} is not a message of the form {{"role": "user", "content": "..."}}')
+    if invalid := [message for message in messages.messages if not isinstance(message, Mapping)]:
+        raise GuidedError(f'{brief(invalid[0])} is not a message of the form {{"role": "user", "content": "..."}}')
     if messages.continue_final_message or not messages.add_generation_prompt:
-        raise OptionError("chat begins a new message: it cannot continue one, nor leave out the prompt for an answer")
+        raise OptionError(
+            "chat begins a new message, so it needs add_generation_prompt=True and continue_final_message=False"
+        )
     if messages.tools:
         raise OptionError("pass the tools as the second argument of chat, not in the conversation", option="tools")
     return messages
 
 
 def _calls_of(messages: Sequence[Message]) -> Iterator[Mapping[str, Any]]:
-    """The calls in a conversation, as far as they are well-formed."""
+    """The well-formed calls in a conversation."""
     for message in messages:
         calls = message.get("tool_calls")
         yield from (call for call in calls if isinstance(call, Mapping)) if isinstance(calls, list | tuple) else ()
 
 
-def _later(choice: ToolChoice) -> ToolChoice:
+def _choice_after_first_message(choice: ToolChoice) -> ToolChoice:
     """The tool choice of the messages after the first one: no call is required."""
     if isinstance(choice, Mapping) and isinstance(allowed := choice.get("allowed_tools"), Mapping):
         return {**choice, "allowed_tools": {**allowed, "mode": "auto"}}
@@ -292,12 +297,12 @@ def _with_results(messages: Sequence[Message], calls: Sequence[FunctionCall], *,
     return [*messages, {"role": "user", "content": text}]
 
 
-def _written(calls: Sequence[FunctionCall]) -> list[tuple[str, str]]:
+def _names_and_arguments(calls: Sequence[FunctionCall]) -> list[tuple[str, str]]:
     return [(call.name, call.text) for call in calls]
 
 
-def _text_format(style: ToolStyle, constraint: Constraint) -> tuple[ValueParser | None, dict[str, Any] | None]:
-    """The parser and the format of an answer with a constraint that stands beside calls."""
+def _parser_and_format(style: ToolStyle, constraint: Constraint) -> tuple[ValueParser | None, dict[str, Any] | None]:
+    """The parser and the format of the text, if the model may write calls or text that satisfies a constraint."""
     if constraint is None:
         return None, None
     if style.calls_are_json or style.is_always_mixed:
@@ -308,13 +313,13 @@ def _text_format(style: ToolStyle, constraint: Constraint) -> tuple[ValueParser 
     if isinstance(constraint, bool | Mapping):
         return JSON_VALUE, {"type": "json_schema", "json_schema": constraint}
     if isinstance(constraint, str | list | tuple | re.Pattern | Expr | CompiledGrammar | CompiledBy):
-        raise SpecError("beside tools, the constraint must be a JSON Schema or a type", hint="pass a class or a dict")
+        raise SpecError("with tools, the constraint must be a JSON Schema or a type", hint="pass a class or a dict")
     parser = ValueParser(text_reader(constraint), True, constraint)
     return parser, {"type": "json_schema", "json_schema": type_to_schema(constraint)}
 
 
 def _text_of(error: Exception) -> str:
-    """The message of an error, with its class unless it is one of guided's."""
+    """The message of an error, preceded by its class unless it is a `GuidedError`."""
     try:
         message = str(error)
     except Exception:

@@ -21,7 +21,7 @@ A marker ends the text as soon as it is complete. Three cases need a rule. If se
 character, the longest one counts. A marker may extend another one ("<tool>!" extends "<tool>"): after "<tool>", either
 its continuation or "!" follows, and only strings within "<tool>!" matter. A string of `never` that is complete forbids
 the text, even if a marker is complete at the same character. So a marker that contains another string may be
-unreachable, such as "abc" beside "b"; `unreachable` lists these.
+unreachable, such as "abc" if "b" is a word, too; `unreachable` lists these.
 
 Cost: the states are linear in the characters of the strings. Each state has an edge for each character that does not
 lead back to the start, and for each range between these. `dispatch` is one automaton for all ends; each `until` is a

@@ -24,7 +24,7 @@ __all__ = [
     "WHITESPACE",
     "OriginalOffsets",
     "Whitespace",
-    "checked_documents",
+    "check_documents",
     "has_words",
     "normalise",
     "quotation_node",
@@ -52,7 +52,7 @@ def quotation_node(documents: Mapping[Any, str], whitespace: str = "exact", word
         words: whether a quotation may neither begin nor end inside a word or with white space.
 
     Raises:
-        SpecError: a document is empty or contains a surrogate, there is none, or an option is unknown.
+        SpecError: there is no document, a document is empty or contains a surrogate, or an option is unknown.
     """
     if whitespace not in WHITESPACE:
         close = close_name(whitespace, WHITESPACE)
@@ -66,29 +66,29 @@ def quotation_node(documents: Mapping[Any, str], whitespace: str = "exact", word
     return Substrings(texts, words)
 
 
-def has_words(text: str, least: int) -> bool:
-    """Whether a text has at least so many words: runs of characters without white space."""
-    return not least or len(text.split()) >= least
+def has_words(text: str, min_words: int) -> bool:
+    """Whether a text has at least `min_words` words, which are runs of characters without white space."""
+    return not min_words or len(text.split()) >= min_words
 
 
-def with_min_words(quotations: Substrings, least: int) -> Substrings | And:
-    """The quotations that have at least so many words. A part of a word at either end counts as one.
+def with_min_words(quotations: Substrings, min_words: int) -> Substrings | And:
+    """The quotations that have at least `min_words` words. A part of a word at either end counts as a word.
 
     Raises:
-        SpecError: it is not a number of words, or no document has so many.
+        SpecError: `min_words` is not a number of words, or no document has that many.
     """
-    if isinstance(least, bool) or not isinstance(least, int) or least < 0:
-        raise SpecError(f"min_words={brief(least)} of a quotation is not a number of words", hint="such as 3")
-    if not least:
+    if isinstance(min_words, bool) or not isinstance(min_words, int) or min_words < 0:
+        raise SpecError(f"min_words={brief(min_words)} of a quotation is not a number of words", hint="such as 3")
+    if not min_words:
         return quotations
-    most = max(len(text.split()) for text in quotations.texts)
-    if least > most:
-        raise SpecError(f"no document has {brief(least)} words", hint=f"the longest has {most}")
-    return And((quotations, parse_regex(rf"\s*(\S+\s+){{{least - 1}}}\S[\s\S]*")))
+    longest = max(len(text.split()) for text in quotations.texts)
+    if min_words > longest:
+        raise SpecError(f"no document has {brief(min_words)} words", hint=f"the longest has {longest}")
+    return And((quotations, parse_regex(rf"\s*(\S+\s+){{{min_words - 1}}}\S[\s\S]*")))
 
 
-def checked_documents(documents: Mapping[Any, Any] | None, *, numbered: bool = False) -> dict[Any, str]:
-    """A copy of a mapping from names to texts. `numbered`: the names are numbers.
+def check_documents(documents: Mapping[Any, Any] | None, *, numbered: bool = False) -> dict[Any, str]:
+    """Check a mapping from names to texts, and return a copy. `numbered`: the names are numbers.
 
     Raises:
         SpecError: it is not a mapping, a name is not a string, or a text is not a string, is empty, or contains a
@@ -116,7 +116,7 @@ class OriginalOffsets:
 
     def __init__(self, text: str) -> None:
         self._at: list[int] = []  # the offsets of long runs in the normalised text
-        self._removed = [0]  # how many characters they and those before them have lost
+        self._removed = [0]  # the number of characters removed before and in each of these runs; 0 before the first
         for run in _LONG_RUN.finditer(text):
             self._at.append(run.start() - self._removed[-1])
             self._removed.append(self._removed[-1] + len(run[0]) - 1)

@@ -15,7 +15,7 @@ Why the automaton does not record locations: equal schemas share one rule, small
 are merged. A rule for each location would undo this and slow down each compilation, although only explanations need the
 locations.
 
-Cost: compiling each applicable branch by itself; at most `MOST_JUDGED` branches for a text, and only while the
+Cost: compiling each applicable branch by itself; at most `MAX_JUDGED` branches for a text, and only while the
 surrounding meter allows it (`guided/meter.py`). Further branches count as open, and `is_partial` is true.
 """
 
@@ -40,9 +40,9 @@ from guided.ir.nodes import Grammar
 from guided.limits import Limits
 from guided.meter import compiling, may_succeed_later, spend
 
-__all__ = ["MOST_JUDGED", "UNEVALUATED", "InstanceLocations", "Judge", "Level"]
+__all__ = ["MAX_JUDGED", "UNEVALUATED", "InstanceLocations", "Judge", "Level"]
 
-MOST_JUDGED: Final = 300
+MAX_JUDGED: Final = 300
 
 Judge: TypeAlias = Callable[[bytes, bool], bool]
 """Whether a text is the beginning of a text of one grammar or, if the flag is true, a complete text of it."""
@@ -85,13 +85,13 @@ class InstanceLocations:
         self._expander = Expander(self.reader, self._options, limits)
         self._judges: dict[tuple[Schema, ...], Judge | None] = {}
         self._variants: dict[tuple[Schema, tuple[str, ...]], Schema] = {}
-        self._judgements_left = MOST_JUDGED
+        self._judgements_left = MAX_JUDGED
         self.is_partial = False
 
     def begin(self) -> None:
         """Start a new text, and reset the bounds, which apply to one text."""
-        self.is_partial, self._judgements_left = False, MOST_JUDGED
-        if len(self._judges) >= MOST_JUDGED:
+        self.is_partial, self._judgements_left = False, MAX_JUDGED
+        if len(self._judges) >= MAX_JUDGED:
             self._judges.clear()
 
     def pointers(self, text: bytes) -> tuple[str, ...]:
@@ -157,10 +157,10 @@ class InstanceLocations:
 
     def open_branches(self, schema: Schema, keyword: str, text: bytes) -> list[Schema]:
         """The branches of `anyOf` or `oneOf` that the text does not rule out."""
-        beside = schema
+        siblings = schema
         if keyword == "anyOf" and not any(map(schema.known, UNEVALUATED)):
-            beside = self.without(schema, keyword)  # equivalent here, but smaller
-        return [one for one in self.reader.branches(schema, keyword) if self.is_open((beside, one), text)]
+            siblings = self.without(schema, keyword)  # equivalent here, but smaller
+        return [one for one in self.reader.branches(schema, keyword) if self.is_open((siblings, one), text)]
 
     def open_cases(self, schema: Schema, text: bytes) -> list[tuple[str, Schema]]:
         """The cases of an `if` that the text allows: "then", "else" or both, each with the condition for it."""

@@ -341,8 +341,11 @@ class _RefusalSearch:
     ) -> _Part:
         """The part of a single keyword."""
         assert isinstance(schema.value, dict)
-        beside = {name: schema.value[name] for name in _COMPANIONS.get(keyword, ()) if name in schema.value}
-        value = {keyword: schema.get(keyword), **{name: _allow_anything(name, each) for name, each in beside.items()}}
+        companions = {name: schema.value[name] for name in _COMPANIONS.get(keyword, ()) if name in schema.value}
+        value = {
+            keyword: schema.get(keyword),
+            **{name: _allow_anything(name, each) for name, each in companions.items()},
+        }
         alone = self._locations.changed(schema, (keyword,), value)
         return _Part(keyword, schema.at(keyword), alone, cases, is_coarse)
 

@@ -32,9 +32,9 @@ _FORMATS: Final = {
     "date": 12, "date-time": 24, "time": 16, "duration": 8, "email": 12, "uuid": 38, "uri": 8, "ipv4": 9,
 }  # fmt: skip
 """A few formats -> the bytes of a short string with quotation marks."""
-_MOST_WEIGHT: Final = 8000  # of a schema, in characters that are written out
+_MAX_WEIGHT: Final = 8000  # of a schema, in characters that are written out
 _SCHEMA_WEIGHT: Final = 20  # of each subschema
-_MOST_DEPTH: Final = 20
+_MAX_DEPTH: Final = 20
 _LARGEST: Final = 10**15
 _PLAIN: Final = re.compile(r"[ !#-\[\]-~]*")  # one byte per character
 _SCALARS: Final = frozenset({"string", "integer", "number", "boolean", "null"})
@@ -69,7 +69,7 @@ class _SimpleSchema:
 
     def bound_of(self, schema: Any, depth: int) -> int:
         """An upper bound on the bytes of the shortest text."""
-        if type(schema) is not dict or depth > _MOST_DEPTH:
+        if type(schema) is not dict or depth > _MAX_DEPTH:
             raise _NotPlain
         self.charge(_SCHEMA_WEIGHT)
         rest = {
@@ -90,7 +90,7 @@ class _SimpleSchema:
 
     def charge(self, weight: int) -> None:
         self.weight += weight
-        if self.weight > _MOST_WEIGHT:
+        if self.weight > _MAX_WEIGHT:
             raise _NotPlain
 
     def string_size(self, text: Any) -> int:
@@ -124,7 +124,7 @@ class _SimpleSchema:
             name = rest["format"]
             if type(name) is not str or name not in _FORMATS:
                 raise _NotPlain
-            self.charge(_MOST_WEIGHT // 20)
+            self.charge(_MAX_WEIGHT // 20)
             return _FORMATS[name]
         return 2 + _pop_lower_bound(rest, "minLength", "maxLength", 1000)
 

@@ -48,11 +48,11 @@ _OLDER = {
 }
 """Keyword -> what older drafts have in its place."""
 _LEAVE_OUT = "leave it out, or begin its name with x-"
-_MOST_SEARCHES = 200
+_MAX_SEARCHES = 200
 
 
 class Unenforced:
-    """The findings of one library. Suggests known names for the first `_MOST_SEARCHES` unknown names."""
+    """The findings of one library. Suggests known names for the first `_MAX_SEARCHES` unknown names."""
 
     def __init__(self, library: Library, options: JsonSchemaOptions) -> None:
         self._library, self._options = library, options
@@ -99,7 +99,7 @@ class Unenforced:
         if not warns or not isinstance(name, str) or format_shape(name) is not None:
             return None
         if name not in self._formats:
-            if len(self._formats) >= _MOST_SEARCHES:
+            if len(self._formats) >= _MAX_SEARCHES:
                 return why_not_enforced(name, search=False)
             self._formats[name] = why_not_enforced(name)
         return self._formats[name]
@@ -114,7 +114,7 @@ class Unenforced:
         if keyword in _INSTEAD:
             return f"did you mean {_INSTEAD[keyword]}?"
         if (keyword, draft) not in self._hints:
-            if len(self._hints) >= _MOST_SEARCHES:
+            if len(self._hints) >= _MAX_SEARCHES:
                 return _LEAVE_OUT
             self._hints[keyword, draft] = _close_keyword(keyword[:40], draft)
         return self._hints[keyword, draft]

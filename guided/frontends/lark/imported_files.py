@@ -1,6 +1,6 @@
 """Finds the files that a text imports. In: the path of a grammar. Out: the file and its text.
 
-Safety: a text may be untrusted. It can read only the files that come with Lark, unless the caller names folders.
+Safety: a text may be untrusted. It can import only the files that come with Lark, unless the caller passes folders.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class ImportedFiles:
         for folder in [*self.import_paths, *([base] if isinstance(base, str) else [])]:
             file = os.path.join(folder, name)
             try:
-                with open(file, encoding="utf-8") as opened:
-                    text = opened.read(self.limits.spec_length + 1)
+                with open(file, encoding="utf-8") as stream:
+                    text = stream.read(self.limits.spec_length + 1)
             except OSError:
                 continue
             except ValueError:
@@ -51,11 +51,11 @@ class ImportedFiles:
                 raise source.error(error, at)
             return file, text
         try:
-            found: tuple[Any, str] = self.loader.stdlib_loader(base, name)
+            result: tuple[Any, str] = self.loader.stdlib_loader(base, name)
         except OSError:
             hint = "imports are searched in Lark's own grammars and in import_paths=[...]"
             raise source.error(SpecError(f"there is no grammar {name!r} to import"), at, hint) from None
-        return found
+        return result
 
 
 def file_name(file: Any) -> str:

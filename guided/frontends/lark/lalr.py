@@ -12,7 +12,8 @@ only some of them.
 
 The code is in C++: `native/lr0.hpp` and `native/lalr.hpp`, which cite the sources.
 
-Cost: states times items. A grammar may have exponentially many states, so the construction stops after `MOST` steps of
+Cost: states times items. A grammar may have exponentially many states, so the construction stops after `MAX_STEPS`
+    steps of
 a few nanoseconds each. Then there is no table.
 """
 
@@ -26,7 +27,7 @@ from guided.frontends.lark import _lark
 
 __all__ = [
     "FIRST",
-    "MOST",
+    "MAX_STEPS",
     "ROOT",
     "Item",
     "Rules",
@@ -37,7 +38,7 @@ __all__ = [
     "terminal_states",
 ]
 
-MOST: Final = 20_000_000
+MAX_STEPS: Final = 20_000_000
 
 ROOT: Final = ""
 Rules: TypeAlias = Mapping[str, Sequence[Sequence[tuple[str, bool]]]]
@@ -66,20 +67,20 @@ class State:
 
 
 def terminal_states(rules: Rules, start: str, living: Mapping[str, list[int]] | None = None) -> list[State] | None:
-    """See the module docstring. None: the table has a reduce/reduce conflict, or `MOST` is exceeded.
+    """See the module docstring. None: the table has a reduce/reduce conflict, or `MAX_STEPS` is exceeded.
 
     `living`: the numbers of some alternatives, by rule. The result then has only the states to which these alternatives
     lead. The kernels have only the items of these alternatives, but the rows are those of the complete table. A state
     may occur several times, with different kernels. Terminals that only other alternatives can accept are doubtful,
     too.
     """
-    found = _lark.lalr_states(dict(rules), start, MOST, None if living is None else dict(living))
+    found = _lark.lalr_states(dict(rules), start, MAX_STEPS, None if living is None else dict(living))
     return None if found is None else [State(_items(kernel), row, doubtful) for kernel, row, doubtful in found]
 
 
 def kernels(rules: Rules, start: str) -> list[frozenset[Item]] | None:
-    """The kernels of all states of the LR(0) automaton. None: `MOST` is exceeded."""
-    found = _lark.lr0_kernels(dict(rules), start, MOST)
+    """The kernels of all states of the LR(0) automaton. None: `MAX_STEPS` is exceeded."""
+    found = _lark.lr0_kernels(dict(rules), start, MAX_STEPS)
     return None if found is None else [_items(kernel) for kernel in found]
 
 

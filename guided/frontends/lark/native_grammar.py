@@ -4,7 +4,7 @@ How: the C++ code (`native/grammar.hpp`) gives the same results as Lark's loader
 gives up on errors, rare statements and very large texts, which `grammar_builder.py` and `ebnf_expansion.py` then read
 with Lark itself. So all errors are Lark's.
 
-Imported files are found here, in the same folders as with Lark.
+This module finds imported files, in the same folders as Lark.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ def read_grammar(text: str, start: str, import_paths: tuple[str, ...], limits: L
         return len(folders) - 1, imported
 
     depth_and_nodes = limits.depth, limits.nodes
-    found = _lark.read_grammar(text, start, alphabet(), depth_and_nodes, _name_of_string, _width_of, open_import)
-    if found is None:
+    result = _lark.read_grammar(text, start, alphabet(), depth_and_nodes, _name_of_string, _width_of, open_import)
+    if result is None:
         return None
-    terminals, rules, ignored, locations = found
+    terminals, rules, ignored, locations = result
     spend(len(text))
     for name, written, number, span in locations:
         sources.defined[name] = Defined(written, sources.texts[number], span)
@@ -81,14 +81,14 @@ def _name_of_string(value: str) -> str:
 
 
 def _width_of(pattern: str) -> tuple[int, int | None]:
-    """The least and greatest width of a pattern, as Lark computes them.
+    """The minimum and maximum width of a pattern, as Lark computes them.
 
     Raises:
         OverflowError: Python's versions treat so large a width differently. Others: the pattern is invalid.
     """
     from lark.utils import get_regexp_width  # an extra
 
-    least, greatest = get_regexp_width(pattern)
-    if int(parser.MAXREPEAT) <= greatest < LARGEST_WIDTH:
+    min_width, max_width = get_regexp_width(pattern)
+    if int(parser.MAXREPEAT) <= max_width < LARGEST_WIDTH:
         raise OverflowError("the width is too large")
-    return int(least), None if greatest >= LARGEST_WIDTH else int(greatest)
+    return int(min_width), None if max_width >= LARGEST_WIDTH else int(max_width)

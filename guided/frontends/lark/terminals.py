@@ -1,6 +1,6 @@
 """Turns terminals into automata. In: the regular expression of a terminal. Out: an automaton of the texts it matches.
 
-A terminal is matched in the middle of a text, so a lookaround at its border would see the text beside it: `/a(?!b)/` is
+A terminal is matched in the middle of a text, so a lookaround at its border would see the adjacent text: `/a(?!b)/` is
 an `a`, but not before `b`. That text belongs to another terminal, so the condition is not a property of this terminal's
 text. `_check_borders` refuses lookarounds that can see past the border. Inner lookarounds, as in `/".*?(?<!\\\\)"/`,
 concern only the terminal's own text, and become boolean operations (`frontends/regex/lookarounds.py`).
@@ -137,6 +137,6 @@ def _min_width(item: Any) -> int:
 
 def _border_error(what: str) -> UnsupportedError:
     return UnsupportedError(
-        f"{what} at the border of the terminal sees the text beside it, which belongs to other terminals",
+        f"{what} at the border of the terminal sees the adjacent text, which belongs to other terminals",
         hint="move the condition on the following text to the rule, or split the terminal",
     )

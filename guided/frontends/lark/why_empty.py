@@ -91,7 +91,7 @@ def _terminal_error(loaded: Loaded, name: str) -> SpecError:
     elif terminal.node is not None:
         hint = "the two sides of & have no text in common, or ~ leaves none"
     else:
-        hint = "look for empty sets, and for lookarounds that contradict the pattern beside them"
+        hint = "look for empty sets, and for lookarounds that contradict the adjacent pattern"
     message = f"the specification allows no output at all: the terminal {terminal.shown} matches no text"
     return loaded.located(SpecError(message, hint=hint), name)
 

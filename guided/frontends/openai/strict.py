@@ -4,7 +4,7 @@ strict mode refuses and what was rewritten.
 Strict mode requires an object at the root. All members must be required, and all objects closed. It does not support
 `allOf` and lengths of strings (https://platform.openai.com/docs/guides/structured-outputs, "Supported schemas"). A
 schema is rewritten if every answer still satisfies the original: optional members become required, objects that declare
-their members are closed, `oneOf` of exclusive cases becomes `anyOf`, and a reference beside other keywords is replaced
+their members are closed, `oneOf` of exclusive cases becomes `anyOf`, and a reference with other keywords is replaced
 by its target. What cannot be rewritten is kept, and gets a remark. No keyword that constrains values is dropped. So
 servers that enforce all of JSON Schema, such as guided's, also accept the result.
 """
@@ -112,7 +112,7 @@ class _Writer:
         if merged is None:  # a recursive reference cannot be replaced
             alone = {keyword: inner for keyword, inner in value.items() if not is_annotation(keyword)}
             if len(alone) < len(value):
-                self._note(f"{at}/$ref", "a reference must stand alone, so the annotations beside it are omitted")
+                self._note(f"{at}/$ref", "a reference must stand alone, so the annotations next to it are omitted")
             return self._convert_object(alone, at, depth)
         self._inlining.add(reference)
         found = self._schema(merged, at if at == "" else reference[1:], depth + 1)

@@ -4,7 +4,7 @@
 How: search the intersection with the complements, derivative by derivative (`derivatives.py`), for a term that contains
 the empty word. For a given word, the derivatives are taken along it.
 
-Emptiness of such intersections is PSPACE-hard, so the search is bounded: one search by MOST_TERMS terms, and all
+Emptiness of such intersections is PSPACE-hard, so the search is bounded: one search by MAX_TERMS terms, and all
 searches of an object together by `steps` derivatives. Beyond that, the answer is "perhaps". "Certainly not" is always
 correct, so callers can skip work when they get it.
 """
@@ -21,7 +21,7 @@ from .derivatives import ANY_STRING, EMPTY_LANGUAGE, Terms, TooLarge
 
 __all__ = ["Overlap"]
 
-MOST_TERMS = 200
+MAX_TERMS = 200
 
 
 class Overlap:
@@ -75,7 +75,7 @@ class Overlap:
             seen, work = {start}, [start]
             while work:
                 term = work.pop()
-                if terms.nullable[term] or len(seen) > MOST_TERMS:
+                if terms.nullable[term] or len(seen) > MAX_TERMS:
                     return True
                 for _, target in terms.transitions(term):
                     if target not in seen:

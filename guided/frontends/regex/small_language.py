@@ -2,7 +2,7 @@
 
 How: the derivatives (`derivatives.py`) from which a word can still end form an automaton. If it has a cycle, the
 language is infinite. So words are extended character by character, at most as often as there are states; if a word can
-still continue then, there is a cycle. Cost: at most MOST_TERMS terms and `most` words.
+still continue then, there is a cycle. Cost: at most MAX_TERMS terms and `most` words.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .derivatives import Terms, TooLarge
 
 __all__ = ["small_language"]
 
-MOST_TERMS = 256
+MAX_TERMS = 256
 
 
 def small_language(terms: Terms, node: Node, most: int) -> tuple[str, ...] | None:
@@ -48,7 +48,7 @@ def _transitions(terms: Terms, start: int) -> dict[int, list[tuple[Ranges, int]]
     work = [start]
     while work:
         term = work.pop()
-        if len(transitions) >= MOST_TERMS:
+        if len(transitions) >= MAX_TERMS:
             return None
         transitions[term] = terms.transitions(term)
         for _, target in transitions[term]:

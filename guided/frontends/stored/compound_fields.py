@@ -60,7 +60,7 @@ class _Map:
 
 
 class _Entry:
-    """An object with a row: one of these classes; with `is_optional`, or None."""
+    """An object with a row, of one of these classes, or None if `is_optional`."""
 
     def __init__(self, classes: frozenset[type], is_optional: bool = False) -> None:
         self.classes, self.is_optional = classes, is_optional
@@ -106,7 +106,7 @@ class _Entries:
 
 
 class _Instances:
-    """A tuple of small objects that are written in place: their fields are integers below 2**32."""
+    """A tuple of small objects without rows, whose fields are integers below 2**32."""
 
     def __init__(self, cls: type, fields: Sequence[str]) -> None:
         self.cls, self.fields, self.numbers = cls, fields, Numbers(len(fields))
@@ -115,7 +115,7 @@ class _Instances:
         return ()
 
     def write(self, value: Any, row: list[int], target: Target) -> None:
-        self.numbers.write([[getattr(one, name) for name in self.fields] for one in value], row, target)
+        self.numbers.write([[getattr(item, name) for name in self.fields] for item in value], row, target)
 
     def read(self, source: Source, at: int) -> tuple[tuple[Any, ...], int]:
         flat, at = self.numbers.read(source, at)
@@ -152,8 +152,9 @@ class _Options(Leaf):
     """The options of a JSON Schema."""
 
     def write(self, value: JsonSchemaOptions, row: list[int], target: Target) -> None:
-        given = {name: list(one) if isinstance(one, tuple) else one for name, one in value.given().items()}
-        row.append(target.value(given))
+        options = value.given()
+        json_options = {name: list(item) if isinstance(item, tuple) else item for name, item in options.items()}
+        row.append(target.value(json_options))
 
     def read(self, source: Source, at: int) -> tuple[JsonSchemaOptions, int]:
         value, at = _Value(dict).read(source, at)

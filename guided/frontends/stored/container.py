@@ -1,4 +1,4 @@
-"""Stored grammars as bytes. In: grammars, and data about them. Out: bytes that `read_container` turns into them again.
+"""Stored grammars as bytes. In: grammars, and data about them. Out: bytes, from which `read_container` restores both.
 
 The bytes do not depend on a vocabulary. They begin with `_MAGIC` and the format's number. The rest is compressed: the
 length of a JSON text, the JSON text, and the tables of integers (`tables.py`).
@@ -42,10 +42,10 @@ class Container:
     about: Mapping[str, Any]
 
     def grammar(self, number: int = 0) -> Grammar:
-        """One of the grammars, in the order in which they were stored, read again on each call.
+        """Read the grammar with this number, in the order of `write_container`. Each call reads it again.
 
         Raises:
-            SpecError: it is malformed. LimitExceeded: it has too many nodes.
+            SpecError: the grammar is malformed. LimitExceeded: it has too many nodes.
         """
         starts = self.about["grammars"]
         return self.tables.read(starts[number])
@@ -77,7 +77,7 @@ def read_container(data: bytes, limits: Limits) -> Container:
     """Read the bytes of `write_container`.
 
     Raises:
-        SpecError: the bytes are something else, damaged, or were written by another version of guided.
+        SpecError: the bytes are no stored grammar, are damaged, or were written by another version of guided.
         LimitExceeded: a limit is exceeded.
     """
     if not isinstance(data, bytes | bytearray | memoryview):
@@ -98,33 +98,33 @@ def read_container(data: bytes, limits: Limits) -> Container:
 
 
 def _decompress(data: bytes, limits: Limits) -> bytes:
-    most = _WORD + _BYTES_PER_NODE * limits.nodes + _BYTES_PER_CHARACTER * limits.spec_length
+    max_size = _WORD + _BYTES_PER_NODE * limits.nodes + _BYTES_PER_CHARACTER * limits.spec_length
     stream = zlib.decompressobj()
     try:
-        body = stream.decompress(data, most)
+        body = stream.decompress(data, max_size)
     except zlib.error:
         raise malformed("its compressed part is damaged") from None
     if stream.eof and not stream.unused_data:
         return body
-    if len(body) >= most:
+    if len(body) >= max_size:
         raise LimitExceeded("nodes", limits.nodes + 1, limits.nodes)
-    raise malformed("it is cut off, or something follows it")
+    raise malformed("it is cut off, or other data follows it")
 
 
 def _read_head(data: bytes) -> dict[str, Any]:
-    """The JSON text, whose members have the right types."""
+    """Read the JSON text, and check the types of its members."""
     try:
         head = json.loads(data.decode("utf-8", "surrogatepass"))
     except (RecursionError, ValueError):
         raise malformed("its JSON text is damaged") from None
     if not isinstance(head, dict):
-        raise malformed("its JSON text is no object")
+        raise malformed("its JSON text is not an object")
     if head.get("version") != __version__:
         raise SpecError(f"the stored grammar was written by another version of guided, not {__version__}", hint=_HINT)
     if not all(isinstance(head.get(name), list) for name in ("grammars", "tables", "texts", "values")):
         raise malformed("a part of its JSON text is missing")
     if not all(type(number) is int and number >= 0 for number in (*head["tables"], *head["grammars"])):
-        raise malformed("a number of its JSON text is none")
+        raise malformed("a number in its JSON text is negative, or not an integer")
     if not head["grammars"] or max(head["grammars"]) >= len(head["tables"]):
         raise malformed("it has no grammar")
     return head
@@ -133,7 +133,7 @@ def _read_head(data: bytes) -> dict[str, Any]:
 def _split(data: bytes, lengths: Sequence[int]) -> list[bytes]:
     """The tables, of these lengths."""
     if _WORD * sum(lengths) != len(data):
-        raise malformed("its tables have other lengths")
+        raise malformed("the lengths of its tables are wrong")
     tables, at = [], 0
     for length in lengths:
         tables.append(data[at : at + _WORD * length])

@@ -1,8 +1,8 @@
-"""How the fields of the IR's classes are written as integers, and read again. In: a value. Out: integers, or the value.
+"""Writes the fields of the IR's classes as integers, and reads them. In: a value. Out: integers; or the reverse.
 
 A row of a table is the number of a class (`layout.py`), followed by its fields. An integer is at least 0 and less than
 2**32. A node is written as the number of its row, a text as its number in a list of texts, and a tuple as its length
-and its items. Each value has exactly one form, so equal rows have equal content, and different rows do not.
+and its items. Each value has exactly one form, so two rows are equal if and only if their contents are equal.
 
 Reading checks everything that the code for nodes relies on: the classes of nodes, the order of the rows, and lengths.
 The core checks the rest, as for every other grammar.
@@ -27,14 +27,14 @@ __all__ = [
 
 NONE: Final = 0xFFFFFFFF
 _LARGE: Final = 0xFFFFFFFE
-"""Stands before the number of a text with the hexadecimal digits of a larger integer."""
+"""Announces a larger integer: the number of a text with its hexadecimal digits follows."""
 
 
 class Target(Protocol):
     """Numbers the parts of a row while it is written."""
 
     def entry(self, part: Any) -> int:
-        """The row of an object that was written before."""
+        """The number of the row of an object that was written before."""
 
     def text(self, text: str) -> int:
         """The number of a text."""
@@ -47,7 +47,7 @@ class Target(Protocol):
 
 
 class Source(Protocol):
-    """What the fields of a table refer to while it is read.
+    """The data that the fields of a table refer to while it is read.
 
     Attributes:
         ints: the integers of the table.
@@ -74,7 +74,7 @@ class Field(Protocol):
         """Append the value to a row."""
 
     def read(self, source: Source, at: int) -> tuple[Any, int]:
-        """The value at an offset of the table, and the offset behind it."""
+        """The value at an offset of the table, and the offset after it."""
 
 
 def malformed(reason: str) -> SpecError:
@@ -91,7 +91,7 @@ class Leaf:
 
 
 class _Count(Leaf):
-    """An integer of at least 0; with `is_optional`, or None."""
+    """An integer of at least 0, or None if `is_optional`."""
 
     def __init__(self, is_optional: bool) -> None:
         self.is_optional = is_optional
@@ -116,7 +116,7 @@ class _Count(Leaf):
             return None, at + 1
         text = source.texts[source.ints[at + 1]]
         if not text.isascii() or not text.isalnum() or f"{(value := int(text, 16)):x}" != text or value < _LARGE:
-            raise malformed("a large number has another form")
+            raise malformed("a large number is not in canonical form")
         return value, at + 2
 
 
@@ -176,7 +176,7 @@ class _Temperature(Leaf):
         text, at = TEXT.read(source, at)
         value = float.fromhex(text)
         if not isfinite(value) or value < 0 or value.hex() != text:
-            raise malformed("a temperature has another form")
+            raise malformed("a temperature is not in canonical form")
         return value, at
 
 
@@ -201,7 +201,7 @@ class Numbers(Leaf):
 
 
 class _Texts(Leaf):
-    """A tuple of texts; with `is_set`, a frozenset, whose texts are sorted."""
+    """A tuple of texts, or a frozenset if `is_set`. The texts of a set are stored in sorted order."""
 
     def __init__(self, is_set: bool) -> None:
         self.is_set = is_set

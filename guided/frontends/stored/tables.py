@@ -7,8 +7,8 @@ that occurs several times has one row. Equal objects share a row, too, and the r
 are equal. So objects of different rows are never equal. Otherwise, comparing two objects that share most of their parts
 could take exponential time.
 
-A rule that is compiled later has a table of its own, which is read when the rule is entered. Its number is larger than
-the number of the table that refers to it, so the references form no cycle.
+A rule that is compiled later has its own table, which is read when the rule is entered. The number of this table is
+larger than the number of the table that refers to it, so the references form no cycle.
 
 The core reads tables, too, without creating objects (`automaton/build_stored.py`). This reader is used for everything
 else that asks for the nodes, and for all errors.
@@ -36,7 +36,7 @@ from guided.meter import spend
 
 __all__ = ["Tables", "TablesWriter", "check_json", "from_little_endian", "json_text", "to_little_endian"]
 
-_AT_ONCE: Final = 256  # rows between two checks of the limits
+_ROWS_PER_CHECK: Final = 256  # rows between two checks of the limits
 _Row: TypeAlias = tuple[Any, tuple[tuple[Callable[..., Any], Callable[..., Any]], ...]]
 _PLAIN: Final = frozenset((str, int, float, bool, type(None)))
 
@@ -66,7 +66,7 @@ class TablesWriter:
             SpecError: a part of the grammar cannot be stored.
         """
         first = len(self.tables)
-        waiting: list[Callable[[], Grammar]] = [partial(_same, grammar)]
+        waiting: list[Callable[[], Grammar]] = [partial(_identity, grammar)]
         for at, read in enumerate(waiting):  # grows during the loop
             self._later, self._first_later = [], first + len(waiting)
             self.tables.append(self._table(read()))
@@ -95,7 +95,7 @@ class TablesWriter:
         return self._first_later + len(self._later) - 1
 
     def _table(self, grammar: Grammar) -> array[int]:
-        """The rows, in the order in which the objects were completed. The stack replaces recursion."""
+        """The rows, in the order in which the objects are completed. Uses a stack instead of recursion."""
         self._rows, self._numbers = {}, ByIdentity()
         stack: list[tuple[Any, bool]] = [(grammar, False)]
         while stack:
@@ -132,12 +132,12 @@ class Tables:
         limits: `nodes` bounds the rows of each table, `seconds` the time.
 
     Attributes:
-        tables, texts: as given.
+        tables, texts: see `Args`.
     """
 
     def __init__(self, tables: Sequence[bytes], texts: Sequence[str], values: list[Any], limits: Limits) -> None:
         if not set(map(type, texts)) <= {str} or len(set(texts)) != len(texts):
-            raise malformed("a text occurs twice, or is none")
+            raise malformed("a text occurs twice, or is not a string")
         self.tables, self.texts, self._values, self._limits = tables, tuple(texts), values, limits
 
     def read(self, number: int) -> Grammar:
@@ -158,9 +158,9 @@ class Tables:
 
 @cache
 def _row_readers() -> tuple[_Row, ...]:
-    """Each class, and for each field the function that reads it and the one that stores it in an object.
+    """Each class, and for each field the function that reads it and the function that stores it in an object.
 
-    Storing a field in its slot takes a third of the time of a call of the class, which is frozen.
+    The classes are frozen. Storing fields directly in their slots takes a third of the time of calling the class.
     """
     return tuple(
         (cls, tuple((field.read, cls.__dict__[name].__set__) for name, field in FIELDS[cls])) for cls, _ in LAYOUT
@@ -192,7 +192,7 @@ class _TableReader:
             entry, at = self._read_row(at)
             entries.append(entry)
             seen.add(data[4 * begin : 4 * at])
-            if not len(entries) % _AT_ONCE:
+            if not len(entries) % _ROWS_PER_CHECK:
                 self._check()
         self._check()
         if at != len(ints) or len(seen) != len(entries):
@@ -220,15 +220,15 @@ class _TableReader:
         return entry, at
 
     def _check(self) -> None:
-        spend(_AT_ONCE)
+        spend(_ROWS_PER_CHECK)
         if len(self.entries) > self._limits.nodes:
             raise LimitExceeded("nodes", len(self.entries), self._limits.nodes)
 
 
 def _check_names(grammar: Grammar) -> None:
-    """Refuse names that other code looks up without a check. Every front end defines them."""
+    """Refuse undefined names, since other code looks names up without a check. Front ends define all of them."""
     if any(name not in grammar.rules for name in (*grammar.regions, *grammar.later, *grammar.schemas)):
-        raise malformed("it describes a rule that is not defined")
+        raise malformed("it has data about a rule that is not defined")
     if grammar.lexer is None:
         return
     terminals = {terminal.name for terminal in grammar.lexer.terminals}
@@ -241,7 +241,7 @@ def _check_names(grammar: Grammar) -> None:
         raise malformed("a keyword or an ignored terminal is not defined")
 
 
-def _same(grammar: Grammar) -> Grammar:
+def _identity(grammar: Grammar) -> Grammar:
     return grammar
 
 
@@ -262,10 +262,10 @@ def from_little_endian(data: bytes) -> array[int]:
 
 
 def json_text(value: Any) -> str:
-    """The JSON text of a value, from which `json.loads` makes an equal value of equal types.
+    """The JSON text of a value, from which `json.loads` restores it with the same types.
 
     Raises:
-        SpecError: there is none.
+        SpecError: the value has no such text.
     """
     check_json(value)
     try:
@@ -276,8 +276,8 @@ def json_text(value: Any) -> str:
 
 def check_json(value: Any) -> None:
     """Raise SpecError unless a value consists of the types that `json.loads` returns."""
-    work, seen = [value], ByIdentity[Any, None]()
-    for part in work:  # grows during the loop
+    pending, seen = [value], ByIdentity[Any, None]()
+    for part in pending:  # grows during the loop
         if type(part) in (dict, list):
             if part in seen:
                 continue
@@ -285,9 +285,9 @@ def check_json(value: Any) -> None:
         if type(part) is dict:
             if not all(type(key) is str for key in part):
                 raise SpecError("a schema with keys that are not strings cannot be stored")
-            work += part.values()
+            pending += part.values()
         elif type(part) is list:
-            work += part
+            pending += part
         elif type(part) not in _PLAIN:
             raise SpecError(
                 f"a schema with a {type(part).__name__} cannot be stored", hint="use the types of json.loads only"

@@ -5,7 +5,7 @@
     {"type": "literals", "quotes": ["'"], "assign": "=", "comma": ", "}                                `LiteralForm`
 
 In: the value of `style`. Out: a form. A description has the fields of its form; absent fields have their defaults. It
-comes from strangers, so each field is checked: its type, its length, and that the text can be read back.
+may come from a client, so each field is checked: its type, its length, and that the text can be read back.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["ARGUMENT_STYLES", "ArgumentForm", "argument_form", "describe_form"]
 ArgumentForm: TypeAlias = ElementForm | LiteralForm
 ARGUMENT_STYLES: Final = ("json", *FORMS, *LITERAL_FORMS)
 """The names of all forms."""
-_LONGEST: Final = 200  # characters of a text; those of known forms have at most 40
+_MAX_LENGTH: Final = 200  # characters of a text; those of known forms have at most 40
 _TYPES: Final = ("string", "number", "boolean", "null", "object", "array")
 
 
@@ -45,39 +45,39 @@ def argument_form(style: object, pointer: str = "") -> ArgumentForm | None:
 def describe_form(form: ArgumentForm) -> dict[str, Any]:
     """The description of a form, as plain JSON without defaults."""
     defaults: Mapping[str, Any] = type(form)._field_defaults
-    given = {name: value for name, value in form._asdict().items() if name not in defaults or value != defaults[name]}
-    plain = {name: list(value) if isinstance(value, tuple) else value for name, value in given.items()}
+    fields = {name: value for name, value in form._asdict().items() if name not in defaults or value != defaults[name]}
+    plain = {name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()}
     return {"type": "elements" if isinstance(form, ElementForm) else "literals", **plain}
 
 
-def _read_form(given: Mapping[Any, Any], pointer: str) -> ArgumentForm:
+def _read_form(description: Mapping[Any, Any], pointer: str) -> ArgumentForm:
     kinds: dict[Any, type[ElementForm] | type[LiteralForm]] = {"elements": ElementForm, "literals": LiteralForm}
-    kind = given.get("type")
+    kind = description.get("type")
     if not isinstance(kind, str) or kind not in kinds:
         raise SpecError(
             f"the type of a form of arguments is {brief(kind)}", pointer=f"{pointer}/type",
             hint='write "type": "elements", or "literals"',
         )  # fmt: skip
-    made, fields = kinds[kind], dict[str, Any]()
-    for name, value in given.items():
+    form_class, fields = kinds[kind], dict[str, Any]()
+    for name, value in description.items():
         if name == "type":
             continue
-        if name not in made._fields:
-            close = close_name(str(name), made._fields)
-            hint = f"did you mean {close!r}?" if close else f"known members are {', '.join(made._fields)}"
+        if name not in form_class._fields:
+            close = close_name(str(name), form_class._fields)
+            hint = f"did you mean {close!r}?" if close else f"known members are {', '.join(form_class._fields)}"
             raise SpecError(f"arguments of this form have no {brief(name)}", pointer=f"{pointer}/{name}", hint=hint)
-        fields[name] = _READERS[type(made._field_defaults.get(name, ""))](value, f"{pointer}/{name}")
-    missing = [name for name in made._fields if name not in fields and name not in made._field_defaults]
+        fields[name] = _READERS[type(form_class._field_defaults.get(name, ""))](value, f"{pointer}/{name}")
+    missing = [name for name in form_class._fields if name not in fields and name not in form_class._field_defaults]
     if missing:
         raise SpecError(f'"{missing[0]}" is missing', pointer=pointer, hint=f'add "{missing[0]}"')
-    form = made(**fields)
+    form = form_class(**fields)
     for name, problem in _problems(form):
         raise SpecError(problem, pointer=f"{pointer}/{name}", hint="change the description of the arguments")
     return form
 
 
 def _problems(form: ArgumentForm) -> list[tuple[str, str]]:
-    """What makes it impossible to read a form back: the field, and the reason."""
+    """The fields that make it impossible to read a form back, each with the reason."""
     if isinstance(form, LiteralForm):
         known = [quote in ("'", '"') for quote in form.quotes]
         checks = [
@@ -103,9 +103,9 @@ def _problems(form: ArgumentForm) -> list[tuple[str, str]]:
 
 
 def _text(value: object, at: str) -> str:
-    if not isinstance(value, str) or len(value) > _LONGEST or "\0" in value:
+    if not isinstance(value, str) or len(value) > _MAX_LENGTH or "\0" in value:
         raise SpecError(
-            f"{brief(value)} is not a text of at most {_LONGEST} characters", pointer=at, hint="write a short text"
+            f"{brief(value)} is not a text of at most {_MAX_LENGTH} characters", pointer=at, hint="write a short text"
         )
     return value
 
@@ -119,13 +119,13 @@ def _flag(value: object, at: str) -> bool:
 def _texts(value: object, at: str) -> tuple[str, ...]:
     if not isinstance(value, list | tuple) or not 0 < len(value) <= 4:
         raise SpecError(f"{brief(value)} is not a list of texts", pointer=at, hint='write ["..."]')
-    return tuple(_text(one, f"{at}/{number}") for number, one in enumerate(value))
+    return tuple(_text(text, f"{at}/{number}") for number, text in enumerate(value))
 
 
 def _mapping(value: object, at: str) -> Mapping[str, str]:
     if not isinstance(value, Mapping) or len(value) > len(_TYPES) or not all(isinstance(key, str) for key in value):
         raise SpecError(f"{brief(value)} is not an object of texts", pointer=at, hint='write {"...": "..."}')
-    return {key: _text(one, f"{at}/{key}") for key, one in value.items()}
+    return {key: _text(text, f"{at}/{key}") for key, text in value.items()}
 
 
 _READERS: Final[Mapping[type, Callable[[object, str], Any]]] = {

@@ -5,7 +5,7 @@
 | the backend (plugin.py) | `VLLM_PLUGINS=guided`, and `--structured-outputs-config '{"backend": "outlines"}'` |
 | the logits processor (processor.py) | `--logits-processors guided.integrations.vllm:GuidedLogitsProcessor` |
 
-Installing guided beside vLLM changes nothing by itself. Importing this module does not import vLLM.
+Installing guided next to vLLM changes nothing by itself. Importing this module does not import vLLM.
 """
 
 from __future__ import annotations

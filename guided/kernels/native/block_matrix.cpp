@@ -14,7 +14,7 @@
 namespace guided {
 namespace {
 
-constexpr int64_t kMostColumns = int64_t{1} << 31;
+constexpr int64_t kMaxColumns = int64_t{1} << 31;
 
 // Calls body with a null pointer to the number type of an unquantised format. Returns false for other formats.
 template <typename Body>
@@ -32,7 +32,7 @@ bool with_plain(int32_t ggml_type, const Body& body) {
 
 int64_t bytes_of(int32_t ggml_type, int64_t count, int64_t columns) {
   int64_t size = -1;
-  if (columns <= 0 || columns > kMostColumns) return size;
+  if (columns <= 0 || columns > kMaxColumns) return size;
   const auto plain = [&]<typename Weight>(const Weight*) { size = count * columns * int64_t{sizeof(Weight)}; };
   return with_plain(ggml_type, plain) ? size : bytes_of_tiles(ggml_type, count, columns);
 }

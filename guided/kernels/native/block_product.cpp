@@ -19,7 +19,7 @@ namespace {
 
 constexpr int64_t kShare = 4;              // tiles that a thread takes at once
 constexpr int64_t kFewProducts = 1 << 17;  // with fewer products, a second thread starts too late to help
-constexpr float kLeast = 1e-30F;           // numbers up to this count as 0
+constexpr float kNegligible = 1e-30F;      // numbers up to this count as 0
 constexpr int64_t kFewRows = 4;            // rows of x up to which reading the weights takes longer than multiplying
 constexpr int64_t kAhead = 8192;           // prefetch distance, in bytes
 constexpr int64_t kCached = 256 << 10;     // bytes of x that stay in the cache while the weights are read
@@ -406,7 +406,7 @@ void multiply_one(const uint8_t* tile, const Inputs& in, int64_t ins, int64_t ro
 }
 
 // The greatest magnitude of 32 neighbours becomes 127; the others are rounded to nearest, ties to even. If one is not
-// finite, the scale becomes NaN, and so do all outputs of the row. If none exceeds kLeast, all become 0.
+// finite, the scale becomes NaN, and so do all outputs of the row. If none exceeds kNegligible, all become 0.
 template <typename Number>
 GUIDED_FOR_EACH_CPU void quantise(const Number* x, int64_t size, int8_t* numbers, float* scales, int32_t* sums) {
   for (int64_t k = 0; k < size; k += kColumns) {
@@ -419,7 +419,7 @@ GUIDED_FOR_EACH_CPU void quantise(const Number* x, int64_t size, int8_t* numbers
       wrong |= magnitude <= std::numeric_limits<float>::max() ? 0 : 1;
     }
     for (int i = 0; i < kColumns; ++i) some[i] = wrong ? 0.0F : some[i];
-    const float inverse = greatest > kLeast ? 127.0F / greatest : 0.0F;
+    const float inverse = greatest > kNegligible ? 127.0F / greatest : 0.0F;
     const float scale = wrong ? std::numeric_limits<float>::quiet_NaN() : inverse > 0 ? greatest / 127.0F : 0.0F;
     int32_t whole[kColumns];
     for (int i = 0; i < kColumns; ++i) whole[i] = static_cast<int32_t>(std::nearbyint(some[i] * inverse));

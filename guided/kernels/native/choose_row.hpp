@@ -16,7 +16,7 @@
 
 namespace guided {
 
-// What a request changes besides its mask. Ids are below the vocabulary size.
+// The changes of a request in addition to its mask. Ids are below the vocabulary size.
 struct Changes {
   const uint32_t* permitted = nullptr;  // a bitmask: only these may be chosen; null: all may
   std::vector<int32_t> banned;          // may not be chosen

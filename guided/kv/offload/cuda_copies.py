@@ -1,4 +1,4 @@
-"""Copies for a CUDA device: a stream for each direction besides the compute stream, pinned memory, and events.
+"""Copies for a CUDA device: a stream for each direction in addition to the compute stream, pinned memory, and events.
 
 There is an event for each slot and layer in each direction, so a layer waits only for its own data. Earlier calls may
 have read or written the target of a load, so the load stream waits for them.

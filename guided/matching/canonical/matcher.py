@@ -8,7 +8,7 @@ the intersection of the inner mask and the spelling's. Guarantees:
   output is complete in time. If the intersection is empty, the inner mask applies, and the chosen token is counted.
 
 The specification may allow a token after which no continuation is canonical: for example `"`, if only `,` may follow
-and the tokenizer produces `",`. So if at most `FEW` tokens are left, a search of at most `MOST_STEPS` steps drops those
+and the tokenizer produces `",`. So if at most `FEW` tokens are left, a search of at most `MAX_STEPS` steps drops those
 after which no canonical spelling leads to an end or to a state with many tokens. If more are left, the search covers
 only the tokens with a punctuation mark after which the specification allows few, such as a quote that ends a string.
 Results of the search are cached by state of the inner matcher.
@@ -34,8 +34,8 @@ from guided.matching.protocol import ForkingMatcher, check_id
 __all__ = ["CanonicalMatcher"]
 
 FEW: Final = 32
-MOST_STEPS: Final = 128
-_MOST_FORCED: Final = 4096
+MAX_STEPS: Final = 128
+_MAX_FORCED: Final = 4096
 
 Row = npt.NDArray[np.int32]
 
@@ -93,7 +93,7 @@ class CanonicalMatcher:
 
     def _drop(self, row: Row, tokens: Sequence[int], budget: int | None) -> None:
         """Remove from `row` those of `tokens` after which no canonical spelling is possible."""
-        fuel = [MOST_STEPS]
+        fuel = [MAX_STEPS]
         for token in tokens:
             if not self._can_continue(self._states[-1], token, budget, fuel):
                 row[token // 32] &= ~np.uint32(1 << token % 32).view(np.int32)
@@ -199,7 +199,7 @@ class CanonicalMatcher:
     def forced_tokens(self) -> list[int]:
         """The inner matcher's forced tokens, up to the first that the tokenizer would not produce here."""
         state, out = self._states[-1], list[int]()
-        for token in self.inner.forced_tokens()[:_MOST_FORCED]:
+        for token in self.inner.forced_tokens()[:_MAX_FORCED]:
             state = self._spelling.after(state, token)
             if not state.branches:
                 break

@@ -42,7 +42,7 @@ from guided.vocabulary.vocabulary import Vocabulary
 __all__ = ["Branch", "Spelling", "State", "spelling_of"]
 
 Row = npt.NDArray[np.int32]
-_MOST_ROWS: Final = 1024
+_MAX_ROWS: Final = 1024
 _COMPOSED: Final = 64
 
 
@@ -266,7 +266,7 @@ class Spelling:
         """The tokens that begin a word (`begins_word`) or continue one, if a text can continue after them, as a row."""
         key = word_state, begins_word
         if key not in self._rows:
-            if len(self._rows) >= _MOST_ROWS:
+            if len(self._rows) >= _MAX_ROWS:
                 self._rows.clear()
             spelled = self._pairs.reachable | self._is_unreachable if begins_word else self._pairs.reachable
             out = self._words.row(word_state, begins_word) & spelled

@@ -14,7 +14,7 @@ must not match at any character. Several patterns are applied in sequence. A bor
 the text for a later one.
 
 Characters are read as classes, which the sets of the patterns do not distinguish further. States are created when they
-are reached. The patterns in use have a few hundred; `MOST` bounds them.
+are reached. The patterns in use have a few hundred; `MAX_SIZE` bounds them.
 
 Source: Cox, "Regular expression matching: the virtual machine approach" (2009), for the simulation.
 Not supported: lookbehinds, back-references, word boundaries, patterns that match the empty text. Letters that are newer
@@ -44,7 +44,7 @@ __all__ = ["END", "Splitter"]
 
 END: Final = -1
 """Stands for the end of the text, in place of a character's class."""
-MOST: Final = 100_000
+MAX_SIZE: Final = 100_000
 
 Positions: TypeAlias = tuple[int, ...]
 """Positions of a program, the preferred one first."""
@@ -131,8 +131,8 @@ class _Program(Program):
         self.start = self.compile(tree, 0)
 
     def add(self, step: Step) -> int:
-        if len(self.steps) > MOST:
-            raise LimitExceeded("nodes", len(self.steps), MOST)
+        if len(self.steps) > MAX_SIZE:
+            raise LimitExceeded("nodes", len(self.steps), MAX_SIZE)
         return super().add(step)
 
     def compile_other(self, tree: Tree, then: int) -> int:
@@ -285,8 +285,8 @@ class Splitter:
 
     def _number(self, state: _State) -> int:
         if state not in self._numbers:
-            if len(self._states) > MOST:
-                raise LimitExceeded("states", len(self._states), MOST)
+            if len(self._states) > MAX_SIZE:
+                raise LimitExceeded("states", len(self._states), MAX_SIZE)
             self._numbers[state] = len(self._states)
             self._states.append(state)
         return self._numbers[state]

@@ -23,7 +23,7 @@ from guided.matching.canonical.splitter import Splitter
 __all__ = ["BEGIN", "WordState", "Words"]
 
 BEGIN: Final = 1
-MOST_ROWS: Final = 1024
+MAX_ROWS: Final = 1024
 
 Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
@@ -125,7 +125,7 @@ class Words:
         key = word_state, begins_word
         found = self._rows.get(key)
         if found is None:
-            if len(self._rows) >= MOST_ROWS:
+            if len(self._rows) >= MAX_ROWS:
                 self._rows.clear()
             found = self._rows[key] = self._row(word_state, begins_word)
             found.flags.writeable = False

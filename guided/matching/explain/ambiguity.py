@@ -28,12 +28,12 @@ from guided.meter import is_exhausted
 
 __all__ = ["Search", "find_ambiguous_alternatives"]
 
-_MOST_STEPS: Final = 200_000  # of the core, in all searches together
-_MOST_STEPS_OF_PAIR: Final = 20_000
-_MOST_ALTERNATIVES: Final = 30
-_MOST_COMPILED: Final = 500
-_MOST_RULES: Final = 50_000  # of all compiled grammars: 500 grammars of 100 rules
-_MOST_WORK: Final = 1_000_000  # to compile one grammar, see `Limits`
+_MAX_STEPS: Final = 200_000  # of the core, in all searches together
+_MAX_STEPS_PER_PAIR: Final = 20_000
+_MAX_ALTERNATIVES: Final = 30
+_MAX_COMPILED: Final = 500
+_MAX_RULES: Final = 50_000  # of all compiled grammars: 500 grammars of 100 rules
+_MAX_WORK: Final = 1_000_000  # to compile one grammar, see `Limits`
 _BYTE_ORDER: Final = [(not 97 <= byte <= 122, not 33 <= byte <= 126, byte) for byte in range(256)]
 """Sort key of each byte: lowercase letters first, then other printable ASCII, then the rest."""
 
@@ -43,13 +43,13 @@ class Search:
 
     def __init__(self, limits: Limits | None = None) -> None:
         given = limits or Limits()
-        self._limits = replace(given, work=min(given.work, _MOST_WORK))
-        self._remaining_steps, self._compilations, self._rules = _MOST_STEPS, 0, 0
+        self._limits = replace(given, work=min(given.work, _MAX_WORK))
+        self._remaining_steps, self._compilations, self._rules = _MAX_STEPS, 0, 0
 
     @property
     def is_done(self) -> bool:
         """Whether the bounds or the time are exhausted, so the search finds nothing more."""
-        return self._compilations >= _MOST_COMPILED or self._rules > _MOST_RULES or is_exhausted()
+        return self._compilations >= _MAX_COMPILED or self._rules > _MAX_RULES or is_exhausted()
 
     def automaton(self, rules: Mapping[str, Node], start: str) -> Automaton | None:
         """The byte automaton of the rules from `start`; None if they cannot be compiled or a bound is reached."""
@@ -68,7 +68,7 @@ class Search:
         start = first.start, second.start
         before: dict[tuple[State, State], tuple[tuple[State, State], int] | None] = {start: None}
         todo = [start]
-        steps_left = min(self._remaining_steps, _MOST_STEPS_OF_PAIR)
+        steps_left = min(self._remaining_steps, _MAX_STEPS_PER_PAIR)
         for pair in todo:  # grows during the loop
             if pair[0].is_accepting and pair[1].is_accepting:
                 return _text(before, pair)
@@ -95,7 +95,7 @@ def find_ambiguous_alternatives(grammar: Grammar, limits: Limits | None = None) 
         node = grammar.rules[name]
         if search.is_done:
             return
-        if not isinstance(node, Alt) or name.startswith("terminal ") or len(node.items) > _MOST_ALTERNATIVES:
+        if not isinstance(node, Alt) or name.startswith("terminal ") or len(node.items) > _MAX_ALTERNATIVES:
             continue
         # The new names are unused: no rule name contains a newline.
         alternatives = {f"{name}\n{number}": item for number, item in enumerate(node.items, 1)}

@@ -24,9 +24,9 @@ from guided.ir.ranges import ALL_CHARS, Ranges, charset, complement, intersect
 
 __all__ = ["Part", "count", "describe", "join_with_or", "name_of", "parts_of"]
 
-_MOST_PARTS: Final = 6
-_MOST_MISSING: Final = 3
-_MOST_EXCEPTIONS: Final = 5
+_MAX_PARTS: Final = 6
+_MAX_MISSING: Final = 3
+_MAX_EXCEPTIONS: Final = 5
 _SHORT_RANGE: Final = 3  # characters; a longer run is shown by its ends
 _SHORT_RANGE_OF_PUNCTUATION: Final = 8  # ASCII punctuation: readers do not know its order
 _NAMES: Final = {
@@ -92,12 +92,12 @@ def parts_of(characters: Ranges) -> tuple[Part, ...]:
     missing = complement(characters)
     if count(missing) < count(characters):
         without = _listed(missing)
-        if len(without) <= _MOST_MISSING:
+        if len(without) <= _MAX_MISSING:
             return (Part(f"any character but {join_with_or([part.words for part in without])}", characters),)
     parts = _listed(characters)
-    if len(parts) <= _MOST_PARTS:
+    if len(parts) <= _MAX_PARTS:
         return tuple(parts)
-    shown, hidden = parts[: _MOST_PARTS - 1], parts[_MOST_PARTS - 1 :]
+    shown, hidden = parts[: _MAX_PARTS - 1], parts[_MAX_PARTS - 1 :]
     rest = charset(bounds for part in hidden for bounds in part.characters)
     return (*shown, Part(f"one of {count(rest):,} other characters", rest))
 
@@ -111,7 +111,7 @@ def _listed(characters: Ranges) -> list[Part]:
         absent = _minus(members, common)
         if not absent:
             parts.append(Part(words, members))
-        elif count(absent) <= min(_MOST_EXCEPTIONS, count(members) // 5) and len(common) > 1:
+        elif count(absent) <= min(_MAX_EXCEPTIONS, count(members) // 5) and len(common) > 1:
             names = [name_of(chr(code)) for low, high in absent for code in range(low, high + 1)]
             parts.append(Part(f"{words} other than {join_with_or(names)}", common))
         else:

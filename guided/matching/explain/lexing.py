@@ -22,12 +22,12 @@ from guided.errors import GuidedError
 from guided.ir.nodes import Grammar
 from guided.matching.explain.characters import join_with_or
 from guided.matching.explain.notation import Names
-from guided.matching.explain.positions import MOST_SYMBOLS, SECONDS, Position, label_rules
+from guided.matching.explain.positions import MAX_SYMBOLS, SECONDS, Position, label_rules
 from guided.meter import metered
 
 __all__ = ["LabelledLexer", "Lexing", "explain_lexing"]
 
-_MOST_EXCLUDED: Final = 100
+_MAX_EXCLUDED: Final = 100
 
 
 class Lexing(NamedTuple):
@@ -62,7 +62,7 @@ _Excluded = dict[Reading, str]
 
 def explain_lexing(lexer: LabelledLexer, symbols: Sequence[int], refused: bytes = b"") -> Lexing:
     """See the module docstring. `symbols`: the output so far. `refused`: the next text, up to the refused byte."""
-    if len(symbols) > MOST_SYMBOLS or any(symbol > 255 for symbol in symbols):
+    if len(symbols) > MAX_SYMBOLS or any(symbol > 255 for symbol in symbols):
         return Lexing()
     try:
         with metered(SECONDS):
@@ -120,7 +120,7 @@ class LabelledLexer:
             if reason := self._longer_match(reading, begins, text):
                 for after in self.language.read_one(reading._replace(competitors=frozenset()), text[-1]):
                     out[after._replace(competitors=frozenset())] = reason
-        for reading, reason in list(excluded.items())[:_MOST_EXCLUDED]:
+        for reading, reason in list(excluded.items())[:_MAX_EXCLUDED]:
             for after in self.language.read_one(reading, text[-1]):
                 out.setdefault(after._replace(competitors=frozenset()), reason)
         return out

@@ -10,7 +10,7 @@ from guided.matching.explain.positions import Position
 
 __all__ = ["listed_pointers", "listed_refusals", "named_places"]
 
-_MOST_POINTERS: Final = 8
+_MAX_POINTERS: Final = 8
 
 
 def named_places(places: Sequence[str], found: Sequence[Position]) -> str:
@@ -20,8 +20,8 @@ def named_places(places: Sequence[str], found: Sequence[Position]) -> str:
 
 def listed_pointers(pointers: Sequence[str]) -> str:
     """JSON Pointers for a message, eight at most."""
-    more = [f"{len(pointers) - _MOST_POINTERS} more"] if len(pointers) > _MOST_POINTERS else []
-    return ", ".join([*(pointer or "(root)" for pointer in pointers[:_MOST_POINTERS]), *more])
+    more = [f"{len(pointers) - _MAX_POINTERS} more"] if len(pointers) > _MAX_POINTERS else []
+    return ", ".join([*(pointer or "(root)" for pointer in pointers[:_MAX_POINTERS]), *more])
 
 
 def listed_refusals(groups: Groups) -> str:

@@ -14,7 +14,7 @@ Rules that the author did not name (those of a JSON Schema, whose positions are 
 such a rule is inside the part that refers to it.
 
 Cost: the reference implementation takes microseconds to milliseconds per byte. There are no positions for texts longer
-than `MOST_SYMBOLS`, or if the reference implementation reaches its own limits or `SECONDS`.
+than `MAX_SYMBOLS`, or if the reference implementation reaches its own limits or `SECONDS`.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from guided.ir.nodes import Alt, Grammar, Node, Ref, Repeat, Seq, Special
 from guided.matching.explain.notation import Names, is_helper
 from guided.meter import metered, spend
 
-__all__ = ["MOST_SYMBOLS", "SECONDS", "LabelledLanguage", "Position", "in_words", "label_rules", "positions"]
+__all__ = ["MAX_SYMBOLS", "SECONDS", "LabelledLanguage", "Position", "in_words", "label_rules", "positions"]
 
-MOST_SYMBOLS: Final = 4000
+MAX_SYMBOLS: Final = 4000
 SECONDS: Final = 2.0
-_MOST_LABELS: Final = 4000
-_MOST_LABELS_IN_TURN: Final = 200
+_MAX_LABELS: Final = 4000
+_MAX_LABELS_IN_TURN: Final = 200
 _BEHIND: Final = "behind "  # prefix of a label: in white space after the label's part
 _LABEL: Final = "\x00label "  # no control token has such a name
 _WHOLES: Final = ("regex", "choice", "pattern", "expr", "structural_tag")
-_MOST_SHOWN: Final = 4
+_MAX_SHOWN: Final = 4
 
 
 class Position(NamedTuple):
@@ -64,7 +64,7 @@ class Position(NamedTuple):
         """The position in words. `numbers`: the alternatives to list."""
         where = [f"in {self.rule}"] if self.rule else []
         if self.alternatives > 1:
-            some = list(map(str, numbers[:_MOST_SHOWN])) + ["others"] * (len(numbers) > _MOST_SHOWN)
+            some = list(map(str, numbers[:_MAX_SHOWN])) + ["others"] * (len(numbers) > _MAX_SHOWN)
             listed = some[0] if len(some) == 1 else f"{', '.join(some[:-1])} and {some[-1]}"
             where.append(f"alternative{'s' if len(numbers) > 1 else ''} {listed} of {self.alternatives}")
         if self.inside:
@@ -80,8 +80,8 @@ def in_words(found: Sequence[Position]) -> str:
     for it in found:
         alike.setdefault(it._replace(alternative=0), []).append(it.alternative)
     words = [it.words(numbers) for it, numbers in alike.items()]
-    more = [f"{len(words) - _MOST_SHOWN} more"] if len(words) > _MOST_SHOWN else []
-    return "; ".join(words[:_MOST_SHOWN] + more)
+    more = [f"{len(words) - _MAX_SHOWN} more"] if len(words) > _MAX_SHOWN else []
+    return "; ".join(words[:_MAX_SHOWN] + more)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ _AT_THE_BEGINNING: Final = Label("", 0, 0, "", True, True, None, "")
 
 def positions(language: LabelledLanguage, symbols: Sequence[int], names: Mapping[int, str]) -> tuple[Position, ...]:
     """The positions of a text. `symbols`: bytes, and 256 + id for control tokens. `names`: id -> control token."""
-    if len(symbols) > MOST_SYMBOLS:
+    if len(symbols) > MAX_SYMBOLS:
         return ()
     try:
         with metered(SECONDS):
@@ -193,8 +193,8 @@ class _Labels:
         return Seq(tuple(out))
 
     def _label(self, label: Label) -> str:
-        if len(self.labels) == _MOST_LABELS:
-            raise LimitExceeded("nodes", len(self.labels), _MOST_LABELS, fixed=True)
+        if len(self.labels) == _MAX_LABELS:
+            raise LimitExceeded("nodes", len(self.labels), _MAX_LABELS, fixed=True)
         name = f"{_LABEL}{len(self.labels)}"
         self.labels[name] = label
         return name
@@ -295,7 +295,7 @@ class LabelledLanguage(Language):
         if state is None:
             return None
         whole, at, reached = state, state, set[str]()
-        for _ in range(_MOST_LABELS_IN_TURN):
+        for _ in range(_MAX_LABELS_IN_TURN):
             here = {label for rest, _, _ in at.items if (label := _label_of(rest[0]))}
             if not here:
                 break

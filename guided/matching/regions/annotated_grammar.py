@@ -9,7 +9,7 @@ marks of a text.
 For a grammar with a lexer, the rules are marked, and the automaton reads terminals instead of bytes.
 
 Cost: the grammar is compiled a second time on the first access to its regions. A known step is a lookup. At most
-`_MOST_STATES` states are cached.
+`_MAX_STATES` states are cached.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from guided.vocabulary import Vocabulary
 
 __all__ = ["AnnotatedGrammar", "Automaton", "Entry", "State", "automaton_of", "automaton_of_rules"]
 
-_MOST_STATES: Final = 50_000
-_MOST_ENTRIES: Final = 10_000
+_MAX_STATES: Final = 50_000
+_MAX_ENTRIES: Final = 10_000
 _TABLE_BYTES: Final = 1 << 16
 _UNKNOWN: Final[Any] = object()
 
@@ -91,7 +91,7 @@ class Automaton:
 
     def _state(self, matcher: _core.Matcher) -> State:
         # After the core has rebuilt its table of states, the numbers are different.
-        if self._native_grammar.rebuilds != self._rebuilds or len(self._states) > _MOST_STATES:
+        if self._native_grammar.rebuilds != self._rebuilds or len(self._states) > _MAX_STATES:
             self._rebuilds = self._native_grammar.rebuilds
             self._states.clear()
         number = matcher.state
@@ -180,9 +180,9 @@ class AnnotatedGrammar:
                     out.append((at, marks))
                 elif at not in seen:
                     seen.add(at)
-                    if len(seen) > _MOST_ENTRIES:
+                    if len(seen) > _MAX_ENTRIES:
                         hint = "let fewer regions begin or end at the same position"
-                        raise LimitExceeded("states", len(seen), _MOST_ENTRIES, fixed=True, hint=hint)
+                        raise LimitExceeded("states", len(seen), _MAX_ENTRIES, fixed=True, hint=hint)
                     early, late, reads = self._marks(at)
                     todo += [(after, (*marks, mark), False) for mark, after in reversed(late)]
                     if reads or at.is_accepting:

@@ -12,7 +12,7 @@ first, by the order of `AnnotatedGrammar.entries`. Source: Rob Pike's sam, as de
 Matching: the Virtual Machine Approach" (2009).
 
 Cost: for each byte, a lookup for each thread; there is one thread per possible state of the text, and at most
-`_MOST_THREADS`. The matcher stores a
+`_MAX_THREADS`. The matcher stores a
 snapshot after each step, so each part of an output is read once, also while it streams and after a rollback.
 """
 
@@ -33,7 +33,7 @@ Past: TypeAlias = tuple[int, int, "Past"] | None
 """The marks of a thread, the last one first: (its position in the text, its token, the marks before it)."""
 Thread: TypeAlias = tuple[State, Past]
 _IGNORED_BEGINS, _IGNORED_ENDS = -2, -1  # marks of ignored lexemes
-_MOST_THREADS = 4_000  # a byte takes about 20 us for each
+_MAX_THREADS = 4_000  # a byte takes about 20 us for each
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,13 +244,13 @@ def enter_marks(marked: AnnotatedGrammar, kernel: Sequence[Thread], position: in
     """Continue threads with the marks that may stand at this position. The caller holds `marked.lock`.
 
     Raises:
-        LimitExceeded: the text has more than `_MOST_THREADS` parses that differ in what may follow.
+        LimitExceeded: the text has more than `_MAX_THREADS` parses that differ in what may follow.
     """
     out: dict[State, Past] = {}
     for state, past in kernel:
-        if len(out) > _MOST_THREADS:
+        if len(out) > _MAX_THREADS:
             hint = "write counted parts with captures so that a text has one count"
-            raise LimitExceeded("states", len(out), _MOST_THREADS, fixed=True, hint=hint)
+            raise LimitExceeded("states", len(out), _MAX_THREADS, fixed=True, hint=hint)
         for entry, marks in marked.entries(state):
             if entry not in out:
                 here = past

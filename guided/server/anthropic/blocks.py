@@ -33,7 +33,7 @@ _NO_SETS: Final = "this server has no sets of tools"
 
 
 class CacheControl(Checked):
-    """Marks a beginning of the prompt that is worth caching."""
+    """Marks the end of a prefix of the prompt that should be cached."""
 
     type: Literal["ephemeral"]
     ttl: Literal["5m", "1h"] | None = None
@@ -93,7 +93,7 @@ class ToolResultBlock(Checked):
 
     @property
     def plain(self) -> str:
-        """The text. Chat templates have no place for `is_error`, so the text says it."""
+        """The text. It begins with "Error: " if `is_error` is true, since chat templates have no field for this."""
         return ("Error: " if self.is_error else "") + plain(self.content or "")
 
 
@@ -142,7 +142,7 @@ class InputMessage(Checked):
         return _blocks("content", value, _KINDS[role], otherwise)
 
     def blocks(self, kind: type[_Block]) -> Iterator[tuple[int, Any]]:
-        """The blocks of a kind, with their numbers."""
+        """The blocks of this type, with their indices."""
         content = self.content if isinstance(self.content, list) else ()
         return ((number, block) for number, block in enumerate(content) if isinstance(block, kind))
 
@@ -163,7 +163,7 @@ class InputMessage(Checked):
 
 
 def plain(content: str | list[Any]) -> str:
-    """The text of some content. The texts of its blocks follow each other without a separator."""
+    """The text of a message's content. The texts of its blocks are joined without a separator."""
     if isinstance(content, str):
         return content
     return "".join(block.text for block in content if isinstance(block, TextBlock))

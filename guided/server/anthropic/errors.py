@@ -1,4 +1,4 @@
-"""Errors in the format of Anthropic's API. In: an error in OpenAI's format (http/errors.py). Out: the same in this one.
+"""Errors in the format of Anthropic's API. In: an error in OpenAI's format (http/errors.py). Out: its status and body.
 
     {"type": "error", "error": {"type", "message", "details": {"error_code", "param"}}, "request_id"}
 

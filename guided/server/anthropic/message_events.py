@@ -17,8 +17,8 @@
 
 The message is built from the same events, so a stream and a whole answer have the same content. Inputs of calls are
 copied as the model wrote them: parsing would change numbers that Python's floats cannot represent. Thinking is not
-signed, but clients need a signature to send it back, so it is always "unsigned". Beyond Anthropic's fields, a message
-may have `warnings` (warnings.py). Cached tokens are not counted.
+signed, but clients need a signature to send it back, so it is always "unsigned". In addition to Anthropic's fields, a
+message may have `warnings` (warnings.py). Cached tokens are not counted.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
     output_config.format  ->  response_format        thinking         ->  chat_template_kwargs, think_first
 
 Most fields are read in one place for all routes (requests.py). Errors use the field names of the original request.
-Beyond Anthropic's fields, a request may have one of the fields that constrain the text (structured.py). Without
+In addition to Anthropic's fields, a request may have one of the fields that constrain the text (structured.py). Without
 `thinking`, the model does not reason. "adaptive" leaves the decision to the model's chat template.
 
 If the last message is the assistant's, the answer continues it. As in Anthropic's API, this excludes `thinking` and a
@@ -34,12 +34,12 @@ from guided.server.http.errors import RequestError
 from guided.server.openai.converted_request import ConvertedRequest
 from guided.server.openai.ignored_fields import Only
 from guided.server.openai.reading import Checked, one_of, read_part
-from guided.server.openai.requests import MOST_TOOLS, Specified
+from guided.server.openai.requests import MAX_TOOLS, Specified
 
 __all__ = ["CountTokensRequest", "MessagesRequest"]
 
-_MOST_STOPS = 128  # as in chat completions
-_LEAST_THINKING = 1024  # tokens, as in Anthropic's API
+_MAX_STOPS = 128  # as in chat completions
+_MIN_THINKING = 1024  # tokens, as in Anthropic's API
 _NO_THREADS: Final = "thread_unsupported_request"  # Anthropic's client then sends the whole conversation instead
 _NAMES: Final = (
     (re.compile(r"\bresponse_format\.json_schema\.schema\b"), "output_config.format.schema"),
@@ -56,7 +56,7 @@ _NAMES: Final = (
 # ---- thinking
 class _Enabled(Checked):
     type: Literal["enabled"]
-    budget_tokens: Annotated[int, Field(ge=_LEAST_THINKING, strict=True)]
+    budget_tokens: Annotated[int, Field(ge=_MIN_THINKING, strict=True)]
     display: Literal["summarized", "omitted"] | None = None
 
 
@@ -126,7 +126,7 @@ _ONLY_CUSTOM: Final = "this server has no tools of its own: describe a tool with
 
 
 def _tools(value: Any) -> Any:
-    if not isinstance(value, list) or len(value) > MOST_TOOLS:
+    if not isinstance(value, list) or len(value) > MAX_TOOLS:
         return value
     kinds = {"custom": _Tool}
     return [
@@ -151,8 +151,8 @@ class CountTokensRequest(ConvertedRequest):
 
     hints = {  # noqa: RUF012
         "output_format": 'write "output_config": {"format": ...}',
-        "max_completion_tokens": "it is called max_tokens here",
-        "stop": "it is called stop_sequences here",
+        "max_completion_tokens": "this API calls it max_tokens",
+        "stop": "this API calls it stop_sequences",
         "functions": 'write "tools": [{"name": ..., "input_schema": ...}]',
         "n": "an answer is one message: send several requests",
         "mcp_servers": "this server calls no tools",
@@ -163,7 +163,7 @@ class CountTokensRequest(ConvertedRequest):
     messages: Annotated[Annotated[list[InputMessage], Field(min_length=1)], BeforeValidator(_messages)]
     system: Annotated[TextContent | None, texts_at("system")] = None
     tools: Annotated[
-        Annotated[list[_Tool], Field(max_length=MOST_TOOLS, fail_fast=True)] | None, BeforeValidator(_tools)
+        Annotated[list[_Tool], Field(max_length=MAX_TOOLS, fail_fast=True)] | None, BeforeValidator(_tools)
     ] = None
     tool_choice: Annotated[_AnyChoice | _NamedChoice | _NoChoice | None, BeforeValidator(_tool_choice)] = None
     thinking: Annotated[_Enabled | _Adaptive | _Disabled | None, BeforeValidator(_thinking)] = None
@@ -180,22 +180,22 @@ class CountTokensRequest(ConvertedRequest):
     @model_validator(mode="after")
     def _check_results(self) -> Self:
         """Check that each call has its result in the next message, before the other blocks of that message."""
-        called, unanswered = set[str](), dict[str, str]()  # unanswered: id -> location
+        call_ids, unanswered = set[str](), dict[str, str]()  # unanswered: id -> location
         for number, message in enumerate(self.messages):
-            for place, (at, result) in enumerate(message.blocks(ToolResultBlock)):
+            for count, (at, result) in enumerate(message.blocks(ToolResultBlock)):
                 where = f"messages.{number}.content.{at}"
                 if unanswered.pop(result.tool_use_id, None) is None:
                     text = f"{where}.tool_use_id: the previous message has no other call {brief(result.tool_use_id)}"
                     raise RequestError(text, param=f"{where}.tool_use_id")
-                if place != at:
+                if count != at:
                     raise RequestError(f"{where}: write tool results before the other blocks", param=where)
             _refuse_unanswered(unanswered)
             for at, call in message.blocks(ToolUseBlock):
                 where = f"messages.{number}.content.{at}"
-                if call.id in called:
+                if call.id in call_ids:
                     message_text = f"{where}.id: an earlier call has the same id {brief(call.id)}"
                     raise RequestError(message_text, param=f"{where}.id")
-                called.add(call.id)
+                call_ids.add(call.id)
                 unanswered[call.id] = where
         _refuse_unanswered(unanswered)
         return self
@@ -288,7 +288,7 @@ class MessagesRequest(CountTokensRequest, Specified):
 
     max_tokens: Annotated[int, Field(ge=1, strict=True)]
     stream: bool | None = None
-    stop_sequences: Annotated[list[str], Field(max_length=_MOST_STOPS, fail_fast=True)] | None = None
+    stop_sequences: Annotated[list[str], Field(max_length=_MAX_STOPS, fail_fast=True)] | None = None
     temperature: Annotated[float, Field(ge=0, le=1)] | None = None
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
     top_k: Annotated[int, Field(ge=0)] | None = None

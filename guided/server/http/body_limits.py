@@ -10,7 +10,7 @@ than its bytes. The rest costs time and memory in proportion to its bytes: lists
 first error (requests.py). Python's garbage collector is paused meanwhile, since it would scan all objects of the
 process again and again.
 
-Guarantee: bodies that are arriving or waiting for their thread have at most `_MOST_BODIES` times `max_body` bytes in
+Guarantee: bodies that are arriving or waiting for their thread have at most `_MAX_BODIES` times `max_body` bytes in
 total; beyond that, clients are asked to retry. Not done: interrupting a single call of Python's JSON parser (0.1 s for
 4 MiB).
 """
@@ -38,7 +38,7 @@ __all__ = ["Bodies"]
 _Result = TypeVar("_Result")
 _SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 _TOO_DEEP: Final = object()
-_MOST_BODIES: Final = 16  # times `max_body` bytes may arrive at once
+_MAX_BODIES: Final = 16  # times `max_body` bytes may arrive at once
 _OF_A_MESSAGE: Final = ("content", "tool_calls", "output", "summary")  # lists whose entries count as messages
 
 
@@ -95,7 +95,7 @@ class Bodies:
                     self._pending_bytes += len(piece)
                     if len(body) > settings.max_body:
                         raise RequestError(f"the body has more than {settings.max_body} bytes", status=413)
-                    if self._pending_bytes > _MOST_BODIES * settings.max_body:
+                    if self._pending_bytes > _MAX_BODIES * settings.max_body:
                         message = "too many request bodies are arriving at once: retry later"
                         raise RequestError(message, code="overloaded", status=503)
         except TimeoutError:

@@ -50,8 +50,8 @@ __all__ = [
 
 LONGEST: Final = 64 << 10
 """The largest length of a prefix, in characters or tokens."""
-_MOST_ALLOWED: Final = 1000
-_MOST_SHOWN: Final = 2000  # characters of the shortest text
+_MAX_ALLOWED: Final = 1000
+_MAX_SHOWN: Final = 2000  # characters of the shortest text
 _SECONDS: Final = 10.0  # for the sentences of one request
 _Id = Annotated[int, Field(ge=0, strict=True)]
 
@@ -69,7 +69,7 @@ class ExplainRequest(Specified):
     prefix: str | Annotated[list[_Id], Field(fail_fast=True)] = Field("", max_length=LONGEST)
     text: Annotated[str, Field(max_length=LONGEST)] | None = None
     token: _Id | None = None
-    most: Annotated[int, Field(ge=0, le=_MOST_ALLOWED, strict=True)] = 100
+    most: Annotated[int, Field(ge=0, le=_MAX_ALLOWED, strict=True)] = 100
 
 
 class SampleRequest(Specified):
@@ -143,7 +143,7 @@ def check(engine: Engine, request: CheckRequest, *, allow_special_tokens: bool, 
         "error": None,
         "findings": [asdict(finding) for finding in grammar.findings],
         "remarks": _remarks(grammar, specification) if request.remarks else None,
-        "shortest": text[:_MOST_SHOWN],
+        "shortest": text[:_MAX_SHOWN],
         "min_tokens": least.count - 1,
         "min_tokens_is_exact": least.is_exact,
         "size": {"positions": grammar.native.positions, "compile_ms": round(compile_seconds * 1e3, 3)},

@@ -36,7 +36,7 @@ class Answer:
         chat: whether it is a chat message or a completion.
         model: the model's name.
         vocabulary: decodes tokens.
-        top: how many log probabilities each token has besides its own; None if not requested.
+        top: the number of other tokens whose log probabilities each token has; None if not requested.
         token_ids: whether the answer includes the tokens.
         fields: whether it includes the fields of the text or of the calls (`Result.fields`, `Result.call_fields`).
     """

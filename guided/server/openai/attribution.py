@@ -1,5 +1,5 @@
-"""Finds the tokens of an answer's text. In: tokens with their characters, and which characters became text. Out: the
-tokens of the text.
+"""Finds the tokens of an answer's text. In: tokens with their characters, and the positions of
+the characters that became text. Out: the tokens of the text.
 
 Problem. The model writes an answer with calls as one sequence of tokens: text, markers, names, arguments. The client
 gets text and calls separately, so the log probabilities and ids of the text must leave out the markers. Sometimes later
@@ -33,8 +33,8 @@ class ShownToken(NamedTuple):
         id: the token's id.
         forced: whether the specification or a tool forced it.
         logprobs: None if not requested.
-        is_text: whether it belongs to the text; else it belongs to the reasoning.
-        is_prompt: whether it belongs to a prompt that the text repeats.
+        is_text: whether it belongs to the text, not to the reasoning.
+        is_prompt: whether it belongs to a prompt that the text repeats (`echo`).
     """
 
     id: int

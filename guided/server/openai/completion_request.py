@@ -17,7 +17,7 @@ from guided.server.openai.structured import Structured
 
 __all__ = ["CompletionRequest"]
 
-_MOST_PROMPTS = 1 << 16
+_MAX_PROMPTS = 1 << 16
 
 
 class CompletionRequest(TextRequest):
@@ -25,9 +25,9 @@ class CompletionRequest(TextRequest):
 
     prompt: (
         str
-        | Annotated[list[str], Field(max_length=_MOST_PROMPTS, fail_fast=True)]
+        | Annotated[list[str], Field(max_length=_MAX_PROMPTS, fail_fast=True)]
         | Counts
-        | Annotated[list[Counts], Field(max_length=_MOST_PROMPTS, fail_fast=True)]
+        | Annotated[list[Counts], Field(max_length=_MAX_PROMPTS, fail_fast=True)]
     )
     max_tokens: Count | None = None
     logprobs: Annotated[int, Field(ge=0, le=20, strict=True)] | None = None
@@ -45,7 +45,7 @@ class CompletionRequest(TextRequest):
 
     @property
     def top(self) -> int | None:
-        """How many log probabilities each token has besides its own; None: no log probabilities."""
+        """The number of other tokens whose log probabilities each token has; None: no log probabilities."""
         return self.logprobs
 
     @property

@@ -4,8 +4,8 @@ In: the request, the engine, the operator's settings. Out: a request of the engi
 answers. The engine's request has the tools in its prompt, reasoning before the answer if the model reasons, and the
 server's own tools if there is neither a constraint nor a stop.
 
-Stops end free text: the whole answer, or the text beside calls or after reasoning. Where they have no effect, the
-answer has a warning. So programs that always send stops work with tools and formats.
+Stops end free text: the whole answer, or the text before and after calls or after reasoning. Where they have no effect,
+the answer has a warning. So programs that always send stops work with tools and formats.
 """
 
 from __future__ import annotations

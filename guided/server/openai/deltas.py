@@ -156,7 +156,7 @@ class Reading:
         for token, (texts, is_hidden) in zip_longest(tokens, self._splitter.decoded):
             self._places.write(token, texts, is_hidden=is_hidden)
         deltas += self._deltas(parts)
-        self.tokens += self._places.take_decided(self._splitter.decided)
+        self.tokens += self._places.take_decided(self._splitter.first_undecided)
         return deltas
 
     @property

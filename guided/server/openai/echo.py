@@ -10,7 +10,7 @@ vLLM. With `max_tokens: 0`, the model only reads the prompt. Evaluation harnesse
                                                          "token_logprobs": [null, -7.2, -1.1, -3.0]
 
 Cost: the model's output layer runs for each position of the prompt, and a prompt that is in the cache is read again.
-The engine holds the logits of at most 128 positions at a time (guided/engine/scores.py). `MOST_SCORES` bounds the
+The engine holds the logits of at most 128 positions at a time (guided/engine/scores.py). `MAX_SCORES` bounds the
 answer of a request.
 """
 
@@ -26,9 +26,9 @@ from guided.server.http.errors import RequestError
 from guided.server.openai.attribution import ShownToken
 from guided.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["MOST_SCORES", "EchoedPrompt", "check_scores"]
+__all__ = ["MAX_SCORES", "EchoedPrompt", "check_scores"]
 
-MOST_SCORES: Final = 1 << 19  # log probabilities of the prompts of a request; each takes 230 to 540 bytes
+MAX_SCORES: Final = 1 << 19  # log probabilities of the prompts of a request; each takes 230 to 540 bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +66,12 @@ def check_scores(lengths: Sequence[int], samples: int, top: int) -> None:
     Args:
         lengths: the number of tokens of each prompt.
         samples: how many answers each prompt has.
-        top: how many log probabilities each token has besides its own.
+        top: the number of other tokens whose log probabilities each token has.
 
     Raises:
         RequestError: there are too many.
     """
-    if (scores := sum(lengths) * samples * (top + 1)) > MOST_SCORES:
+    if (scores := sum(lengths) * samples * (top + 1)) > MAX_SCORES:
         message = f"the prompts have {sum(lengths)} tokens: with n={samples} and logprobs={top}, the answer would have "
-        hint = f"{scores} log probabilities, and at most {MOST_SCORES} are possible: send fewer prompts in one request"
+        hint = f"{scores} log probabilities, and at most {MAX_SCORES} are possible: send fewer prompts in one request"
         raise RequestError(message + hint, param="logprobs")

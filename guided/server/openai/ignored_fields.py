@@ -19,7 +19,7 @@ __all__ = ["IgnoredFields", "IgnoredInConversations", "Only"]
 
 @dataclass(frozen=True, slots=True)
 class Only:
-    """The values that a field may have besides null, and why other values are refused."""
+    """The values that a field may have in addition to null, and the reason why other values are refused."""
 
     values: tuple[Any, ...]
     why: str

@@ -20,7 +20,7 @@ from guided.server.openai.reading import Checked, by_parts, fault, read_request
 from guided.server.openai.structured import KINDS, Structured, structured
 
 __all__ = [
-    "MOST_TOOLS",
+    "MAX_TOOLS",
     "ChatRequest",
     "Count",
     "Counts",
@@ -32,9 +32,9 @@ __all__ = [
     "without_stops",
 ]
 
-_MOST_CHOICES = 128
-MOST_TOOLS: Final = 512
-_MOST_STOPS = 128  # the engine searches for each stop after each token
+_MAX_CHOICES = 128
+MAX_TOOLS: Final = 512
+_MAX_STOPS = 128  # the engine searches for each stop after each token
 _STOPS = ("stop", "stop_token_ids", "ignore_eos")
 _SEEDS: Final = range(-(2**63), 2**64)  # OpenAI's are signed, the engine's are not
 Count = Annotated[int, Field(ge=0, strict=True)]
@@ -49,7 +49,10 @@ _CONTENT: dict[str, Any] = {"anyOf": [{"type": "string"}, {"type": "array", "ite
 
 
 class StreamOptions(Checked):
-    """What a stream has besides the text. `include_partial_json`: in each chunk, how to complete the JSON so far."""
+    """What a stream has in addition to the text.
+
+    `include_partial_json`: in each chunk, how to complete the JSON so far.
+    """
 
     include_usage: bool = False
     continuous_usage_stats: bool = False
@@ -97,7 +100,7 @@ class TextRequest(Specified, IgnoredFields):
     model_config = ConfigDict(json_schema_extra=_may_be_null)
 
     model: str | None = None
-    n: Annotated[int, Field(ge=1, le=_MOST_CHOICES, strict=True)] = 1
+    n: Annotated[int, Field(ge=1, le=_MAX_CHOICES, strict=True)] = 1
     max_tokens: Annotated[int, Field(ge=1, strict=True)] | None = None
     stream: bool = False
     stream_options: StreamOptions | None = None
@@ -111,7 +114,7 @@ class TextRequest(Specified, IgnoredFields):
     logit_bias: Annotated[dict[Annotated[int, Field(strict=False)], float], WrapValidator(by_parts)] | None = None
     allowed_token_ids: Counts | None = None
     seed: Annotated[int, Field(strict=True)] | None = None
-    stop: str | Annotated[list[str], Field(max_length=_MOST_STOPS, fail_fast=True)] | None = None
+    stop: str | Annotated[list[str], Field(max_length=_MAX_STOPS, fail_fast=True)] | None = None
     stop_token_ids: Counts | None = None
     include_stop_str_in_output: bool | None = None
     ignore_eos: bool | None = None
@@ -271,11 +274,11 @@ class ChatRequest(TextRequest, IgnoredInConversations):
     max_completion_tokens: Annotated[int, Field(ge=1, strict=True)] | None = None
     logprobs: bool | None = None
     top_logprobs: Annotated[int, Field(ge=0, le=20, strict=True)] | None = None
-    tools: Annotated[list[Any], Field(max_length=MOST_TOOLS)] | None = None
+    tools: Annotated[list[Any], Field(max_length=MAX_TOOLS)] | None = None
     tool_choice: Any = None
     parallel_tool_calls: bool | None = None
     chat_template_kwargs: TemplateVariables | None = None
-    documents: Annotated[list[dict[str, Any]], Field(max_length=MOST_TOOLS)] | None = None
+    documents: Annotated[list[dict[str, Any]], Field(max_length=MAX_TOOLS)] | None = None
     add_generation_prompt: bool | None = None
     continue_final_message: bool = False
     reasoning_effort: str | None = None

@@ -21,7 +21,7 @@ from guided.errors import brief
 from guided.server.http.errors import RequestError
 from guided.server.openai.converted_request import ConvertedRequest
 from guided.server.openai.reading import Checked, by_parts, one_of
-from guided.server.openai.requests import MOST_TOOLS, StreamOptions, TextRequest
+from guided.server.openai.requests import MAX_TOOLS, StreamOptions, TextRequest
 from guided.server.openai.responses_items import (
     INPUT_ITEMS,
     CallItem,
@@ -149,14 +149,14 @@ class _Choice(Checked):
 class _AllowedTools(Checked):
     type: Literal["allowed_tools"]
     mode: Literal["auto", "required"]
-    tools: Annotated[list[_Choice], Field(max_length=MOST_TOOLS, fail_fast=True)]
+    tools: Annotated[list[_Choice], Field(max_length=MAX_TOOLS, fail_fast=True)]
 
 
 _ONLY_FUNCTIONS: Final = "this server does not call tools: describe a function, and call it in the client"
 
 
 def _tools(value: Any) -> Any:
-    if not isinstance(value, list) or len(value) > MOST_TOOLS:
+    if not isinstance(value, list) or len(value) > MAX_TOOLS:
         return value
     kinds = {"function": _Function}
     return [one_of(f"tools.{number}", tool, kinds, otherwise=_ONLY_FUNCTIONS) for number, tool in enumerate(value)]
@@ -199,7 +199,7 @@ class InputTokensRequest(ConvertedRequest):
     instructions: str | None = None
     text: _TextConfig | None = None
     tools: Annotated[
-        Annotated[list[_Function], Field(max_length=MOST_TOOLS, fail_fast=True)] | None, BeforeValidator(_tools)
+        Annotated[list[_Function], Field(max_length=MAX_TOOLS, fail_fast=True)] | None, BeforeValidator(_tools)
     ] = None
     tool_choice: Annotated[
         Literal["none", "auto", "required"] | _Choice | _AllowedTools | None, BeforeValidator(_tool_choice)
@@ -288,7 +288,7 @@ class ResponsesRequest(InputTokensRequest, TextRequest):
 
     max_output_tokens: Annotated[int, Field(ge=1, strict=True)] | None = None
     include: (
-        Annotated[list[Literal["message.output_text.logprobs"]], Field(max_length=MOST_TOOLS, fail_fast=True)] | None
+        Annotated[list[Literal["message.output_text.logprobs"]], Field(max_length=MAX_TOOLS, fail_fast=True)] | None
     ) = None
     top_logprobs: Annotated[int, Field(ge=0, le=20, strict=True)] | None = None
     metadata: Annotated[dict[str, str], WrapValidator(by_parts)] | None = None

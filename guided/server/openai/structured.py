@@ -4,7 +4,7 @@ Out: a constraint of the engine, its options, and the field that it comes from.
 | field | from |
 |---|---|
 | `response_format`: text, json_object, json_schema, structural_tag (both forms), grammar, regex | OpenAI, vLLM |
-| `response_format`: json_object or json_schema with `schema` beside it | llama.cpp |
+| `response_format`: json_object or json_schema with `schema` next to it | llama.cpp |
 | `structured_outputs`: json, regex, choice, grammar, json_object, structural_tag; white space | vLLM |
 | `guided_json`, `guided_regex`, `guided_choice`, `guided_grammar`, ... (deprecated, with a warning) | older vLLM |
 | `json_schema`, `regex`, `ebnf`, `structural_tag` | SGLang |

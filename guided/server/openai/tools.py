@@ -133,7 +133,7 @@ def _require_object(number: int, tool: _Json) -> _Json:
 
 
 def _wrap_reference(schema: _Json) -> _Json:
-    """Move a `$ref` into `allOf`, since older drafts ignore keywords beside a reference."""
+    """Move a `$ref` into `allOf`, since older drafts ignore the other keywords next to a reference."""
     if "$ref" not in schema or "draft-0" not in str(schema.get("$schema")):
         return schema
     document = {name: value for name, value in schema.items() if name in _DOCUMENT_KEYWORDS}

@@ -19,7 +19,7 @@ from guided.server.openai.structured import Structured
 
 __all__ = ["header_of", "warnings_of"]
 
-_MOST_FINDINGS: Final = 20  # in one answer
+_MAX_FINDINGS: Final = 20  # in one answer
 _MAX_HEADER: Final = 300  # characters of the header
 
 
@@ -38,9 +38,9 @@ def warnings_of(constraint: Structured, param: str, streams: Sequence[Stream] = 
     findings = _findings(streams[0]) if streams else ()
     warnings += [
         {"message": for_clients(f"not enforced: {finding}"), "param": param + finding.pointer}
-        for finding in findings[:_MOST_FINDINGS]
+        for finding in findings[:_MAX_FINDINGS]
     ]
-    if (more := len(findings) - _MOST_FINDINGS) > 0:
+    if (more := len(findings) - _MAX_FINDINGS) > 0:
         warnings.append({"message": f"and {more} more parts are not enforced", "param": param or None})
     return warnings
 

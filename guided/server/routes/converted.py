@@ -1,4 +1,4 @@
-"""What routes share whose requests are answered as chat completions: reading a request, and beginning its answer."""
+"""Shared by routes that convert their requests to chat completions: reading a request, and beginning its answer."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ from guided.server.server import Server, run_while_connected
 __all__ = ["add"]
 
 _THREADS: Final = 2
-_MOST_WAITING: Final = 32
+_MAX_WAITING: Final = 32
 _TIMEOUT: Final = 30.0  # seconds
 _Result = TypeVar("_Result")
 
@@ -54,7 +54,7 @@ class _InspectionPool:
 
     def __init__(self) -> None:
         self._threads = PolitePool(_THREADS, "guided inspector")
-        self._slots = threading.Semaphore(_MOST_WAITING)
+        self._slots = threading.Semaphore(_MAX_WAITING)
 
     async def run(self, work: Callable[[], _Result]) -> _Result:
         """Run the work and return its result. The work is metered: once the client is answered, it stops at its next
@@ -64,7 +64,7 @@ class _InspectionPool:
             RequestError: too many requests are waiting, or the work takes too long.
         """
         if not self._slots.acquire(blocking=False):
-            message = f"{_MOST_WAITING} inspections are already waiting: retry later"
+            message = f"{_MAX_WAITING} inspections are already waiting: retry later"
             raise RequestError(message, code="overloaded", status=503)
         answered, end = threading.Event(), perf_counter() + _TIMEOUT
 

@@ -10,7 +10,7 @@ void CallMeter::stop_work() {
 }
 
 void CallMeter::stop_memory() {
-  const auto allowed = static_cast<double>(count_.limits.most_added());
+  const auto allowed = static_cast<double>(count_.limits.max_added_memory());
   throw LimitFailure("memory", allowed - static_cast<double>(count_.memory), allowed);
 }
 

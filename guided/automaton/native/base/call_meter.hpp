@@ -23,9 +23,9 @@ namespace guided {
 
 struct CallLimits {
   int64_t work = INT64_MAX;  // units of about 10 ns
-  size_t memory = SIZE_MAX;  // bytes for all states; one call may add as many, but at least kLeastMemory
-  static constexpr size_t kLeastMemory = size_t{64} << 20;
-  int64_t most_added() const { return static_cast<int64_t>(std::clamp<size_t>(memory, kLeastMemory, INT64_MAX)); }
+  size_t memory = SIZE_MAX;  // bytes for all states; one call may add as many, but at least kMinMemory
+  static constexpr size_t kMinMemory = size_t{64} << 20;
+  int64_t max_added_memory() const { return static_cast<int64_t>(std::clamp<size_t>(memory, kMinMemory, INT64_MAX)); }
 };
 
 // `initial-exec`: the module is loaded late, but its few bytes fit into the static TLS that loaders reserve.
@@ -41,7 +41,7 @@ class CallMeter {
     if (count_.calls++ > 0) return;
     count_.limits = limits;
     count_.work = limits.work;
-    count_.memory = limits.most_added();
+    count_.memory = limits.max_added_memory();
   }
   ~CallMeter() {
     if (--count_.calls == 0) count_.work = count_.memory = INT64_MAX;

@@ -28,15 +28,15 @@ class ContentCache {
   }
   void insert(const Digest& key, std::shared_ptr<const Item> item) {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (item->size() <= kMost / 2) add(key, std::move(item));
+    if (item->size() <= kMaxSize / 2) add(key, std::move(item));
   }
 
  private:
-  static constexpr size_t kMost = 150000;  // the size of a generation, in states and ranges
+  static constexpr size_t kMaxSize = 150000;  // the size of a generation, in states and ranges
   using Map = std::unordered_map<Digest, std::shared_ptr<const Item>, DigestHash>;
 
   void add(const Digest& key, std::shared_ptr<const Item> item) {
-    if (size_ > kMost) {
+    if (size_ > kMaxSize) {
       old_ = std::exchange(young_, {});
       size_ = 0;
     }

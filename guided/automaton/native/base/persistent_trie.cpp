@@ -12,7 +12,7 @@ int32_t PersistentTrie::child(int32_t node, uint8_t byte) const {
 
 int32_t PersistentTrie::with(int32_t root, std::string_view text) {
   if (has(root, text)) return root;
-  const auto made = static_cast<int32_t>(nodes_.size());
+  const auto id = static_cast<int32_t>(nodes_.size());
   int32_t old = root;  // the node of which the new one is a copy; kNowhere: it is not a copy
   for (size_t i = 0; i <= text.size(); ++i) {
     Node copy = old >= 0 ? nodes_[old] : Node{0, 0, false, 0};
@@ -44,7 +44,7 @@ int32_t PersistentTrie::with(int32_t root, std::string_view text) {
     copy.children = static_cast<uint16_t>(children_.size() - copy.first);
     nodes_.push_back(copy);
   }
-  return made;
+  return id;
 }
 
 }  // namespace guided

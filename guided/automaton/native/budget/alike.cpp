@@ -22,12 +22,12 @@
 namespace guided {
 
 namespace {
-constexpr int64_t kFewRounds = 8;     // so few are not worth the effort
-constexpr size_t kMostRounds = 4096;  // iterations within which windows must repeat
-constexpr size_t kMostPieces = 4096;  // of one iteration
-constexpr int kMostCalls = 64;        // nested calls that end on the way back to a frame
+constexpr int64_t kFewRounds = 8;    // so few are not worth the effort
+constexpr size_t kMaxRounds = 4096;  // iterations within which windows must repeat
+constexpr size_t kMaxPieces = 4096;  // of one iteration
+constexpr int kMaxCalls = 64;        // nested calls that end on the way back to a frame
 constexpr int64_t kPieceWork = 4;
-constexpr size_t kMostNumbers = 4096;  // of one window
+constexpr size_t kMaxNumbers = 4096;  // of one window
 enum Mark : int32_t { kUnlike = -1, kCannot = -2, kEither = -3, kFence = -4, kEnd = -5 };
 }  // namespace
 
@@ -41,7 +41,7 @@ bool CompletionFinder::describe(int32_t config, int64_t base, size_t left, std::
   };
   for (;;) {
     const Completion& c = stored(config);
-    if (out.size() > kMostNumbers) return false;
+    if (out.size() > kMaxNumbers) return false;
     if (!c.either.empty() || c.drafted >= 0) {
       out.insert(out.end(), {kEither, static_cast<int32_t>(c.either.size()), c.drafted >= 0});
       add_cost(c.total);
@@ -90,19 +90,19 @@ bool CompletionFinder::copy(int32_t alike, int64_t tokens, int64_t entries, int3
   const Completion& from = stored(alike);
   if (from.total >= kUnreachable || !from.either.empty() || from.drafted >= 0) return false;
   const Thread at = arena_.config(config).threads[0];
-  auto made = std::make_unique<Completion>();
-  follow(at, *made);
-  if (made->impossible || made->fenced != from.fenced || made->symbols != from.symbols ||
-      made->returns != from.returns) {
-    written_.erase(made.get());
+  auto copy = std::make_unique<Completion>();
+  follow(at, *copy);
+  if (copy->impossible || copy->fenced != from.fenced || copy->symbols != from.symbols ||
+      copy->returns != from.returns) {
+    written_.erase(copy.get());
     return false;
   }
-  for (int64_t cost : from.cost) made->cost.push_back(cost + tokens);
-  made->total = from.total + tokens;
-  made->entries = from.entries + entries;
-  made->copied = from.copied >= 0 ? from.copied : alike;
-  if (from.exit >= 0) made->exit = with_memory(at.ret, at.mem);
-  out = std::move(made);
+  for (int64_t cost : from.cost) copy->cost.push_back(cost + tokens);
+  copy->total = from.total + tokens;
+  copy->entries = from.entries + entries;
+  copy->copied = from.copied >= 0 ? from.copied : alike;
+  if (from.exit >= 0) copy->exit = with_memory(at.ret, at.mem);
+  out = std::move(copy);
   return true;
 }
 
@@ -179,7 +179,7 @@ Thread CompletionFinder::in_round(const Thread& thread, int64_t count) {
 // The configuration in which the frame that returns to `caller` continues, once the calls in which `config` is have
 // returned; -1: unknown.
 int32_t CompletionFinder::in_frame(int32_t config, int32_t caller) {
-  for (int calls = 0; config >= 0 && calls < kMostCalls; ++calls) {
+  for (int calls = 0; config >= 0 && calls < kMaxCalls; ++calls) {
     const Config& c = arena_.config(config);
     if (c.count != 1 || c.threads[0].pos == kExit) return -1;
     if (c.threads[0].ret == caller) return config;
@@ -191,11 +191,11 @@ int32_t CompletionFinder::in_frame(int32_t config, int32_t caller) {
 
 // Adds the iteration before those already added; its completion is known. False if it does not lead to the next one.
 bool CompletionFinder::add_round(Rounds& rounds, int32_t config) {
-  if (rounds.configs.size() >= kMostRounds || stored(config).total >= kUnreachable) return false;
+  if (rounds.configs.size() >= kMaxRounds || stored(config).total >= kUnreachable) return false;
   int32_t at = rounds.configs.empty() ? -1 : config;
   for (size_t pieces = 0; at >= 0 && at != rounds.configs.back(); ++pieces) {
     const Completion& c = stored(at);
-    if (pieces > kMostPieces || c.returns || c.next < 0 || !c.either.empty() || c.drafted >= 0) return false;
+    if (pieces > kMaxPieces || c.returns || c.next < 0 || !c.either.empty() || c.drafted >= 0) return false;
     at = in_frame(c.next, rounds.last.ret);
   }
   const auto [it, inserted] = rounds.windows.try_emplace(window(config), rounds.configs.size());
@@ -212,7 +212,7 @@ bool CompletionFinder::leads_to(Rounds& rounds, int32_t config) {
   const Thread from = arena_.config(config).threads[0];
   const auto [it, inserted] = rounds.leading.try_emplace(from.pos, false);
   if (!inserted) return it->second;
-  for (size_t pieces = 0; pieces < kMostPieces && config >= 0; ++pieces) {
+  for (size_t pieces = 0; pieces < kMaxPieces && config >= 0; ++pieces) {
     CallMeter::work(kPieceWork);
     const Thread at = arena_.config(config).threads[0];
     if (at.reg != from.reg) return false;
@@ -305,11 +305,11 @@ void CompletionFinder::keep_alike(int32_t config) {
   const Config& c = arena_.config(config);
   if (c.count != 1 || c.threads[0].pos == kExit) return;
   const Thread t = c.threads[0];
-  const Completion& made = stored(config);
-  if (!enters(t) || !keeps_memory(t) || made.total >= kUnreachable || made.exit < 0 ||
-      made.exit != with_memory(t.ret, t.mem))
+  const Completion& completion = stored(config);
+  if (!enters(t) || !keeps_memory(t) || completion.total >= kUnreachable || completion.exit < 0 ||
+      completion.exit != with_memory(t.ret, t.mem))
     return;
-  if (alike_.try_emplace({t.pos, t.reg, t.mem, window(made.exit)}, config).second) arena_.charge(64);
+  if (alike_.try_emplace({t.pos, t.reg, t.mem, window(completion.exit)}, config).second) arena_.charge(64);
 }
 
 }  // namespace guided

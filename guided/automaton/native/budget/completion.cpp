@@ -9,13 +9,13 @@ namespace {
 constexpr int32_t kLinkEvery = 32;   // texts are cut at multiples of this position, so that they share their ends
 constexpr size_t kLongest = 256;     // symbols of one piece
 constexpr size_t kSmallTrie = 4096;  // vocabularies up to this size get exact distances
-constexpr int kMostChoices = 16;     // nested choices between threads with seen sets
+constexpr int kMaxChoices = 16;      // nested choices between threads with seen sets
 // Limits on the pieces of a text that may not end: a minimum, and a number per byte of the shortest text.
-constexpr int64_t kLeastPieces = 200;
+constexpr int64_t kMinPieces = 200;
 constexpr int64_t kPiecesOfByte = 8;
 constexpr int64_t kSymbolWork = 8;  // per symbol or configuration
-constexpr int kMostNested = 32;     // nested searches
-constexpr int kMostFrames = 64;     // frames that an estimate considers
+constexpr int kMaxNested = 32;      // nested searches
+constexpr int kMaxFrames = 64;      // frames that an estimate considers
 }  // namespace
 
 CompletionFinder::~CompletionFinder() {
@@ -120,7 +120,7 @@ void CompletionFinder::end_entry(const Thread& at, Completion& out) {
 // An estimate of the bytes from a thread to the end, over a limited number of frames and without seen sets.
 int64_t CompletionFinder::estimate(Thread t) {
   int64_t sum = 0;
-  for (int frame = 0; frame < kMostFrames && t.pos != kExit; ++frame) {
+  for (int frame = 0; frame < kMaxFrames && t.pos != kExit; ++frame) {
     sum = plus(sum, tree_.least_bytes(t));
     const Config& ret = arena_.config(t.ret);
     if (t.ret <= kFree || ret.count == 0) break;
@@ -218,9 +218,9 @@ bool CompletionFinder::ends(int32_t state) {
   const Config& c = arena_.config(state);
   if (c.accepting || c.count == 0) return c.accepting;
   const int64_t least = std::min(estimate(nearest(c)), kUnreachable / kPiecesOfByte);
-  if (ends_straight(state, kLeastPieces + std::min<int64_t>(least, 1 << 16))) return true;
+  if (ends_straight(state, kMinPieces + std::min<int64_t>(least, 1 << 16))) return true;
   try {
-    return completion(state, kLeastPieces + kPiecesOfByte * least).total < kUnreachable;
+    return completion(state, kMinPieces + kPiecesOfByte * least).total < kUnreachable;
   } catch (const NoEnd&) {
     return false;
   }
@@ -274,7 +274,7 @@ void CompletionFinder::finish(int32_t id, Completion& c) {
 // The completion of a later configuration, for use inside of completion(). After a copy, it may not exist yet.
 const Completion& CompletionFinder::stored(int32_t config) {
   if (const Completion* known = completions_.get(config)) return *known;
-  if (nested_ < kMostNested) return completion(config);
+  if (nested_ < kMaxNested) return completion(config);
   throw Missing{config};
 }
 
@@ -307,32 +307,32 @@ void CompletionFinder::go_on(Search& search) {
     search.tasks.pop_back();
     return;
   }
-  if (!task.made) {
-    const int32_t before = take_alike(config, task.made);
+  if (!task.completion) {
+    const int32_t before = take_alike(config, task.completion);
     if (before >= 0) {
       search.tasks.push_back({before});
       return;
     }
     if (--search.most_pieces < 0) throw NoEnd{};
-    if (!task.made) {
-      auto made = std::make_unique<Completion>();
+    if (!task.completion) {
+      auto completion = std::make_unique<Completion>();
       task.chooses = arena_.config(config).remembers && arena_.config(config).count > 1;
-      begin(config, task.chooses && search.choices >= kMostChoices, *made);
+      begin(config, task.chooses && search.choices >= kMaxChoices, *completion);
       search.choices += task.chooses;
-      arena_.charge(made->bytes());
-      task.made = std::move(made);
-      std::vector<int32_t> need = task.made->either;
-      if (task.made->next >= 0) need.push_back(task.made->next);
+      arena_.charge(completion->bytes());
+      task.completion = std::move(completion);
+      std::vector<int32_t> need = task.completion->either;
+      if (task.completion->next >= 0) need.push_back(task.completion->next);
       for (int32_t x : need)  // `task` may be invalid from here on
         if (!completions_.get(x)) search.tasks.push_back({x});
       return;
     }
-    arena_.charge(task.made->bytes());
+    arena_.charge(task.completion->bytes());
   } else {
-    finish(config, *task.made);
+    finish(config, *task.completion);
   }
   search.choices -= task.chooses;
-  arena_.charge(completions_.set(config, task.made.release()));
+  arena_.charge(completions_.set(config, task.completion.release()));
 }
 
 std::vector<int32_t> CompletionFinder::spelled(int32_t state, size_t limit) {
@@ -375,11 +375,11 @@ void CompletionFinder::first_tokens(int32_t state, std::vector<int32_t>& out) {
   completion(state);
   const TokenTrie& trie = masks_.vocabulary().trie;
   std::vector<std::pair<int32_t, int32_t>> open{{0, state}};
-  std::unordered_set<uint64_t> met;
+  std::unordered_set<uint64_t> visited;
   for (size_t i = 0; i < open.size(); ++i) {
     CallMeter::work(kSymbolWork);
     auto [node, config] = open[i];
-    if (!met.insert(pair_key(node, config)).second) continue;
+    if (!visited.insert(pair_key(node, config)).second) continue;
     const Completion& c = completion(config);
     for (int32_t one : c.either) open.push_back({node, one});
     if (c.drafted >= 0) open.push_back({node, c.drafted});
@@ -397,7 +397,7 @@ void CompletionFinder::first_tokens(int32_t state, std::vector<int32_t>& out) {
 void CompletionFinder::written_later(int32_t state, std::vector<Uniqueness::Written>& out) {
   completion(state);
   std::vector<int32_t> open{state};
-  std::unordered_set<int32_t> met{state};
+  std::unordered_set<int32_t> visited{state};
   while (!open.empty()) {
     CallMeter::work(kSymbolWork);
     const int32_t config = open.back();
@@ -407,8 +407,8 @@ void CompletionFinder::written_later(int32_t state, std::vector<Uniqueness::Writ
     const Completion& c = completion(config);
     if (auto it = written_.find(&c); it != written_.end()) out.insert(out.end(), it->second.begin(), it->second.end());
     for (int32_t one : c.either)
-      if (met.insert(one).second) open.push_back(one);
-    if (c.next >= 0 && met.insert(c.next).second) open.push_back(c.next);
+      if (visited.insert(one).second) open.push_back(one);
+    if (c.next >= 0 && visited.insert(c.next).second) open.push_back(c.next);
   }
 }
 

@@ -89,8 +89,8 @@ class CompletionFinder {
   };
   struct Task {
     int32_t config;
-    std::unique_ptr<Completion> made = nullptr;  // not finished
-    bool chooses = false;                        // between threads with seen sets
+    std::unique_ptr<Completion> completion = nullptr;  // not finished
+    bool chooses = false;                              // between threads with seen sets
   };
   struct Search {
     std::vector<Task> tasks;  // the last one is needed first

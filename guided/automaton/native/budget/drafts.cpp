@@ -23,22 +23,22 @@
 namespace guided {
 
 namespace {
-constexpr int kMostLevels = 12;
-constexpr int kMostLetters = 31;
+constexpr int kMaxLevels = 12;
+constexpr int kMaxLetters = 31;
 constexpr int32_t kAnyLetter = 256;  // a symbol that no token combines with others
-constexpr int kMostSteps = 4096;     // to the end of an entry
+constexpr int kMaxSteps = 4096;      // to the end of an entry
 constexpr int64_t kManyAhead = 64;
 constexpr int64_t kKnownEntries = 8;  // this many entries are constructed; drafts are used for those after them
 
-int32_t draft_memory(int level, int letters) { return -2 - (level * (kMostLetters + 1) + letters); }
-int level_of(int32_t memory) { return (-2 - memory) / (kMostLetters + 1); }
-int letters_of(int32_t memory) { return (-2 - memory) % (kMostLetters + 1); }
+int32_t draft_memory(int level, int letters) { return -2 - (level * (kMaxLetters + 1) + letters); }
+int level_of(int32_t memory) { return (-2 - memory) / (kMaxLetters + 1); }
+int letters_of(int32_t memory) { return (-2 - memory) % (kMaxLetters + 1); }
 int64_t values_of(int level) { return int64_t{1} << (2 * level); }
 }  // namespace
 
 // Whether an entry that begins here is drafted rather than constructed.
 bool CompletionFinder::is_drafted_from_here(const Thread& t) {
-  return t.mem > kLastUnknownSet && arena_.uniqueness().met(t.mem) >= kKnownEntries;
+  return t.mem > kLastUnknownSet && arena_.uniqueness().read_entries(t.mem) >= kKnownEntries;
 }
 
 // Whether the current entry may become so many seen values that another end takes long to find.
@@ -57,10 +57,10 @@ int32_t CompletionFinder::draft(const Thread& t) {
     const NewLetters::Way* way = uniqueness.tells_apart(t.mem) ? letters_.find(t) : nullptr;
     if (!way) return -1;
     letters = NewLetters::needed(*way, uniqueness.ahead(t.mem));
-    if (letters > kMostLetters) return -1;
+    if (letters > kMaxLetters) return -1;
   }
   const int64_t written = uniqueness.written(t.mem);
-  for (int level = 1; level <= kMostLevels; ++level) {
+  for (int level = 1; level <= kMaxLevels; ++level) {
     if (written > values_of(level)) continue;
     Thread at = t;
     at.mem = draft_memory(level, letters);
@@ -94,7 +94,7 @@ void CompletionFinder::follow_letters(const Thread& at, Completion& out) {
 bool CompletionFinder::comes_nearer(const Thread& entry, const NewLetters::Way& way) {
   Thread at = way.loop;
   at.mem = kOutside;
-  for (int step = 0; step < kMostSteps; ++step) {
+  for (int step = 0; step < kMaxSteps; ++step) {
     CallMeter::work(kLookup);
     const ShortestText::Choice c = tree_.choose(at);
     if (c.cost > kUnreachable || c.kind == ShortestText::Choice::Token) return false;
@@ -128,7 +128,7 @@ bool CompletionFinder::draft_effect(const EffectEdge& e, Thread& at, Completion&
   const int level = level_of(at.mem);
   const NewLetters::Way* way = letters_.find(at);
   const int letters = way ? NewLetters::needed(*way, values_of(level) - 1) : 0;
-  out.impossible = !way || letters > kMostLetters || !comes_nearer(at, *way);
+  out.impossible = !way || letters > kMaxLetters || !comes_nearer(at, *way);
   at.mem = draft_memory(level, letters);
   return !out.impossible;
 }

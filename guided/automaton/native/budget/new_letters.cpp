@@ -6,7 +6,7 @@
 namespace guided {
 
 namespace {
-constexpr size_t kMostNewThreads = 64;  // on the way to a loop
+constexpr size_t kMaxNewThreads = 64;  // on the way to a loop
 constexpr size_t kLongestLetter = 16;
 bool is_digit(uint8_t byte) { return byte >= '0' && byte <= '9'; }
 bool is_letter(uint8_t byte) { return byte < 0x7F && byte != StringProgress::kQuote && StringProgress::is_plain(byte); }
@@ -94,7 +94,7 @@ std::optional<NewLetters::Way> NewLetters::search(const Thread& thread) {
   };
   const Grammar& g = arena_.grammar();
   std::vector<Step> now{{thread, {}}}, then;
-  std::unordered_set<Thread, ThreadHash> met{thread};
+  std::unordered_set<Thread, ThreadHash> visited{thread};
   Way out;
   for (; !now.empty(); now = std::exchange(then, {})) {
     for (size_t i = 0; i < now.size(); ++i) {
@@ -105,7 +105,7 @@ std::optional<NewLetters::Way> NewLetters::search(const Thread& thread) {
         return out;
       }
       auto lead = [&](const Thread& to) {
-        if (met.size() < kMostNewThreads && met.insert(to).second) now.push_back({to, step.text});
+        if (visited.size() < kMaxNewThreads && visited.insert(to).second) now.push_back({to, step.text});
       };
       const Thread& t = step.at;
       const Position& p = g.positions[t.pos];
@@ -129,7 +129,7 @@ std::optional<NewLetters::Way> NewLetters::search(const Thread& thread) {
       p.bytes.each([&](uint8_t byte) {
         if (string ? !is_letter(byte) : byte != StringProgress::kQuote && (!is_digit(byte) || byte == '0')) return;
         const Thread to{g.step(t.pos, byte), t.reg, t.ret};
-        if (met.size() < kMostNewThreads && met.insert(to).second)
+        if (visited.size() < kMaxNewThreads && visited.insert(to).second)
           then.push_back({to, step.text + static_cast<char>(byte)});
       });
     }

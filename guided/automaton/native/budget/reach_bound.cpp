@@ -19,9 +19,9 @@
 namespace guided {
 
 namespace {
-constexpr size_t kMostLookedAt = 64;
-constexpr size_t kMostThreads = 64;      // on the way to a repetition
-constexpr int64_t kMostBytes = 1 << 14;  // of a text
+constexpr size_t kMaxInspected = 64;
+constexpr size_t kMaxThreads = 64;      // on the way to a repetition
+constexpr int64_t kMaxBytes = 1 << 14;  // of a text
 }  // namespace
 
 int64_t BudgetMasks::text_bytes(int32_t config) {
@@ -35,12 +35,12 @@ int64_t BudgetMasks::text_bytes(int32_t config) {
     if (c.total >= kUnreachable || completions_.is_draft(at)) return kUnreachable;
     for (const Thread& t : arena_.config(at)) {
       if (t.pos == kExit) continue;
-      const int32_t met = uniqueness.entries(t.mem);
-      if (entries >= 0 && met > entries) return kUnreachable;
-      entries = std::max(entries, met);
+      const int32_t own_entries = uniqueness.entries(t.mem);
+      if (entries >= 0 && own_entries > entries) return kUnreachable;
+      entries = std::max(entries, own_entries);
     }
     sum += static_cast<int64_t>(c.symbols.size());
-    if (sum > kMostBytes) return kUnreachable;
+    if (sum > kMaxBytes) return kUnreachable;
     at = c.next;
     for (int32_t one : c.either)
       if (completions_.completion(one).total == c.total) at = one;
@@ -53,9 +53,9 @@ int64_t BudgetMasks::text_bytes(int32_t config) {
 std::optional<std::pair<Thread, int64_t>> BudgetMasks::nearest_repeat(const Thread& thread) {
   const Grammar& g = arena_.grammar();
   std::vector<std::pair<Thread, int64_t>> open{{thread, 0}};
-  std::unordered_set<Thread, ThreadHash> met{thread};
+  std::unordered_set<Thread, ThreadHash> visited{thread};
   auto lead = [&](const Thread& to, int64_t bytes) {
-    if (open.size() < kMostThreads && met.insert(to).second) open.push_back({to, bytes});
+    if (open.size() < kMaxThreads && visited.insert(to).second) open.push_back({to, bytes});
   };
   for (size_t i = 0; i < open.size(); ++i) {
     const auto [t, bytes] = open[i];
@@ -92,7 +92,7 @@ std::optional<std::pair<Thread, int64_t>> BudgetMasks::nearest_repeat(const Thre
 std::optional<std::pair<Thread, int64_t>> BudgetMasks::next_entry(Thread at) {
   const Grammar& g = arena_.grammar();
   int64_t bytes = 0;
-  for (size_t step = 0; step < kMostThreads; ++step) {
+  for (size_t step = 0; step < kMaxThreads; ++step) {
     const ShortestText::Choice c = completions_.new_entry().tree().choose(at);
     if (c.cost > kUnreachable || c.kind == ShortestText::Choice::Token) return std::nullopt;
     if (c.kind == ShortestText::Choice::End) {
@@ -166,7 +166,7 @@ const BudgetMasks::Bound& BudgetMasks::bound(const Thread& thread, TokenTable& t
     if (doubtful > 0 && out.known)
       each([&](int32_t token) {
         (doubtful == 1 ? out.if_alive : out.always).push_back(token);
-        out.known = out.always.size() <= kMostLookedAt;
+        out.known = out.always.size() <= kMaxInspected;
       });
   };
   out.known = !table.overflow;
@@ -176,7 +176,7 @@ const BudgetMasks::Bound& BudgetMasks::bound(const Thread& thread, TokenTable& t
     masks_.each_remainder(noting, table,
                           [&](int32_t token, int32_t state) { add(state, [&](auto&& use) { use(token); }); });
   }
-  out.many_if_alive = out.if_alive.size() > kMostLookedAt;
+  out.many_if_alive = out.if_alive.size() > kMaxInspected;
   if (out.many_if_alive) out.if_alive = {};
   arena_.charge(sizeof(Bound) + 64 + 4 * (out.if_alive.size() + out.always.size()));
   return out;

@@ -24,10 +24,10 @@ const RestBound::Entry& RestBound::entry_at(int32_t begin) {
   auto [it, inserted] = entries_.try_emplace(begin);
   Entry& out = it->second;
   if (!inserted) return out;
-  std::unordered_set<int32_t> met{begin};
+  std::unordered_set<int32_t> visited{begin};
   out.inside.push_back(begin);
   auto add = [&](int32_t to) {
-    if (met.insert(to).second) out.inside.push_back(to);
+    if (visited.insert(to).second) out.inside.push_back(to);
   };
   for (size_t i = 0; i < out.inside.size(); ++i) {
     CallMeter::work(kPositionWork);

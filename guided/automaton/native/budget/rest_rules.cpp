@@ -14,7 +14,7 @@
 namespace guided {
 
 namespace {
-constexpr int kMostTried = 8;  // rules that may be on every cycle
+constexpr int kMaxTriedRules = 8;  // rules that may be on every cycle
 }  // namespace
 
 void RestBound::bound_rules() {
@@ -75,7 +75,7 @@ int64_t RestBound::most_rounds(std::vector<Member>& members) const {
   std::sort(members.begin(), members.end(), [](const Member& a, const Member& b) { return a.rounds < b.rounds; });
   int tried = 0;
   for (const Member& m : members)
-    if (m.reads && tried++ < kMostTried && !has_cycle(members, [&](const Member& x) { return x.rule == m.rule; }))
+    if (m.reads && tried++ < kMaxTriedRules && !has_cycle(members, [&](const Member& x) { return x.rule == m.rule; }))
       return m.rounds;
   if (!has_cycle(members, [](const Member& x) { return x.reads; })) return most_in_token(together);
   return most_in_token(everything);

@@ -7,7 +7,7 @@ namespace guided {
 
 namespace {
 constexpr int64_t kNever = INT64_MAX / 8;
-constexpr int64_t kMostWork = 400'000;  // units of CallMeter for a search from the initial state: a few milliseconds
+constexpr int64_t kMaxWork = 400'000;  // units of CallMeter for a search from the initial state: a few milliseconds
 constexpr size_t kProbeMemory = size_t{64} << 20;
 }  // namespace
 
@@ -16,7 +16,7 @@ bool TokenDistances::is_affordable() const {
   Arena arena(arena_.shared_grammar(), kProbeMemory);
   MaskBuilder masks(arena, masks_.vocabulary());
   try {
-    TokenDistances(masks).search(arena.initial(), CallMeter::worked() + kMostWork);
+    TokenDistances(masks).search(arena.initial(), CallMeter::worked() + kMaxWork);
   } catch (const TooMuch&) {
     return false;
   }

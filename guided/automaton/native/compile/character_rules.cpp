@@ -8,16 +8,16 @@ namespace guided {
 
 namespace {
 
-constexpr int32_t kMostStates = 64;     // of a rule that is inlined
-constexpr int32_t kManyCharacters = 8;  // a character rule has at least this many texts of one character
-constexpr int64_t kMostAdded = 20000;   // states that are added to a grammar
-constexpr int kMostNested = 16;         // calls within a rule that is inlined
+constexpr int32_t kMaxStates = 64;          // of a rule that is inlined
+constexpr int32_t kManyCharacters = 8;      // a character rule has at least this many texts of one character
+constexpr int64_t kMaxAddedStates = 20000;  // states that are added to a grammar
+constexpr int kMaxNested = 16;              // calls within a rule that is inlined
 
 // An automaton that is being changed. Its edges are sorted in the end.
 struct Draft {
   std::vector<std::vector<Edge>> edges;
   std::vector<uint8_t> accept;
-  std::vector<std::vector<int32_t>> parts;  // by state: rules whose states are here; empty: only the rule itself
+  std::vector<std::vector<int32_t>> parts;  // by state: the rules to which it belongs; empty: only the rule itself
   int32_t size() const { return static_cast<int32_t>(edges.size()); }
   int32_t add(bool accepting = false) {
     edges.emplace_back();
@@ -33,12 +33,12 @@ struct Draft {
   }
 };
 
-bool meet(const ByteSet& a, const ByteSet& b) {
+bool intersect(const ByteSet& a, const ByteSet& b) {
   return (a.w[0] & b.w[0]) || (a.w[1] & b.w[1]) || (a.w[2] & b.w[2]) || (a.w[3] & b.w[3]);
 }
 
 // Replaces an edge for the spellings of a character, which is the only text edge of its state, by their states.
-void spell(Draft& draft, int32_t s, const std::vector<std::shared_ptr<const Spelling>>& spellings) {
+void expand_spellings(Draft& draft, int32_t s, const std::vector<std::shared_ptr<const Spelling>>& spellings) {
   const auto it = std::ranges::find_if(draft.edges[s], [](const Edge& e) { return is_spelling(e.lo); });
   if (it == draft.edges[s].end()) return;
   const Edge whole = *it;
@@ -59,12 +59,12 @@ class Inliner {
   }
 
   // The automaton of a rule in which character rules are inlined; nullopt if it calls none.
-  std::optional<Draft> inlined(int32_t rule) {
+  std::optional<Draft> inline_calls_of(int32_t rule) {
     const LoweredRule& from = rules_[rule];
     if (!from.prepared || from.substrings) return std::nullopt;
     auto is_character = [&](int32_t callee) { return body(callee).reads_characters; };
     if (std::ranges::none_of(from.callees, is_character)) return std::nullopt;
-    Draft draft = draft_of(from);
+    Draft draft = make_draft(from);
     const int32_t before = draft.size();
     if (!inline_calls(draft, rule, is_character)) return std::nullopt;
     added_ += draft.size() - before;
@@ -73,13 +73,13 @@ class Inliner {
 
  private:
   struct Body {
-    enum { Unknown, Open, None, Known } state = Unknown;
+    enum { Unknown, InProgress, NotInlinable, Inlinable } state = Unknown;
     bool reads_characters = false;
     Draft draft;  // without calls
     ByteSet first;
   };
 
-  static Draft draft_of(const LoweredRule& rule) {
+  static Draft make_draft(const LoweredRule& rule) {
     const Dfa& dfa = rule.prepared->automaton.dfa;
     Draft draft;
     for (int32_t s = 0; s < dfa.size(); ++s) {
@@ -90,15 +90,15 @@ class Inliner {
   }
 
   const Body& body(int32_t rule) {
-    if (bodies_[rule].state == Body::Unknown && nested_ < kMostNested) {
-      bodies_[rule].state = Body::Open;  // a rule that is met while it is open calls itself
-      Body found;
-      found.state = make_body(rule, found.draft) ? Body::Known : Body::None;
-      if (found.state == Body::Known) {
-        found.first = found.draft.bytes(0);
-        found.reads_characters = one_character(found.draft, 0, 0) >= kManyCharacters;
+    if (bodies_[rule].state == Body::Unknown && nested_ < kMaxNested) {
+      bodies_[rule].state = Body::InProgress;  // a rule that is found in this state calls itself
+      Body out;
+      out.state = make_body(rule, out.draft) ? Body::Inlinable : Body::NotInlinable;
+      if (out.state == Body::Inlinable) {
+        out.first = out.draft.bytes(0);
+        out.reads_characters = count_character_texts(out.draft, 0, 0) >= kManyCharacters;
       }
-      bodies_[rule] = std::move(found);
+      bodies_[rule] = std::move(out);
     }
     return bodies_[rule];
   }
@@ -106,15 +106,15 @@ class Inliner {
   bool make_body(int32_t rule, Draft& out) {
     const LoweredRule& from = rules_[rule];
     if (!from.prepared || from.substrings || from.kind != RuleKind::Plain || from.max_tokens >= 0) return false;
-    if (!from.effects.empty() || from.prepared->automaton.dfa.size() > kMostStates) return false;
+    if (!from.effects.empty() || from.prepared->automaton.dfa.size() > kMaxStates) return false;
     if (from.origin >= 0 && later_[static_cast<size_t>(from.origin)]) return false;
-    out = draft_of(from);
-    for (int32_t s = 0; s < out.size() && out.size() <= kMostStates; ++s)
-      spell(out, s, from.prepared->automaton.spellings);
+    out = make_draft(from);
+    for (int32_t s = 0; s < out.size() && out.size() <= kMaxStates; ++s)
+      expand_spellings(out, s, from.prepared->automaton.spellings);
     ++nested_;
-    inline_calls(out, rule, [&](int32_t callee) { return body(callee).state == Body::Known; });
+    inline_calls(out, rule, [&](int32_t callee) { return body(callee).state == Body::Inlinable; });
     --nested_;
-    if (out.size() > kMostStates) return false;
+    if (out.size() > kMaxStates) return false;
     for (int32_t s = 0; s < out.size(); ++s) {
       if (out.accept[s] && !out.edges[s].empty()) return false;
       if (std::ranges::any_of(out.edges[s], [](const Edge& e) { return e.lo >= 256; })) return false;
@@ -135,9 +135,9 @@ class Inliner {
     return ready.size() == draft.edges.size();
   }
 
-  // The number of texts that are the rest of one character in UTF-8; `more`: the bytes that are left, 0 before the
-  // first.
-  static int64_t one_character(const Draft& draft, int32_t s, int more) {
+  // Counts the texts that complete one character in UTF-8, up to kManyCharacters. `more`: how many bytes of the
+  // character are missing; 0: it has not begun.
+  static int64_t count_character_texts(const Draft& draft, int32_t s, int more) {
     int64_t texts = 0;
     for (const Edge& e : draft.edges[s])
       for (Symbol b = e.lo; b <= e.hi && texts < kManyCharacters; ++b) {
@@ -148,23 +148,23 @@ class Inliner {
                          : b < 0xF0 ? 2
                                     : 3;
         if (left == 0) texts += draft.accept[e.to];
-        if (left > 0) texts += one_character(draft, e.to, left);
+        if (left > 0) texts += count_character_texts(draft, e.to, left);
       }
     return texts;
   }
 
   // Replaces calls by the bodies of their rules. Returns whether there were any.
-  template <class Wanted>
-  bool inline_calls(Draft& draft, int32_t rule, Wanted&& wanted) {
+  template <class IsInlined>
+  bool inline_calls(Draft& draft, int32_t rule, IsInlined&& is_inlined) {
     const LoweredRule& from = rules_[rule];
     std::map<std::pair<int32_t, int32_t>, int32_t> copies;  // by rule and end: the first copied state
-    bool any = false;
+    bool has_inlined = false;
     for (int32_t s = 0, size = draft.size(); s < size; ++s) {
       std::vector<Edge> calls;
       for (const Edge& e : draft.edges[s])
-        if (is_call(e.lo) && wanted(from.callees[e.lo - kCall])) calls.push_back(e);
+        if (is_call(e.lo) && is_inlined(from.callees[e.lo - kCall])) calls.push_back(e);
       if (calls.empty()) continue;
-      spell(draft, s, from.prepared->automaton.spellings);
+      expand_spellings(draft, s, from.prepared->automaton.spellings);
       std::vector<int32_t> parts;
       if (std::ranges::any_of(draft.edges[s], [](const Edge& e) { return e.lo < 256 || is_token(e.lo); }))
         parts.push_back(rule);
@@ -172,20 +172,21 @@ class Inliner {
       for (const Edge& call : calls) {
         const int32_t callee = from.callees[call.lo - kCall];
         const Body& inner = bodies_[callee];
-        if (meet(read, inner.first) || added_ + draft.size() + inner.draft.size() > kMostAdded + size) continue;
+        if (intersect(read, inner.first) || added_ + draft.size() + inner.draft.size() > kMaxAddedStates + size)
+          continue;
         read |= inner.first;
         std::erase_if(draft.edges[s], [&](const Edge& e) { return e.lo == call.lo; });
         insert(draft, s, inner.draft, call.to, copies.try_emplace({callee, call.to}, draft.size()));
         parts.insert(parts.end(), inner.draft.parts[0].begin(), inner.draft.parts[0].end());
         draft.parts[s] = parts;
-        any = true;
+        has_inlined = true;
       }
     }
-    return any;
+    return has_inlined;
   }
 
-  // Inserts a body between two states. Its start becomes the first of them, its ends the second. `copy`: the first of
-  // its other states, and whether they must be added.
+  // Inserts a body between two states. Its start becomes `from`, and its accepting states become `to`. `copy`: the
+  // number of the first of its other states, and whether these must be added.
   template <class Copy>
   static void insert(Draft& draft, int32_t from, const Draft& body, int32_t to, const Copy& copy) {
     std::vector<int32_t> state(body.edges.size(), to);
@@ -210,7 +211,7 @@ class Inliner {
   int nested_ = 0;
 };
 
-// Gives a rule another automaton.
+// Replaces the automaton of a rule.
 void replace(LoweredRule& rule, Draft&& draft, Meter& meter) {
   ByteAutomaton automaton;
   automaton.spellings = rule.prepared->automaton.spellings;
@@ -231,10 +232,10 @@ void replace(LoweredRule& rule, Draft&& draft, Meter& meter) {
 
 void inline_character_rules(LoweredGrammar& grammar, const IrGrammar& ir, Meter& meter) {
   Inliner inliner(grammar.rules, ir);
-  std::vector<std::pair<int32_t, Draft>> changed;  // bodies are read from the rules as they are
+  std::vector<std::pair<int32_t, Draft>> drafts;  // applied at the end: bodies are made from unchanged rules
   for (int32_t r = 0; r < static_cast<int32_t>(grammar.rules.size()); ++r)
-    if (std::optional<Draft> draft = inliner.inlined(r)) changed.emplace_back(r, std::move(*draft));
-  for (auto& [r, draft] : changed) replace(grammar.rules[r], std::move(draft), meter);
+    if (std::optional<Draft> draft = inliner.inline_calls_of(r)) drafts.emplace_back(r, std::move(*draft));
+  for (auto& [r, draft] : drafts) replace(grammar.rules[r], std::move(draft), meter);
 }
 
 }  // namespace guided

@@ -4,19 +4,18 @@
 // leave the frame of `char` after its first letter, so nearly the whole vocabulary would be remainders of its token
 // table, and no character would loop (run/masks.hpp).
 //
-// How: a *character rule* is one whose automaton is small, has no cycle, calls, actions or control tokens, and cannot
-// continue where it may end, and of whose texts many are a single character. A call of it is replaced by a copy of its
-// automaton:
+// How: the automaton of a *character rule* is small, without cycles, calls, actions and control tokens. Its accepting
+// states have no edges, and many of its texts are a single character. A call is replaced by a copy of this automaton:
 //     S --call char--> T        becomes        S --[^"\\]--> T     S --\--> 1 --["\\nt]--> T
-// Such a rule may itself consist of small rules, as in `char ::= plain | escape`. The caller must remain deterministic:
+// A character rule may consist of smaller rules, as in `char ::= plain | escape`. The caller must remain deterministic:
 // if one of its other edges at S can read a byte with which the character rule begins, the call stays.
 //
-// Explanations name the rules that are open. So each caller notes which of its states belong to which inlined rules
+// Explanations name the open rules. So each caller records which of its states belong to which inlined rules
 // (`LoweredRule::parts`).
 //
-// In: prepared rules. Out: the same rules, some of them with another automaton. They are laid out for this grammar
-// only; the cache of rules keeps the automata with calls, since the content of a callee is no part of a rule's key.
-// Cost: linear in the automata that call such a rule. Copies add at most kMostAdded states to a grammar.
+// In: prepared rules. Out: the same rules, some with other automata, which are laid out for this grammar only. The
+// cache of rules keeps the automata with calls, since a rule's key does not depend on the content of its callees.
+// Cost: linear in the automata that call such a rule. Copies add at most kMaxAddedStates states to a grammar.
 #pragma once
 
 #include "compile/rules.hpp"

@@ -101,17 +101,17 @@ struct Grammar {
   // Whether holds(rule) is true for a rule and for all that it can reach by calls. Ends with the first that it is not.
   template <class Holds>
   bool all_reachable(int32_t rule, Holds&& holds) const {
-    std::vector<uint8_t> met(rules.size(), 0);
+    std::vector<uint8_t> visited(rules.size(), 0);
     std::vector<int32_t> open{rule};
-    met[rule] = 1;
+    visited[rule] = 1;
     while (!open.empty()) {
       const Rule& at = rules[open.back()];
       open.pop_back();
       if (!holds(at)) return false;
       for (int32_t p = at.base; p < at.base + at.size; ++p)
         for (int32_t i = positions[p].call_lo; i < positions[p].call_hi; ++i)
-          if (const int32_t callee = calls[i].rule; !met[callee]) {
-            met[callee] = 1;
+          if (const int32_t callee = calls[i].rule; !visited[callee]) {
+            visited[callee] = 1;
             open.push_back(callee);
           }
     }

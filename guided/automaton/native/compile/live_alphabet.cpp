@@ -91,12 +91,12 @@ LiveCharacters characters(const Encoding& encoding, const ByteSet& live, Meter& 
 }  // namespace
 
 LiveAlphabet::LiveAlphabet(const Encodings& encodings, const std::vector<Digest>& digests, const ByteSet& live,
-                           ContentCache<LiveCharacters>* made, Meter& meter) {
+                           ContentCache<LiveCharacters>* cache, Meter& meter) {
   for (size_t e = 0; e < encodings.size(); ++e) {
-    std::shared_ptr<const LiveCharacters> known = made ? made->find(digests[e]) : nullptr;
+    std::shared_ptr<const LiveCharacters> known = cache ? cache->find(digests[e]) : nullptr;
     if (!known) {
       known = std::make_shared<const LiveCharacters>(characters(*encodings[e], live, meter));
-      if (made) made->insert(digests[e], known);
+      if (cache) cache->insert(digests[e], known);
     }
     live_.push_back(std::move(known));
   }

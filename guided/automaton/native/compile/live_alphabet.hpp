@@ -29,9 +29,9 @@ struct LiveCharacters {
 
 class LiveAlphabet {
  public:
-  // `digests`: of the encodings; `made`: a cache, may be null.
+  // `digests`: of the encodings; `cache`: a cache, may be null.
   LiveAlphabet(const Encodings& encodings, const std::vector<Digest>& digests, const ByteSet& live,
-               ContentCache<LiveCharacters>* made, Meter& meter);
+               ContentCache<LiveCharacters>* cache, Meter& meter);
   // `dfa` without the characters that cannot be written. States may become dead.
   Dfa restricted(Dfa dfa) const;
   // Whether all of these characters have a spelling in live bytes. The ranges are sorted and disjoint.

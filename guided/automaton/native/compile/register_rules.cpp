@@ -28,7 +28,7 @@
 namespace guided {
 
 namespace {
-constexpr int64_t kMostSearched = 400;  // the longest repetition that is unrolled because it is searched for
+constexpr int64_t kMaxSearchedLength = 400;  // the longest repetition that is unrolled because it is searched for
 
 // Adds a state with a move back to `loop`.
 int32_t loop_back(Nfa& nfa, int32_t loop) {
@@ -44,7 +44,7 @@ int32_t loop_back(Nfa& nfa, int32_t loop) {
 bool Lowerer::is_searched(const IrNode& n) const {
   const IrNode& item = ir_.nodes[n.items[0]];
   if (looped_ < 0 || item.kind != Kind::Chars || ir_.nodes[looped_].kind != Kind::Chars) return false;
-  if (std::max(n.min, n.max) > kMostSearched) return false;
+  if (std::max(n.min, n.max) > kMaxSearchedLength) return false;
   auto overlaps = [&](const Range& r) {
     auto meets = [&](const Range& o) { return r.lo <= o.hi && o.lo <= r.hi; };
     return std::ranges::any_of(ir_.nodes[looped_].ranges, meets);
@@ -61,7 +61,7 @@ void Lowerer::build_repeat(Nfa& nfa, const IrNode& n, int32_t enc, int32_t from,
     return;
   }
   int64_t copies = n.max < 0 ? n.min : n.max;
-  const bool small = copies <= 1 || in_flat_ || searched || copies * weight_.of(item) <= UnrollWeight::kMost;
+  const bool small = copies <= 1 || in_flat_ || searched || copies * weight_.of(item) <= UnrollWeight::kMaxWeight;
   if (!small) {
     if (n.min == 0 || nullable_.node(item)) nfa.move(from, to);
     Symbol call = kCall + static_cast<Symbol>(counter(n, enc, depth));

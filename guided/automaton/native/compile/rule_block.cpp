@@ -42,7 +42,7 @@ class Layout {
   }
 
  private:
-  static constexpr int64_t kMostSpans = 4;  // a position with more byte edges gets a row
+  static constexpr int64_t kMaxSpans = 4;  // a position with more byte edges gets a row
   // Maps the states of a spelling to positions: its inner states to first, first + 1, ..., its end to `end`.
   struct Inside {
     const Spelling* spelling;  // null: a state of the rule's automaton, which is its own position
@@ -101,7 +101,7 @@ class Layout {
 
   void add_bytes(Position& p, std::span<const Edge> edges, const Inside& state) {
     const auto of_bytes = std::ranges::count_if(edges, [](const Edge& e) { return e.lo < 256; });
-    if (of_bytes > kMostSpans) {
+    if (of_bytes > kMaxSpans) {
       p.row = static_cast<int32_t>(out_.next.size());
       out_.next.resize(out_.next.size() + static_cast<size_t>(out_.classes), -1);
     }

@@ -1,7 +1,7 @@
 // Estimates the size of a node's automaton. It decides whether a counted repetition is unrolled or gets a register.
 //
-// In: a node. Out: approximately the number of states of one copy; any number above kMost means "too large". Each node
-// is weighed once.
+// In: a node. Out: approximately the number of states of one copy; any number above kMaxWeight means "too large". Each
+// node is weighed once.
 #pragma once
 
 #include <algorithm>
@@ -13,11 +13,11 @@ namespace guided {
 
 class UnrollWeight {
  public:
-  static constexpr int64_t kMost = 24;  // a repetition with up to this many states in all copies is unrolled
+  static constexpr int64_t kMaxWeight = 24;  // a repetition with up to this many states in all copies is unrolled
   explicit UnrollWeight(const IrGrammar& ir) : ir_(ir) {}
 
   int64_t of(int32_t id, int depth = 0) {
-    if (depth > kDeepest) return kMost + 1;
+    if (depth > kDeepest) return kMaxWeight + 1;
     if (auto it = known_.find(id); it != known_.end()) return it->second;
     int64_t weight = weigh(ir_.nodes[id], depth + 1);
     return known_[id] = weight;
@@ -38,17 +38,17 @@ class UnrollWeight {
         return 1;
       case Kind::Repeat: {
         int64_t copies = std::max<int64_t>(1, n.max < 0 ? n.min + 1 : n.max);
-        return std::min(kMost + 1, copies) * std::min(kMost + 1, of(n.items[0], depth));
+        return std::min(kMaxWeight + 1, copies) * std::min(kMaxWeight + 1, of(n.items[0], depth));
       }
       case Kind::Seq:
       case Kind::Alt:
         for (int32_t item : n.items) {
           sum += of(item, depth);
-          if (sum > kMost) break;
+          if (sum > kMaxWeight) break;
         }
         return sum;
       default:
-        return kMost + 1;
+        return kMaxWeight + 1;
     }
   }
 

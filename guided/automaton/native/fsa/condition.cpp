@@ -23,8 +23,7 @@ Condition Condition::read(const std::vector<uint8_t>& required, const std::vecto
   std::vector<int32_t> in_slot(slots.size(), 0);
   if (slots.size() != required.size()) throw std::invalid_argument("each member has a slot");
   for (int32_t slot : slots)
-    if (slot < 0 || slot >= members || ++in_slot[slot] > kMostInSlot)
-      throw std::invalid_argument("a slot out of range");
+    if (slot < 0 || slot >= members || ++in_slot[slot] > kMaxInSlot) throw std::invalid_argument("a slot out of range");
   for (int32_t m = 0; m < members; ++m)
     if (repeatable[m] && in_slot[slots[m]] > 1) throw std::invalid_argument("a repeatable member shares its slot");
   Condition out{.nodes = {}, .slots = slots, .ordered = ordered};

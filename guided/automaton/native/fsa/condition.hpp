@@ -38,7 +38,7 @@ constexpr int64_t kUnbounded = -1;  // as an upper bound
 enum Occurrence : uint8_t { kOnce, kRepeatable, kAbsent };
 constexpr int32_t kEverySlot = INT32_MAX;  // as a rank in the order of slots: after every slot
 constexpr int32_t kNoSlot = -1;            // before every slot
-constexpr int32_t kMostInSlot = 62;        // members of one slot: they and "absent" are the bits of a 64-bit domain
+constexpr int32_t kMaxInSlot = 62;         // members of one slot: they and "absent" are the bits of a 64-bit domain
 
 // A formula as a list of nodes. Parts come before the nodes that contain them; the last node is the whole formula.
 struct Condition {

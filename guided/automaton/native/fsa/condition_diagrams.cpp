@@ -18,9 +18,9 @@ namespace guided {
 
 namespace {
 
-constexpr size_t kMostEdges = size_t{1} << 20;    // of a diagram and all diagrams from which it is built
-constexpr int64_t kMostSteps = int64_t{1} << 24;  // of the walks for one mask
-constexpr int kRounds = 20;                       // rounds of FORCE
+constexpr size_t kMaxEdges = size_t{1} << 20;    // of a diagram and all diagrams from which it is built
+constexpr int64_t kMaxSteps = int64_t{1} << 24;  // of the walks for one mask
+constexpr int kRounds = 20;                      // rounds of FORCE
 
 // A conjunct of the formula: its nodes, parts before the nodes that contain them, and the slots that occur in it.
 struct Conjunct {
@@ -133,7 +133,7 @@ class Parts {
       level[slot] = static_cast<int32_t>(values.size());
       values.push_back(1 + static_cast<int32_t>(out_.members[slot].size()));
     }
-    DiagramBuilder builder(std::move(values), kMostEdges, meter_);
+    DiagramBuilder builder(std::move(values), kMaxEdges, meter_);
     std::vector<int32_t> known(condition_.nodes.size(), -1), all;
     for (const Conjunct& c : together) {
       for (int32_t at : c.nodes)
@@ -253,7 +253,7 @@ std::shared_ptr<const ConditionDiagrams> ConditionDiagrams::build(const Conditio
     const int64_t numbers = std::min(max >= 0 ? max : min, levels) + 1;
     steps = edges * std::max(numbers, static_cast<int64_t>(condition.slots.size()) * (numbers / 64 + 1)) * tries;
   }
-  if (steps > kMostSteps) Parts::refuse();
+  if (steps > kMaxSteps) Parts::refuse();
   return out;
 }
 

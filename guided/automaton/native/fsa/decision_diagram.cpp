@@ -17,7 +17,7 @@ void DiagramBuilder::spend(size_t edges) {
   meter_.work(kLookup + static_cast<int64_t>(edges));
 }
 
-int32_t DiagramBuilder::made(int32_t level, const std::vector<int32_t>& kids) {
+int32_t DiagramBuilder::make_node(int32_t level, const std::vector<int32_t>& kids) {
   if (std::ranges::all_of(kids, [&](int32_t kid) { return kid == kids[0]; })) return kids[0];
   uint64_t hash = static_cast<uint64_t>(level);
   for (int32_t kid : kids) hash = combine(hash, static_cast<uint64_t>(kid));
@@ -41,7 +41,7 @@ int32_t DiagramBuilder::some(const std::vector<std::pair<int32_t, uint64_t>>& op
     std::vector<int32_t> kids(static_cast<size_t>(values_[level]), out);
     for (size_t value = 0; value < kids.size(); ++value)
       if (bits >> value & 1) kids[value] = kTrue;
-    out = made(level, kids);
+    out = make_node(level, kids);
   }
   return out;
 }
@@ -82,7 +82,7 @@ int32_t DiagramBuilder::combined(int32_t a, int32_t b, int32_t decides) {
       const int32_t kid = kids[pairs[i].kids + static_cast<size_t>(value)];
       results.push_back(kid < 0 ? -1 - kid : pairs[kid].result);
     }
-    pairs[i].result = made(pairs[i].level, results);
+    pairs[i].result = make_node(pairs[i].level, results);
   }
   return pairs[whole].result;
 }
@@ -104,7 +104,7 @@ int32_t DiagramBuilder::negated(int32_t a) {
     kids.clear();
     for (int32_t value = 0; value < values_[level(node)]; ++value)
       kids.push_back(negations.at(below(node, level(node), value)));
-    negations[node] = made(level(node), kids);
+    negations[node] = make_node(level(node), kids);
   }
   return negations.at(a);
 }

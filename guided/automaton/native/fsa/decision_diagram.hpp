@@ -66,7 +66,7 @@ class DiagramBuilder {
     int32_t level;
     size_t edges;  // the index of the first edge
   };
-  int32_t made(int32_t level, const std::vector<int32_t>& kids);
+  int32_t make_node(int32_t level, const std::vector<int32_t>& kids);
   // `decides`: the constant that is the result if either operand equals it.
   int32_t combined(int32_t a, int32_t b, int32_t decides);
   int32_t below(int32_t node, int32_t level, int32_t value) const {

@@ -39,31 +39,31 @@ class SuffixAutomaton {
     if (s.degree > 0) visit(s.symbol, s.to);
     for (int32_t e = s.more; e >= 0; e = edges_[e].next) visit(edges_[e].symbol, edges_[e].to);
   }
-  // All states in the order of the places where they end first: sources of edges come before their targets.
-  std::vector<int32_t> by_end() const {
+  // All states, sorted by the place where their substrings end first: the source of an edge comes before its target.
+  std::vector<int32_t> sorted_by_end() const {
     std::vector<int32_t> next(begins_.size() + 1, 0), out(states_.size());
     for (const State& s : states_) ++next[s.end + 1];
     for (size_t end = 1; end < next.size(); ++end) next[end] += next[end - 1];
     for (int32_t s = 0; s < size(); ++s) out[next[states_[s].end]++] = s;
     return out;
   }
-  // Whether some substring of a state begins with kBeginMark. Its substrings end with `last(state)`.
+  // Whether some substring of a state begins with kBeginMark. Its substrings end with `last_symbol(state)`.
   bool has_begin(int32_t state) const {
     const State& s = states_[state];
     return state != 0 && begins_[s.end - states_[s.link].length] > begins_[s.end - s.length];
   }
-  Symbol last(int32_t state) const { return characters_[states_[state].end - 1]; }
+  Symbol last_symbol(int32_t state) const { return characters_[states_[state].end - 1]; }
 
  private:
-  static constexpr int32_t kFew = 8;  // the edges of a state with more are found by hashing
+  static constexpr int32_t kFew = 8;  // a state with more edges has a hash table for them
   struct State {
     Symbol symbol = 0;  // its first edge, if there is one
     int32_t to = 0;
-    int32_t more = -1;   // the list of the others
+    int32_t more = -1;   // the list of its other edges
     int32_t degree = 0;  // the number of edges
     int32_t link = -1;   // the state of the longest suffix that ends in more places
     int32_t length;      // of its longest substring
-    int32_t end;         // where it ends first: the number of characters up to there, in all texts
+    int32_t end;         // where its substrings end first: the number of characters up to there, in all texts
   };
   struct OutEdge {
     Symbol symbol;
@@ -81,7 +81,7 @@ class SuffixAutomaton {
     if (s.degree == 0) return nullptr;
     if (s.symbol == symbol) return &s.to;
     if (s.degree > kFew) {
-      const int32_t* edge = many_.find(pair_key(state, static_cast<int32_t>(symbol)));
+      const int32_t* edge = edge_index_.find(pair_key(state, static_cast<int32_t>(symbol)));
       return edge ? &edges_[*edge].to : nullptr;
     }
     for (int32_t e = s.more; e >= 0; e = edges_[e].next)
@@ -101,23 +101,23 @@ class SuffixAutomaton {
     if (from.degree <= kFew) return;
     const bool first = from.degree == kFew + 1;
     for (int32_t e = from.more; e >= 0; e = first ? edges_[e].next : -1)
-      many_.set(pair_key(state, static_cast<int32_t>(edges_[e].symbol)), e);
+      edge_index_.set(pair_key(state, static_cast<int32_t>(edges_[e].symbol)), e);
   }
 
-  // The state of the text so far, after one more character. `last`: before it.
+  // Appends a character to the current text, and returns the text's state. `last`: its state before.
   int32_t extend(int32_t last, Symbol symbol) {
     characters_.push_back(symbol);
     begins_.push_back(begins_.back() + (symbol == kBeginMark));
     const auto end = static_cast<int32_t>(characters_.size());
-    if (const int32_t* known = find(last, symbol))  // another text begins in the same way
-      return follow(last, symbol, *known);
-    const int32_t added = add_state(states_[last].length + 1, end);
+    if (const int32_t* to = find(last, symbol))  // an earlier text begins with the same characters
+      return follow(last, symbol, *to);
+    const int32_t state = add_state(states_[last].length + 1, end);
     int32_t at = last;
     int32_t* to = nullptr;
-    for (; at >= 0 && !(to = find(at, symbol)); at = states_[at].link) add_edge(at, symbol, added);
+    for (; at >= 0 && !(to = find(at, symbol)); at = states_[at].link) add_edge(at, symbol, state);
     const int32_t link = at < 0 ? 0 : follow(at, symbol, *to);
-    states_[added].link = link;
-    return added;
+    states_[state].link = link;
+    return state;
   }
 
   // The state of the longest substring of `at` and one more character, which leads to `to`.
@@ -125,8 +125,8 @@ class SuffixAutomaton {
     return states_[to].length == states_[at].length + 1 ? to : split(at, symbol, to);
   }
 
-  // The longest substrings of `to` now end in fewer places than those that end with an edge from `at`. Gives the latter
-  // a state of their own.
+  // The longest substrings of `to` now end in fewer places than the shorter ones, which an edge from `at` completes.
+  // Moves the shorter ones to a new state, and returns it.
   int32_t split(int32_t at, Symbol symbol, int32_t to) {
     const int32_t shorter = add_state(states_[at].length + 1, states_[to].end);
     each_edge(to, [&](Symbol next, int32_t after) { add_edge(shorter, next, after); });
@@ -143,8 +143,8 @@ class SuffixAutomaton {
   std::vector<State> states_;
   std::vector<OutEdge> edges_;
   std::vector<Symbol> characters_;  // of all texts
-  std::vector<int32_t> begins_{0};  // by number of characters: how many of them are kBeginMark
-  PairMap many_;                    // (state, symbol) -> edge
+  std::vector<int32_t> begins_{0};  // for each prefix of the characters: how many of them are kBeginMark
+  PairMap edge_index_;              // (state, symbol) -> edge
 };
 
 }  // namespace
@@ -156,8 +156,8 @@ Dfa substring_automaton(const std::vector<std::vector<Symbol>>& texts, bool mark
   if (start < 0) return out;
   std::vector<int32_t> number(static_cast<size_t>(all.size()), -1), order{start};
   number[start] = out.add(false);
-  for (const int32_t s : all.by_end()) {
-    if (s == start || (marked && (!all.has_begin(s) || is_mark(all.last(s))))) continue;
+  for (const int32_t s : all.sorted_by_end()) {
+    if (s == start || (marked && (!all.has_begin(s) || is_mark(all.last_symbol(s))))) continue;
     number[s] = out.add(!marked || all.next(s, kEndMark) >= 0);
     order.push_back(s);
   }

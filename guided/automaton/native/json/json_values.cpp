@@ -18,12 +18,12 @@ JsonValues::JsonValues() : texts_(4), frames_{{-1, -1, 0, 0, 't', Phase::Item}} 
 int32_t JsonValues::read(int32_t text, uint8_t byte) {
   if (is_space(byte) && !in_string(text)) return text;
   if (const int32_t* known = next_.find(pair_key(text, byte))) return *known;
-  const auto made = static_cast<int32_t>(texts_.size());
-  next_.set(pair_key(text, byte), made);
+  const auto id = static_cast<int32_t>(texts_.size());
+  next_.set(pair_key(text, byte), id);
   const Text longer = next(text, byte);
   texts_.push_back(longer);
   bytes_ += sizeof(Text) + 48;
-  return made;
+  return id;
 }
 
 JsonValues::Text JsonValues::next(int32_t text, uint8_t byte) {

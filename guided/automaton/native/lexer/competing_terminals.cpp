@@ -23,15 +23,15 @@ int32_t CompetingTerminals::advance(int32_t competing, std::string_view text) {
   return competing;
 }
 
-const ByteSet& CompetingTerminals::survived(int32_t competing) {
-  if (competing >= static_cast<int32_t>(survived_.size())) survived_.resize(competing + 1);
-  if (!survived_[competing]) {
+const ByteSet& CompetingTerminals::surviving_bytes(int32_t competing) {
+  if (competing >= static_cast<int32_t>(surviving_bytes_.size())) surviving_bytes_.resize(competing + 1);
+  if (!surviving_bytes_[competing]) {
     auto out = std::make_unique<ByteSet>();
     for (int byte = 0; byte < 256; ++byte)
       if (advance(competing, static_cast<uint8_t>(byte)) != kDropped) out->add(static_cast<uint8_t>(byte));
-    survived_[competing] = std::move(out);
+    surviving_bytes_[competing] = std::move(out);
   }
-  return *survived_[competing];
+  return *surviving_bytes_[competing];
 }
 
 int32_t CompetingTerminals::add(int32_t competing, int32_t lexeme) {
@@ -57,7 +57,7 @@ int32_t CompetingTerminals::intern(std::vector<int32_t>&& competing) {
 }
 
 namespace {
-constexpr size_t kMost = 1024;  // states visited for one competitor
+constexpr size_t kMaxVisited = 1024;  // states visited for one competitor
 }
 
 int32_t EnduringCompetitors::hindering(int32_t competing, int32_t last) {
@@ -75,12 +75,12 @@ bool EnduringCompetitors::endures(int32_t competitor, int32_t begin) {
   auto [known, added] = endures_.try_emplace(key, false);
   if (!added) return known->second;
   using At = std::pair<int32_t, int32_t>;  // the last terminal, or kNoTerminal after a separator; the competitor
-  std::set<At> met;
+  std::set<At> visited;
   std::vector<At> todo;
   auto reach = [&](int32_t last, int32_t competing) {
     if (competing == kDropped) return false;
-    if (competing != 0 && met.emplace(last, competing).second) todo.emplace_back(last, competing);
-    return met.size() <= kMost;
+    if (competing != 0 && visited.emplace(last, competing).second) todo.emplace_back(last, competing);
+    return visited.size() <= kMaxVisited;
   };
   reach(begin, competing_.add(0, competitor));
   while (!todo.empty()) {
@@ -90,7 +90,7 @@ bool EnduringCompetitors::endures(int32_t competitor, int32_t begin) {
       if (!reach(kNoTerminal, competing_.advance(at, separator))) return false;
     if (last == newline_ && newline_ != kNoTerminal && !reach(last, competing_.advance(at, uint8_t{' '}))) return false;
     for (const auto& [terminal, text] : texts_)
-      if ((last == kNoTerminal || meet_(last, terminal)) && !reach(terminal, competing_.advance(at, text)))
+      if ((last == kNoTerminal || can_follow_(last, terminal)) && !reach(terminal, competing_.advance(at, text)))
         return false;
   }
   return endures_[key] = true;

@@ -33,7 +33,7 @@ class CompetingTerminals {
     return known != kUnknown ? known : find_advance(competing, byte);
   }
   int32_t advance(int32_t competing, std::string_view text);
-  const ByteSet& survived(int32_t competing);  // the bytes with which no competitor matches
+  const ByteSet& surviving_bytes(int32_t competing);  // the bytes with which no competitor matches
   // Calls visit(byte, lexeme, competing) for what follows a lexer state and a set: at least once for each pair, in the
   // order of the bytes, and always for a line feed.
   template <class Visit>
@@ -62,7 +62,7 @@ class CompetingTerminals {
   Lexemes& lexemes_;
   std::vector<std::vector<int32_t>> sets_;
   std::unordered_map<std::vector<int32_t>, int32_t, IntsHash> ids_;
-  std::vector<std::unique_ptr<ByteSet>> survived_;
+  std::vector<std::unique_ptr<ByteSet>> surviving_bytes_;
   std::vector<std::unique_ptr<std::array<int32_t, 256>>> rows_;  // by set: the set after each byte, or kUnknown
   std::unordered_map<uint64_t, int32_t> added_;                  // by set and lexeme
 };
@@ -79,13 +79,13 @@ class CompetingTerminals {
 // matches is harmless.
 //
 // How: a search over the states of the competitor after each text and separator, until it matches or there are no more.
-// Cost: one search for each competitor and last terminal, over at most kMost states.
+// Cost: one search for each competitor and last terminal, over at most kMaxVisited states.
 class EnduringCompetitors {
  public:
-  // `newline`: the terminal after whose text spaces may be written, or kNoTerminal. `meet`: whether the text of the
-  // second terminal may directly follow the text of the first.
-  EnduringCompetitors(CompetingTerminals& competing, int32_t newline, std::function<bool(int32_t, int32_t)> meet)
-      : competing_(competing), newline_(newline), meet_(std::move(meet)) {}
+  // `newline`: the terminal after whose text spaces may be written, or kNoTerminal. `can_follow`: whether the text of
+  // the second terminal may directly follow the text of the first.
+  EnduringCompetitors(CompetingTerminals& competing, int32_t newline, std::function<bool(int32_t, int32_t)> can_follow)
+      : competing_(competing), newline_(newline), can_follow_(std::move(can_follow)) {}
   // The texts and separators of which completions consist.
   void add_text(int32_t terminal, std::string text) { texts_.emplace_back(terminal, std::move(text)); }
   void add_separator(const std::string& text) {
@@ -100,7 +100,7 @@ class EnduringCompetitors {
 
   CompetingTerminals& competing_;
   const int32_t newline_;
-  const std::function<bool(int32_t, int32_t)> meet_;
+  const std::function<bool(int32_t, int32_t)> can_follow_;
   std::vector<std::pair<int32_t, std::string>> texts_;
   std::vector<std::string> separators_;
   std::unordered_map<uint64_t, bool> endures_;       // by lexer state and last terminal

@@ -60,12 +60,12 @@ void Followers::look_at(const Grammar& rules, int32_t position) {
 }
 
 namespace {
-constexpr size_t kMostTerminals = 1024;
+constexpr size_t kMaxTerminals = 1024;
 }
 
 TriedTerminals::TriedTerminals(const Followers& followers, const LexerContexts& contexts, const Lexemes& lexemes) {
   const int32_t count = static_cast<int32_t>(lexemes.terminals().size());
-  if (contexts.all || lexemes.terminals().size() > kMostTerminals) {
+  if (contexts.all || lexemes.terminals().size() > kMaxTerminals) {
     all_.emplace_back(lexemes.terminals().size(), true);
     return;
   }
@@ -89,10 +89,10 @@ TriedTerminals::TriedTerminals(const Followers& followers, const LexerContexts& 
   beginning_ = tried([&](int32_t next) { return followers.can_begin(next); });
   std::set<TerminalSet> rows(behind_.begin(), behind_.end());
   rows.insert(beginning_);
-  beside_.assign(lexemes.terminals().size(), everywhere);
+  tried_with_.assign(lexemes.terminals().size(), everywhere);
   for (const TerminalSet& row : rows)
     for (int32_t t = 0; t < count; ++t)
-      if (row.has(t)) beside_[t].add(row);
+      if (row.has(t)) tried_with_[t].add(row);
 }
 
 }  // namespace guided

@@ -46,7 +46,7 @@ class Followers {
 //
 // So a terminal that Lark tries only at the beginning of a text does not interfere elsewhere.
 //
-// Cost: two rows of bits for each terminal. With more than kMostTerminals terminals, all count as tried everywhere.
+// Cost: two rows of bits for each terminal. With more than kMaxTerminals terminals, all count as tried everywhere.
 class TerminalSet {
  public:
   explicit TerminalSet(size_t count = 0, bool all = false) : words_((count + 63) / 64, all ? ~uint64_t{0} : 0) {}
@@ -75,10 +75,10 @@ class TriedTerminals {
   TriedTerminals(const Followers& followers, const LexerContexts& contexts, const Lexemes& lexemes);
   const TerminalSet& behind(int32_t terminal) const { return all_.empty() ? behind_[terminal] : all_[0]; }
   const TerminalSet& in_the_beginning() const { return all_.empty() ? beginning_ : all_[0]; }
-  const TerminalSet& beside(int32_t terminal) const { return all_.empty() ? beside_[terminal] : all_[0]; }
+  const TerminalSet& tried_with(int32_t terminal) const { return all_.empty() ? tried_with_[terminal] : all_[0]; }
 
  private:
-  std::vector<TerminalSet> behind_, beside_, all_;  // `all_`: the full set, in place of all others; or empty
+  std::vector<TerminalSet> behind_, tried_with_, all_;  // `all_`: the full set, in place of all others; or empty
   TerminalSet beginning_;
 };
 

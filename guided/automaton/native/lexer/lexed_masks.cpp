@@ -39,13 +39,13 @@ void LexedMasks::add_within(int32_t place, const Table& table, int64_t most, uin
   for (const Table* part : table.parts) add_within(place, *part, most, row);
   if (!table.parts.empty()) return;
   for (const LexerTables::Group& group : tables_.groups(table)) {
-    if (rests_.distance(place, group.begun) <= most) group.tokens.add_to(row);
+    if (rests_.distance(place, group.unfinished) <= most) group.tokens.add_to(row);
   }
   for (const LexerTables::End& end : table.ends) {
     const int32_t after = readings_.after_lexeme(place, end.label, end.ignored);
     if (after == kDead) continue;
     for (const LexerTables::Group& group : end.tokens)
-      if (rests_.distance(readings_.boundary(after, group.begun.competing)) <= most) group.tokens.add_to(row);
+      if (rests_.distance(readings_.boundary(after, group.unfinished.competing)) <= most) group.tokens.add_to(row);
     if (end.rest != LexerTables::kNoRest) add_within(after, tables_.after(end, places_.start(after)), most, row);
   }
 }
@@ -69,12 +69,12 @@ int64_t LexedMasks::most_after(int32_t place, const Table& table) {
     most = std::max(most, bound);
   else if (table.parts.empty())
     for (const LexerTables::Group& group : tables_.groups(table))
-      if (const int64_t left = rests_.distance(place, group.begun); left < kNever) most = std::max(most, left);
+      if (const int64_t left = rests_.distance(place, group.unfinished); left < kNever) most = std::max(most, left);
   for (const LexerTables::End& end : table.ends) {
     const int32_t after = readings_.after_lexeme(place, end.label, end.ignored);
     if (after == kDead) continue;
     for (const LexerTables::Group& group : end.tokens)
-      if (const int64_t left = rests_.distance(readings_.boundary(after, group.begun.competing)); left < kNever)
+      if (const int64_t left = rests_.distance(readings_.boundary(after, group.unfinished.competing)); left < kNever)
         most = std::max(most, left);
     if (end.rest != LexerTables::kNoRest)
       most = std::max(most, most_after(after, tables_.after(end, places_.start(after))));
@@ -156,7 +156,7 @@ void LexedMasks::add_from_place(int32_t place, const Table& table, uint32_t* row
 void LexedMasks::add_after(int32_t after, const LexerTables::End& end, uint32_t* row) {
   for (const LexerTables::Group& group : end.tokens)
     if ((group.after.tokens < kNever && rests_.rest(after, group.after.last) < kNever) ||
-        rests_.distance(readings_.boundary(after, group.begun.competing)) < kNever)
+        rests_.distance(readings_.boundary(after, group.unfinished.competing)) < kNever)
       group.tokens.add_to(row);
   if (end.rest != LexerTables::kNoRest) add(after, tables_.after(end, places_.start(after)), row);
 }
@@ -213,15 +213,15 @@ bool LexedMasks::follow(int32_t after, const LexerTables::End& end, Path& path, 
     const Share& behind = share(places_.top(after), *next[i]);
     known = behind.known;
     out.tokens.insert(out.tokens.end(), behind.tokens.begin(), behind.tokens.end());
-    std::vector<std::pair<int32_t, Path>> met;  // by way
-    met.reserve(behind.ways.size());
+    std::vector<std::pair<int32_t, Path>> reached;  // by way
+    reached.reserve(behind.ways.size());
     for (const Way& way : behind.ways) {
       auto [from, before] =
-          way.before < 0 ? std::pair{after, &path} : std::pair{met[way.before].first, &met[way.before].second};
+          way.before < 0 ? std::pair{after, &path} : std::pair{reached[way.before].first, &reached[way.before].second};
       if (way.leaves && from != kDead) go(from, *way.end, before, out);
       const bool goes_on = !way.leaves && from != kDead;
-      met.emplace_back(goes_on ? readings_.after_lexeme(from, way.end->label, way.end->ignored) : kDead,
-                       Path{before, way.end});
+      reached.emplace_back(goes_on ? readings_.after_lexeme(from, way.end->label, way.end->ignored) : kDead,
+                           Path{before, way.end});
     }
   }
   return known;

@@ -9,7 +9,7 @@
 namespace guided {
 
 namespace {
-constexpr size_t kMostBegun = 2048;  // the most lexer states that one search visits
+constexpr size_t kMaxLexerStates = 2048;  // the most lexer states that one search visits
 }
 
 void LexemeEnds::add(std::vector<End>& ends, const End& end) {
@@ -25,12 +25,12 @@ namespace {
 
 // The bytes on the path to a node, and the states before and after each of them.
 template <class Node>
-std::pair<std::string, std::vector<Begun>> way_to(const std::vector<Node>& nodes, int32_t node) {
+std::pair<std::string, std::vector<UnfinishedLexeme>> way_to(const std::vector<Node>& nodes, int32_t node) {
   std::string text;
-  std::vector<Begun> path{nodes[node].begun};
+  std::vector<UnfinishedLexeme> path{nodes[node].unfinished};
   for (int32_t n = node; nodes[n].before >= 0; n = nodes[n].before) {
     text.push_back(static_cast<char>(nodes[n].byte));
-    path.push_back(nodes[nodes[n].before].begun);
+    path.push_back(nodes[nodes[n].before].unfinished);
   }
   std::ranges::reverse(text);
   std::ranges::reverse(path);
@@ -44,7 +44,7 @@ bool LexemeEnds::ends_here(const std::vector<Node>& nodes, int32_t node, int32_t
   const auto [text, path] = way_to(nodes, node);
   const std::vector<int64_t> tokens = SafeWitnesses::tokens_of(text, vocabulary_);
   if (tokens[0] >= kNever) return false;
-  const LexemeState& state = lexemes_.state(nodes[node].begun.lexeme);
+  const LexemeState& state = lexemes_.state(nodes[node].unfinished.lexeme);
   for (size_t k = 0; k < path.size(); ++k)
     add(at(path[k]).list, {.label = state.label, .ignored = state.ignored, .tokens = tokens[k], .competing = pending});
   return true;
@@ -54,7 +54,7 @@ bool LexemeEnds::ends_here(const std::vector<Node>& nodes, int32_t node, int32_t
 // feed has just been read.
 bool LexemeEnds::begins_line(const std::vector<Node>& nodes, int32_t node, int32_t pending) {
   const auto [text, path] = way_to(nodes, node);
-  const int32_t width = lexemes_.indentation().width(lexemes_.state(nodes[node].begun.lexeme).label);
+  const int32_t width = lexemes_.indentation().width(lexemes_.state(nodes[node].unfinished.lexeme).label);
   const bool has_line_feed = text.find('\n') != std::string::npos;
   int64_t& least = at(path[0]).least_width;
   least = std::min<int64_t>(least, has_line_feed ? 0 : std::max(0, lexemes_.state(path[0].lexeme).width));
@@ -70,22 +70,22 @@ bool LexemeEnds::begins_line(const std::vector<Node>& nodes, int32_t node, int32
   return is_new;
 }
 
-const std::vector<LexemeEnds::End>& LexemeEnds::ends(Begun from) {
+const std::vector<LexemeEnds::End>& LexemeEnds::ends(UnfinishedLexeme from) {
   if (const Ends& known = at(from); known.searched) return known.list;
   std::vector<Node> nodes{{from, -1, 0}};
-  std::set<std::tuple<int32_t, int32_t, bool>> met{{lexemes_.state(from.lexeme).shape, from.competing, false}};
-  const LexemeState& begun = lexemes_.state(from.lexeme);
+  std::set<std::tuple<int32_t, int32_t, bool>> seen{{lexemes_.state(from.lexeme).shape, from.competing, false}};
+  const LexemeState& unfinished = lexemes_.state(from.lexeme);
   auto is_wanted = [](const LexemeState::Match& match) { return match.wanted; };
   const size_t wanted =
-      static_cast<size_t>(std::ranges::count_if(begun.open, is_wanted) +
-                          std::ranges::count_if(begun.keywords, is_wanted) + (begun.label != kNoTerminal));
+      static_cast<size_t>(std::ranges::count_if(unfinished.open, is_wanted) +
+                          std::ranges::count_if(unfinished.keywords, is_wanted) + (unfinished.label != kNoTerminal));
   std::vector<std::pair<int32_t, bool>> found;               // labels after which at most one token is needed
   std::map<std::pair<int32_t, bool>, int64_t> least_demand;  // by label: the least demand after its ends so far
   auto has = [](const auto& labels, const auto& label) { return std::ranges::find(labels, label) != labels.end(); };
   std::vector<End> all;
   int32_t i = 0;
-  for (; i < static_cast<int32_t>(nodes.size()) && found.size() < wanted && nodes.size() < kMostBegun; ++i) {
-    const Begun at = nodes[i].begun;
+  for (; i < static_cast<int32_t>(nodes.size()) && found.size() < wanted && nodes.size() < kMaxLexerStates; ++i) {
+    const UnfinishedLexeme at = nodes[i].unfinished;
     const LexemeState& state = lexemes_.state(at.lexeme);
     const bool is_line = lexemes_.indentation().is_line(state.label);
     const std::pair<int32_t, bool> label{is_line ? lexemes_.indentation().newline : state.label, state.ignored};
@@ -108,7 +108,7 @@ const std::vector<LexemeEnds::End>& LexemeEnds::ends(Begun from) {
     competing_.each_step(at.lexeme, at.competing, [&](uint8_t byte, int32_t lexeme, int32_t competing) {
       const LexemeState& after = lexemes_.state(lexeme);
       const bool begins_line = byte == '\n' && lexemes_.indentation().is_line(after.label);
-      if (met.emplace(after.shape, competing, begins_line).second) nodes.push_back({{lexeme, competing}, i, byte});
+      if (seen.emplace(after.shape, competing, begins_line).second) nodes.push_back({{lexeme, competing}, i, byte});
     });
   }
   Ends& out = at(from);
@@ -125,16 +125,16 @@ Demand LexemeEnds::demand(const End& end) {
   return sure_.demand(end.competing, is_left_out ? static_cast<int32_t>(kNoTerminal) : end.label);
 }
 
-int64_t LexemeEnds::least(Begun begun) {
+int64_t LexemeEnds::least(UnfinishedLexeme unfinished) {
   int64_t out = kNever;
-  for (const End& end : ends(begun))
+  for (const End& end : ends(unfinished))
     if (const Demand after = demand(end); after.last == kWord) out = std::min(out, end.tokens + after.tokens);
   return out;
 }
 
-int64_t LexemeEnds::line_tokens(Begun begun, int32_t width) {
-  ends(begun);
-  Ends& found = at(begun);
+int64_t LexemeEnds::line_tokens(UnfinishedLexeme unfinished, int32_t width) {
+  ends(unfinished);
+  Ends& found = at(unfinished);
   auto [known, added] = found.line_tokens.try_emplace(width, kNever);
   if (added)
     for (const Line& line : found.lines)
@@ -144,8 +144,8 @@ int64_t LexemeEnds::line_tokens(Begun begun, int32_t width) {
 }
 
 namespace {
-constexpr size_t kMostReadings = 1 << 15;  // the most readings that one search for a completion visits
-constexpr int64_t kVisitWork = 300;        // units of CallMeter per reading, for a step with each byte
+constexpr size_t kMaxReadings = 1 << 15;  // the most readings that one search for a completion visits
+constexpr int64_t kVisitWork = 300;       // units of CallMeter per reading, for a step with each byte
 constexpr auto kAdvice =
     "no completion of the output was found among that many readings; if the grammar ignores white space, none is "
     "searched for";
@@ -154,16 +154,16 @@ constexpr auto kAdvice =
 // ---- readings
 int64_t LexedRests::surely(const Reading& reading) {
   if (reading.boundary) return surely(reading.place, reading.competing);
-  const Begun begun{reading.lexeme, reading.competing};
+  const UnfinishedLexeme unfinished{reading.lexeme, reading.competing};
   int64_t best = kNever;
-  for (const LexemeEnds::End& end : ends_.ends(begun)) {
+  for (const LexemeEnds::End& end : ends_.ends(unfinished)) {
     const int32_t place = readings_.after_lexeme(reading.place, end.label, end.ignored);
     if (place != kDead) best = std::min(best, end.tokens + surely(place, end.competing));
   }
-  if (!ends_.lines(begun).empty())
-    places_.each_width(reading.place, static_cast<int32_t>(ends_.least_width(begun)), [&](int32_t width) {
+  if (!ends_.lines(unfinished).empty())
+    places_.each_width(reading.place, static_cast<int32_t>(ends_.least_width(unfinished)), [&](int32_t width) {
       const int32_t place = places_.after(reading.place, places_.indentation().line(width));
-      if (place != kDead) best = std::min(best, ends_.line_tokens(begun, width) + rest(place, kLine));
+      if (place != kDead) best = std::min(best, ends_.line_tokens(unfinished, width) + rest(place, kLine));
     });
   return best;
 }
@@ -175,10 +175,10 @@ int64_t LexedRests::surely(int32_t place, int32_t competing) {
   auto [at, added] = sure_after_.try_emplace(pair_key(place, competing), kNever);
   if (!added) return at->second;
   SafeWitnesses& sure = ends_.sure();
-  const std::vector<int32_t> taken = places_.taken(place);
-  const Demand demand = sure.demand(competing, taken, places_.start(place));
+  const std::vector<int32_t> accepted = places_.accepted_terminals(place);
+  const Demand demand = sure.demand(competing, accepted, places_.start(place));
   int64_t best = demand.tokens < kNever ? demand.tokens + rest(place, demand.last) : kNever;
-  for (int32_t terminal : taken) {
+  for (int32_t terminal : accepted) {
     if (best < kNever || terminal == places_.indentation().newline || !sure.can_follow(competing, terminal)) continue;
     const int32_t after = places_.after(place, terminal);
     if (after != kDead) best = std::min(best, sure.weights()[terminal] + rest(after));
@@ -197,15 +197,15 @@ int64_t LexedRests::distance(const Reading& reading) {
 
 // Whether each terminal that the lexeme may become leads nowhere: the parser does not accept it, or nothing can follow.
 bool LexedRests::surely_dead(const Reading& reading) {
-  const Begun begun{reading.lexeme, reading.competing};
+  const UnfinishedLexeme unfinished{reading.lexeme, reading.competing};
   if (reading.boundary) return readings_.is_stuck(reading.place, reading.competing);
-  if (!vocabulary_.byte_complete || !ends_.complete(begun)) return false;
-  const std::vector<LexemeEnds::End>* all = ends_.all(begun);
-  bool dead = std::ranges::all_of(all ? *all : ends_.ends(begun), [&](const LexemeEnds::End& end) {
+  if (!vocabulary_.byte_complete || !ends_.complete(unfinished)) return false;
+  const std::vector<LexemeEnds::End>* all = ends_.all(unfinished);
+  bool dead = std::ranges::all_of(all ? *all : ends_.ends(unfinished), [&](const LexemeEnds::End& end) {
     const int32_t place = readings_.after_lexeme(reading.place, end.label, end.ignored);
     return place == kDead || (all && readings_.is_stuck(place, end.competing));
   });
-  if (const int64_t least = ends_.least_width(begun); least < kNever)
+  if (const int64_t least = ends_.least_width(unfinished); least < kNever)
     places_.each_width(reading.place, static_cast<int32_t>(least), [&](int32_t width) {
       dead &= width < least || places_.after(reading.place, places_.indentation().line(width)) == kDead;
     });
@@ -219,12 +219,12 @@ int64_t LexedRests::distance(int32_t state) {
   return best;
 }
 
-int64_t LexedRests::distance(int32_t place, Begun begun) {
-  const int64_t goes_on = distance(Reading{place, begun.lexeme, begun.competing, false});
-  const int32_t ended = readings_.after_lexeme(place, begun.lexeme);
+int64_t LexedRests::distance(int32_t place, UnfinishedLexeme unfinished) {
+  const int64_t goes_on = distance(Reading{place, unfinished.lexeme, unfinished.competing, false});
+  const int32_t ended = readings_.after_lexeme(place, unfinished.lexeme);
   if (ended == kDead) return goes_on;
-  return std::min(goes_on,
-                  distance(readings_.boundary(ended, readings_.competing_after(begun.competing, begun.lexeme))));
+  return std::min(
+      goes_on, distance(readings_.boundary(ended, readings_.competing_after(unfinished.competing, unfinished.lexeme))));
 }
 
 bool LexedRests::viable(int32_t state) {
@@ -257,14 +257,14 @@ struct Visited {
 // Best-first search for a completion. A step is a byte if every byte is a token, and otherwise a token.
 int64_t LexedRests::search(const Reading& from) {
   std::vector<Visited> visited{{from, -1, 0, 0}};
-  std::map<Reading, bool> met{{from, true}};
+  std::map<Reading, bool> seen{{from, true}};
   using Item = std::pair<int64_t, int32_t>;
   std::priority_queue<Item, std::vector<Item>, std::greater<>> todo;
   todo.emplace(0, 0);
   const bool by_bytes = vocabulary_.byte_complete;
   auto reach = [&](const Reading& reading, int32_t before, int32_t symbol) {
     const auto known = known_.find(reading);
-    if ((known != known_.end() && known->second.tokens >= kNever) || !met.emplace(reading, true).second) return;
+    if ((known != known_.end() && known->second.tokens >= kNever) || !seen.emplace(reading, true).second) return;
     const int64_t length = visited[before].length + 1;
     visited.push_back({reading, before, symbol, length});
     todo.emplace(length + guessed_.of(reading.place), static_cast<int32_t>(visited.size()) - 1);
@@ -289,10 +289,10 @@ int64_t LexedRests::search(const Reading& from) {
       keep({std::move(path), std::move(tokens)});
       return known_.at(from).tokens;
     }
-    if (visited.size() > kMostReadings)
-      throw LimitFailure("states", static_cast<double>(visited.size()), kMostReadings, kAdvice);
+    if (visited.size() > kMaxReadings)
+      throw LimitFailure("states", static_cast<double>(visited.size()), kMaxReadings, kAdvice);
     if (reading.boundary)
-      for (int32_t terminal : std::vector<int32_t>(places_.taken(reading.place)))
+      for (int32_t terminal : std::vector<int32_t>(places_.accepted_terminals(reading.place)))
         if (const int32_t token = readings_.control_of(terminal); token != kNoTerminal)
           if (const int32_t place = places_.after(reading.place, terminal); place != kDead)
             reach(readings_.boundary(place, 0), at, 256 + token);

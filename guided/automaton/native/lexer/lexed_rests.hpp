@@ -8,7 +8,8 @@
 // An unfinished newline may become a line of its current width or more, or, with another line feed, of any width. So
 // for lines, only the text up to a line feed, or an empty text, is stored; spaces follow it (safe_witnesses.hpp).
 //
-// Cost: a search visits at most kMostBegun states, and also records the ends that it finds for the states on its paths.
+// Cost: a search visits at most kMaxLexerStates states, and also records the ends that it finds for the states on its
+// paths.
 #pragma once
 
 #include <unordered_set>
@@ -20,9 +21,9 @@
 namespace guided {
 
 // An unfinished lexeme, and the terminals that compete with the lexemes before it.
-struct Begun {
+struct UnfinishedLexeme {
   int32_t lexeme, competing;
-  auto operator<=>(const Begun&) const = default;
+  auto operator<=>(const UnfinishedLexeme&) const = default;
 };
 
 class LexemeEnds {
@@ -39,19 +40,21 @@ class LexemeEnds {
   };
   LexemeEnds(Lexemes& lexemes, CompetingTerminals& competing, SafeWitnesses& sure, const TokenVocabulary& vocabulary)
       : lexemes_(lexemes), competing_(competing), sure_(sure), vocabulary_(vocabulary) {}
-  const std::vector<End>& ends(Begun begun);
+  const std::vector<End>& ends(UnfinishedLexeme unfinished);
   // Whether `ends` has all labels that the lexeme may get.
-  bool complete(Begun begun) { return ends(begun), at(begun).complete; }
+  bool complete(UnfinishedLexeme unfinished) { return ends(unfinished), at(unfinished).complete; }
   // All ends except lines, without their tokens; null if the search has not seen all.
-  const std::vector<End>* all(Begun begun) { return ends(begun), at(begun).has_all ? &at(begun).all : nullptr; }
+  const std::vector<End>* all(UnfinishedLexeme unfinished) {
+    return ends(unfinished), at(unfinished).has_all ? &at(unfinished).all : nullptr;
+  }
   // What must be written after an end before a text can follow.
   Demand demand(const End& end);
-  int64_t least(Begun begun);  // the fewest tokens after which any text can follow
+  int64_t least(UnfinishedLexeme unfinished);  // the fewest tokens after which any text can follow
   // The ways to become a line, if newlines are sure; and the tokens that a line of this width takes, or kNever.
-  const std::vector<Line>& lines(Begun begun) { return ends(begun), at(begun).lines; }
-  int64_t line_tokens(Begun begun, int32_t width);
+  const std::vector<Line>& lines(UnfinishedLexeme unfinished) { return ends(unfinished), at(unfinished).lines; }
+  int64_t line_tokens(UnfinishedLexeme unfinished, int32_t width);
   // A lower bound on the width of the line; kNever if the lexeme cannot become one.
-  int64_t least_width(Begun begun) { return ends(begun), at(begun).least_width; }
+  int64_t least_width(UnfinishedLexeme unfinished) { return ends(unfinished), at(unfinished).least_width; }
   SafeWitnesses& sure() { return sure_; }
 
  private:
@@ -64,11 +67,11 @@ class LexemeEnds {
   };
   // A state that a search has reached.
   struct Node {
-    Begun begun;
+    UnfinishedLexeme unfinished;
     int32_t before;
     uint8_t byte;
   };
-  Ends& at(Begun begun) { return ends_[pair_key(begun.lexeme, begun.competing)]; }
+  Ends& at(UnfinishedLexeme unfinished) { return ends_[pair_key(unfinished.lexeme, unfinished.competing)]; }
   static void add(std::vector<End>& ends, const End& end);
   bool ends_here(const std::vector<Node>& nodes, int32_t node, int32_t pending);
   bool begins_line(const std::vector<Node>& nodes, int32_t node, int32_t pending);
@@ -93,7 +96,7 @@ class LexemeEnds {
 // carried over when states are renewed.
 //
 // Cost: with sure texts, a look-up for each terminal that a lexeme may become. A search that visits more than
-// kMostReadings readings fails with an error, since it has no answer.
+// kMaxReadings readings fails with an error, since it has no answer.
 class LexedRests {
  public:
   // `costs`: with the weights of sure texts only. `guesses`: with a guess for each other terminal.
@@ -109,7 +112,7 @@ class LexedRests {
   int64_t distance(int32_t state);
   int64_t distance(const Reading& reading);
   // The distance after a token that stays in the lexeme, which may also have ended.
-  int64_t distance(int32_t place, Begun begun);
+  int64_t distance(int32_t place, UnfinishedLexeme unfinished);
   // Whether every reading at the place has a completion, provided that its lexeme can end (as something other than a
   // line) and so can the terminals that compete with earlier lexemes.
   bool all_sure(int32_t place) {

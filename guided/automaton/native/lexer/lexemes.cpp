@@ -62,7 +62,7 @@ const std::vector<int32_t>& Lexemes::groups(int32_t id) {
   } else {
     for (auto& [group, part] : parts) {
       part.width = width_that_counts(width, part.open);
-      if (const int32_t made_of = made(std::move(part)); made_of != kNoLexeme) out.push_back(made_of);
+      if (const int32_t number = make_state(std::move(part)); number != kNoLexeme) out.push_back(number);
     }
   }
   return states_[id]->groups = std::move(out);
@@ -76,7 +76,7 @@ int32_t Lexemes::likeness(int32_t id) {
   if (count(most) < kManyBytes) return kNoLexeme;
   LexemeState alone;
   alone.open.push_back(most);
-  const int32_t out = made(std::move(alone));
+  const int32_t out = make_state(std::move(alone));
   for (uint8_t byte : {'a', ' '}) {  // a state with a loop is faster to walk
     const int32_t after = out == kNoLexeme ? out : step(out, byte);
     if (after == kNoLexeme || step(after, byte) != after) continue;
@@ -98,12 +98,12 @@ CharClasses Lexemes::loops(int32_t id) {
 
 // Whether each non-ASCII character in well-formed UTF-8 leads back to the state.
 bool Lexemes::whole_characters_loop(int32_t id) {
-  struct Begun {
+  struct UnfinishedLexeme {
     int32_t state;
     int lo, hi, more;  // the range of the next byte, and the number of bytes after it
-    auto operator<=>(const Begun&) const = default;
+    auto operator<=>(const UnfinishedLexeme&) const = default;
   };
-  std::vector<Begun> todo;
+  std::vector<UnfinishedLexeme> todo;
   for (int lead = 0xC2; lead <= 0xF4; ++lead) {
     const int32_t state = step(id, static_cast<uint8_t>(lead));
     if (state == kNoLexeme) return false;
@@ -115,9 +115,9 @@ bool Lexemes::whole_characters_loop(int32_t id) {
                                   : 0xBF;
     todo.push_back({.state = state, .lo = lo, .hi = hi, .more = lead < 0xE0 ? 0 : lead < 0xF0 ? 1 : 2});
   }
-  std::map<Begun, bool> seen;
+  std::map<UnfinishedLexeme, bool> seen;
   while (!todo.empty()) {
-    const Begun at = todo.back();
+    const UnfinishedLexeme at = todo.back();
     todo.pop_back();
     if (!seen.emplace(at, true).second) continue;
     for (int byte = at.lo; byte <= at.hi; ++byte) {
@@ -156,7 +156,7 @@ bool Lexemes::ends_in_line(int32_t terminal, int32_t state) {
   if (!added) return at->second;
   TerminalAutomaton& automaton = terminals_[terminal].automaton;
   std::vector<int32_t> todo{state};
-  std::map<int32_t, bool> met;
+  std::map<int32_t, bool> visited;
   bool found = false;
   while (!todo.empty() && !found) {
     const int32_t from = todo.back();
@@ -164,7 +164,7 @@ bool Lexemes::ends_in_line(int32_t terminal, int32_t state) {
     const ByteSet bytes = automaton.bytes(from);
     bytes.each([&](uint8_t byte) {
       const int32_t after = byte == '\n' ? static_cast<int32_t>(kDead) : automaton.step(from, byte);
-      if (after == kDead || !met.emplace(after, true).second) return;
+      if (after == kDead || !visited.emplace(after, true).second) return;
       found |= automaton.matches(after);
       todo.push_back(after);
     });
@@ -173,10 +173,10 @@ bool Lexemes::ends_in_line(int32_t terminal, int32_t state) {
 }
 
 // ---- states
-int32_t Lexemes::start(const std::vector<int32_t>& tried, const std::vector<int32_t>& taken, bool measured) {
+int32_t Lexemes::start(const std::vector<int32_t>& tried, const std::vector<int32_t>& accepted, bool measured) {
   std::vector<int32_t> key(tried);
   key.push_back(measured ? -2 : -1);
-  key.insert(key.end(), taken.begin(), taken.end());
+  key.insert(key.end(), accepted.begin(), accepted.end());
   auto [at, added] = starts_.try_emplace(std::move(key), kNoLexeme);
   if (!added) return at->second;
   int32_t& out = at->second;
@@ -184,9 +184,9 @@ int32_t Lexemes::start(const std::vector<int32_t>& tried, const std::vector<int3
   for (size_t t = 0; t < terminals_.size(); ++t) known[t] = terminals_[t].ignored;
   std::vector<uint8_t> wanted(known);
   for (int32_t terminal : tried) known[terminal] = true;
-  for (int32_t terminal : taken) wanted[terminal] = true;
+  for (int32_t terminal : accepted) wanted[terminal] = true;
   // A keyword is wanted only if the parser accepts it, even if its terminal is ignored when it is matched by itself.
-  auto is_taken = [&](int32_t terminal) { return std::ranges::binary_search(taken, terminal); };
+  auto is_accepted = [&](int32_t terminal) { return std::ranges::binary_search(accepted, terminal); };
   std::vector<uint8_t> by_itself(known);
   LexemeState state;
   for (int32_t k = 0; k < static_cast<int32_t>(keywords_.size()); ++k) {
@@ -194,12 +194,12 @@ int32_t Lexemes::start(const std::vector<int32_t>& tried, const std::vector<int3
     if (!known[keyword.of]) continue;
     if (keyword.embedded) by_itself[keyword.terminal] = false;
     if (known[keyword.terminal] && !terminals_[keyword.of].ignored)
-      state.keywords.push_back({k, keyword.automaton.start(), is_taken(keyword.terminal)});
+      state.keywords.push_back({k, keyword.automaton.start(), is_accepted(keyword.terminal)});
   }
   for (int32_t t = 0; t < static_cast<int32_t>(terminals_.size()); ++t)
     if (by_itself[t]) state.open.push_back({t, terminals_[t].automaton.start(), wanted[t] != 0});
   if (measured) state.width = width_that_counts(kNoWidth, state.open);
-  const int32_t id = made(std::move(state));
+  const int32_t id = make_state(std::move(state));
   return out = id == kNoLexeme ? intern({}) : id;
 }
 
@@ -248,7 +248,7 @@ int32_t Lexemes::step(int32_t from, uint8_t byte) {
   }
   if (!wanted) after.label = kNoTerminal, after.ignored = false;
   after.width = width_that_counts(width, after.open);
-  const int32_t id = made(std::move(after));
+  const int32_t id = make_state(std::move(after));
   return (*states_[from]->row)[byte] = id;
 }
 
@@ -257,7 +257,7 @@ const std::vector<LexemeState::Step>& Lexemes::steps(int32_t from) {
   LexemeState& state = *states_[from];
   if (state.steps) return *state.steps;
   auto out = std::make_unique<std::vector<LexemeState::Step>>();
-  std::unordered_set<int32_t> met;
+  std::unordered_set<int32_t> visited;
   std::vector<int32_t> last, now;  // the states of the automata, and the width
   int32_t after = kNoLexeme;
   const ByteSet bytes = state.bytes;
@@ -270,7 +270,7 @@ const std::vector<LexemeState::Step>& Lexemes::steps(int32_t from) {
     else
       after = step(from, byte);
     std::swap(now, last);
-    if (after != kNoLexeme && (met.insert(after).second || byte == '\n')) out->push_back({byte, after});
+    if (after != kNoLexeme && (visited.insert(after).second || byte == '\n')) out->push_back({byte, after});
   });
   state.steps = std::move(out);
   return *state.steps;
@@ -278,7 +278,7 @@ const std::vector<LexemeState::Step>& Lexemes::steps(int32_t from) {
 
 // Adds the competitor of a state. If no wanted terminal can match more, the open terminals remain only in the
 // competitor.
-int32_t Lexemes::made(LexemeState&& state) {
+int32_t Lexemes::make_state(LexemeState&& state) {
   auto is_wanted = [](const Match& match) { return match.wanted; };
   const bool goes_on = std::ranges::any_of(state.open, is_wanted) || std::ranges::any_of(state.keywords, is_wanted);
   if (state.label == kNoTerminal && !goes_on) return kNoLexeme;
@@ -328,23 +328,23 @@ void TextPrefixes::begin() {
 }
 
 const std::vector<int32_t>& TextPrefixes::path(std::string_view text) {
-  if (count_ > kMost) begin();
+  if (count_ > kMaxStoredStates) begin();
   path_.assign(1, 0);
   for (char c : text) {
     const uint8_t byte = static_cast<uint8_t>(c);
     Node& node = nodes_[path_.back()];
     auto [at, added] = node.after.try_emplace(byte, static_cast<int32_t>(nodes_.size()));
     if (added) {
-      Node made;
+      Node child;
       for (const auto& [terminal, state] : node.alive) {
         TerminalAutomaton& automaton = lexemes_.terminals()[terminal].automaton;
         const int32_t after = automaton.step(state, byte);
         if (after == kDead) continue;
-        made.alive.emplace_back(terminal, after);
-        if (automaton.matches(after)) made.matched.push_back(terminal);
+        child.alive.emplace_back(terminal, after);
+        if (automaton.matches(after)) child.matched.push_back(terminal);
       }
-      count_ += made.alive.size() + 1;
-      nodes_.push_back(std::move(made));
+      count_ += child.alive.size() + 1;
+      nodes_.push_back(std::move(child));
     }
     path_.push_back(at->second);
   }

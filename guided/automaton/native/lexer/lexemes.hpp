@@ -104,9 +104,9 @@ struct LexemeState {
 class Lexemes {
  public:
   Lexemes(std::vector<LexerTerminal> terminals, std::vector<LexerKeyword> keywords, const Indentation& indentation);
-  // The state before a lexeme. `tried`: the terminals that the lexer tries; `taken`: those of them that the parser
+  // The state before a lexeme. `tried`: the terminals that the lexer tries; `accepted`: those of them that the parser
   // accepts; both are sorted. Ignored terminals are always tried. `measured`: newlines are lines.
-  int32_t start(const std::vector<int32_t>& tried, const std::vector<int32_t>& taken, bool measured);
+  int32_t start(const std::vector<int32_t>& tried, const std::vector<int32_t>& accepted, bool measured);
   int32_t step(int32_t state, uint8_t byte);
   // The states after a state, each with the first byte that leads there, in the order of the bytes. A line feed has a
   // step of its own.
@@ -131,7 +131,7 @@ class Lexemes {
   int32_t width_after(int32_t width, uint8_t byte) const;
   int32_t width_that_counts(int32_t width, const std::vector<Match>& open);
   bool ends_in_line(int32_t terminal, int32_t state);
-  int32_t made(LexemeState&& state);
+  int32_t make_state(LexemeState&& state);
   int32_t intern(LexemeState&& state);
   bool whole_characters_loop(int32_t state);
   void find_groups();
@@ -153,7 +153,7 @@ class Lexemes {
 //
 // How: a trie of the texts so far. A node has the terminals that are alive there, so a text is read only by the
 // terminals that its prefix has left. Of five thousand keywords, few share a prefix. Cost: one step for each live
-// terminal of a new node. When the nodes have more than kMost of them, the trie starts anew.
+// terminal of a new node. When the nodes have more than kMaxStoredStates of them, the trie starts anew.
 class TextPrefixes {
  public:
   using Alive = std::vector<std::pair<int32_t, int32_t>>;  // pairs of a terminal and its state, sorted
@@ -172,7 +172,7 @@ class TextPrefixes {
   const std::vector<int32_t>& path(std::string_view text);
   void begin();
 
-  static constexpr size_t kMost = 1 << 18;
+  static constexpr size_t kMaxStoredStates = 1 << 18;
   Lexemes& lexemes_;
   Alive all_;
   std::deque<Node> nodes_;

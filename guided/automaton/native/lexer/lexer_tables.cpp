@@ -25,20 +25,20 @@ void LexerTables::clear() {
 const LexerTables::Table& LexerTables::table(int32_t lexeme, Rest rest) {
   const uint64_t key = pair_key(lexeme, rest);
   if (auto at = tables_.find(key); at != tables_.end()) return *at->second;
-  std::unique_ptr<Table> made;
+  std::unique_ptr<Table> out;
   const std::vector<int32_t> groups = lexemes_.groups(lexeme);
   if (groups.size() > 1) {
-    made = std::make_unique<Table>();
+    out = std::make_unique<Table>();
     for (int32_t group : groups)
-      if (const Table& part = table(group, rest); !part.empty()) made->parts.push_back(&part);
+      if (const Table& part = table(group, rest); !part.empty()) out->parts.push_back(&part);
   } else {
-    made = build(lexeme, rest);
+    out = build(lexeme, rest);
   }
-  CallMeter::memory(made->stay.bytes());
-  made->lexeme = lexeme;
-  made->rest = rest;
-  made->number = size();
-  return *(tables_[key] = std::move(made));
+  CallMeter::memory(out->stay.bytes());
+  out->lexeme = lexeme;
+  out->rest = rest;
+  out->number = size();
+  return *(tables_[key] = std::move(out));
 }
 
 void LexerTables::walk(int32_t lexeme, Rest rest, Found& found) {
@@ -53,7 +53,7 @@ void LexerTables::walk(int32_t lexeme, Rest rest, Found& found) {
   });
 }
 
-TokenSet LexerTables::made(Found::Stay&& stay) const {
+TokenSet LexerTables::make_set(Found::Stay&& stay) const {
   if (stay.bits.empty()) return make_token_set(std::move(stay.tokens), vocabulary_.words);
   for (int32_t id : stay.tokens) set_bit(stay.bits.data(), id);
   return make_token_set(std::move(stay.bits));
@@ -65,7 +65,7 @@ std::unique_ptr<LexerTables::Table> LexerTables::build(int32_t lexeme, Rest rest
   if (like == kNoLexeme || like == lexeme || !begin_with(like, lexeme, rest, found)) walk(lexeme, rest, found);
   auto table = std::make_unique<Table>();
   table->unsure = found.unsure;
-  table->stay = made(std::move(found.stay));
+  table->stay = make_set(std::move(found.stay));
   memory_ += 256 + table->stay.bytes();
   for (auto& [label, part] : found.ends) {
     End end{.label = label.first, .ignored = label.second, .tokens = {}};
@@ -114,7 +114,7 @@ bool LexerTables::begin_with(int32_t like, int32_t lexeme, Rest rest, Found& fou
     Found::Part& part = found.ends[{end.label, end.ignored}];
     if (end.rest != kNoRest) part.spots = *rests_[end.rest];
     for (const Group& group : end.tokens)
-      group.tokens.each([&](int32_t id) { part.tokens[group.begun.competing].push_back(id); });
+      group.tokens.each([&](int32_t id) { part.tokens[group.unfinished.competing].push_back(id); });
   }
   const TokenTrie& trie = vocabulary_.trie;
   Found gone, come;
@@ -145,7 +145,7 @@ void LexerTables::differ(int32_t lexeme, int32_t like, Spot spot, Found& found, 
   ByteSet bytes = lexemes_.state(lexeme).bytes;
   bytes |= lexemes_.state(like).bytes;
   if (spot.competing != 0)
-    for (int w = 0; w < 4; ++w) bytes.w[w] &= competing_.survived(spot.competing).w[w];
+    for (int w = 0; w < 4; ++w) bytes.w[w] &= competing_.surviving_bytes(spot.competing).w[w];
   trie.children(spot.node, bytes, [&](int32_t child) {
     const Spot after = spot_after(child, spot.competing);
     differ(lexemes_.step(lexeme, after.byte), lexemes_.step(like, after.byte), after, found, gone);
@@ -154,17 +154,17 @@ void LexerTables::differ(int32_t lexeme, int32_t like, Spot spot, Found& found, 
 
 void LexerTables::find_profiles(Table& table, const Found& found) {
   std::map<std::pair<std::vector<Label>, bool>, Profile> profiles;
-  for (uint64_t key : found.begun) {
-    const Begun begun{static_cast<int32_t>(key >> 32), static_cast<int32_t>(key)};
+  for (uint64_t key : found.unfinished) {
+    const UnfinishedLexeme unfinished{static_cast<int32_t>(key >> 32), static_cast<int32_t>(key)};
     std::map<Label, int64_t> ends;
-    for (const LexemeEnds::End& end : ends_.ends(begun)) {
+    for (const LexemeEnds::End& end : ends_.ends(unfinished)) {
       const Demand after = ends_.demand(end);
       const int64_t tokens = end.tokens + after.tokens;
       auto [at, added] = ends.try_emplace({end.label, end.ignored, after.last}, tokens);
       at->second = std::min(at->second, tokens);
     }
     std::erase_if(ends, [](const auto& end) { return end.second >= kNever; });
-    const bool has_lines = !ends_.lines(begun).empty();
+    const bool has_lines = !ends_.lines(unfinished).empty();
     table.unsure |= ends.empty() && !has_lines;
     std::vector<Label> labels;
     for (const auto& [label, tokens] : ends) labels.push_back(label);
@@ -172,12 +172,12 @@ void LexerTables::find_profiles(Table& table, const Found& found) {
     profile.tokens.resize(labels.size());
     size_t i = 0;
     for (const auto& [label, tokens] : ends) profile.tokens[i] = std::max(profile.tokens[i], tokens), ++i;
-    if (has_lines) profile.lines.push_back(begun);
+    if (has_lines) profile.lines.push_back(unfinished);
     profile.labels = std::move(labels);
   }
   for (const Profile& profile : found.profiles) table.profiles.push_back(profile);
   for (auto& [labels, profile] : profiles) {
-    memory_ += 64 + profile.labels.size() * 20 + profile.lines.size() * sizeof(Begun);
+    memory_ += 64 + profile.labels.size() * 20 + profile.lines.size() * sizeof(UnfinishedLexeme);
     table.profiles.push_back(std::move(profile));
   }
 }
@@ -185,7 +185,8 @@ void LexerTables::find_profiles(Table& table, const Found& found) {
 int64_t LexerTables::line_tokens(const Profile& profile, int32_t width) {
   auto [at, added] = profile.line_tokens.try_emplace(width, 0);
   if (added)
-    for (Begun begun : profile.lines) at->second = std::max(at->second, ends_.line_tokens(begun, width));
+    for (UnfinishedLexeme unfinished : profile.lines)
+      at->second = std::max(at->second, ends_.line_tokens(unfinished, width));
   return at->second;
 }
 
@@ -195,8 +196,8 @@ const std::vector<LexerTables::Group>& LexerTables::groups(const Table& table) {
   found.grouped = true;
   walk(table.lexeme, table.rest, found);
   table.groups = std::make_unique<std::vector<Group>>();
-  for (auto& [begun, stay] : found.groups) {
-    table.groups->push_back({begun, made(std::move(stay))});
+  for (auto& [unfinished, stay] : found.groups) {
+    table.groups->push_back({unfinished, make_set(std::move(stay))});
     memory_ += table.groups->back().tokens.bytes();
   }
   return *table.groups;
@@ -230,9 +231,9 @@ void LexerTables::note(int32_t lexeme, Spot spot, Found& found) {
 void LexerTables::leave(int32_t lexeme, Spot spot, Found::Part& part) {
   const TokenTrie& trie = vocabulary_.trie;
   const int32_t competing = competing_.add(spot.competing, lexeme);
-  const ByteSet survived = competing_.survived(competing);
+  const ByteSet surviving = competing_.surviving_bytes(competing);
   CallMeter::work(kSpotWork);
-  trie.children(spot.node, survived, [&](int32_t child) { part.spots.push_back(spot_after(child, competing)); });
+  trie.children(spot.node, surviving, [&](int32_t child) { part.spots.push_back(spot_after(child, competing)); });
 }
 
 // The lexeme continues below the spot.
@@ -245,8 +246,8 @@ void LexerTables::below(int32_t lexeme, Spot spot, Found& found) {
   }
   ByteSet bytes = lexemes_.state(lexeme).bytes;
   if (spot.competing != 0) {
-    const ByteSet& survived = competing_.survived(spot.competing);
-    for (int w = 0; w < 4; ++w) bytes.w[w] &= survived.w[w];
+    const ByteSet& surviving = competing_.surviving_bytes(spot.competing);
+    for (int w = 0; w < 4; ++w) bytes.w[w] &= surviving.w[w];
   }
   trie.children(spot.node, bytes, [&](int32_t child) {
     const int32_t after = lexemes_.step(lexeme, trie.nodes()[child].byte);
@@ -263,7 +264,7 @@ void LexerTables::walk_loop(int32_t lexeme, CharClasses loops, int32_t at, Found
   if (state.label != kNoTerminal) {
     loop.ends = &found.ends[{state.label, state.ignored}].spots;
     loop.competing = competing_.add(0, lexeme);
-    loop.survived = competing_.survived(loop.competing);
+    loop.surviving = competing_.surviving_bytes(loop.competing);
   }
   if (at != 0) return run(loop, at, found);
   const std::shared_ptr<const ClassTokens> tokens = vocabulary_.tokens_of_classes(loops, true);
@@ -282,11 +283,11 @@ void LexerTables::below_loop(int32_t lexeme, CharClasses loops, int32_t at, Foun
   if (at == 0 || found.grouped) return walk_loop(lexeme, loops, at, found);
   const uint64_t key = pair_key(lexeme, at);
   if (!runs_.contains(key)) {
-    auto made = std::make_unique<Found>();
-    walk_loop(lexeme, loops, at, *made);
-    memory_ += made->memory();
-    CallMeter::memory(made->memory());
-    runs_[key] = std::move(made);
+    auto out = std::make_unique<Found>();
+    walk_loop(lexeme, loops, at, *out);
+    memory_ += out->memory();
+    CallMeter::memory(out->memory());
+    runs_[key] = std::move(out);
   }
   found.add(*runs_[key]);
 }
@@ -294,7 +295,7 @@ void LexerTables::below_loop(int32_t lexeme, CharClasses loops, int32_t at, Foun
 // Adds a result without groups, profiles and bits.
 void LexerTables::Found::add(const Found& other) {
   stay.tokens.insert(stay.tokens.end(), other.stay.tokens.begin(), other.stay.tokens.end());
-  begun.insert(other.begun.begin(), other.begun.end());
+  unfinished.insert(other.unfinished.begin(), other.unfinished.end());
   for (const auto& [label, part] : other.ends) {
     Part& into = ends[label];
     into.spots.insert(into.spots.end(), part.spots.begin(), part.spots.end());
@@ -319,7 +320,7 @@ void LexerTables::Found::remove(const Found& other) {
 }
 
 size_t LexerTables::Found::memory() const {
-  size_t out = 256 + stay.tokens.size() * 4 + begun.size() * 32;
+  size_t out = 256 + stay.tokens.size() * 4 + unfinished.size() * 32;
   for (const auto& [label, part] : ends) {
     out += 128 + part.spots.size() * sizeof(Spot);
     for (const auto& [competing, tokens] : part.tokens) out += 64 + tokens.size() * 4;
@@ -331,7 +332,7 @@ size_t LexerTables::Found::memory() const {
 void LexerTables::cross(const Loop& loop, int32_t node, Found& found, bool has_begun) {
   CallMeter::work(kSpotWork);
   const Spot at = spot(node, 0);
-  if (has_begun && loop.ends && loop.survived.has(at.byte)) loop.ends->push_back(spot_after(node, loop.competing));
+  if (has_begun && loop.ends && loop.surviving.has(at.byte)) loop.ends->push_back(spot_after(node, loop.competing));
   if (!loop.bytes.has(at.byte)) return;
   const int32_t after = lexemes_.step(loop.lexeme, at.byte);
   if (after != kNoLexeme) reach(after, at, found);
@@ -358,9 +359,9 @@ void LexerTables::run(const Loop& loop, int32_t at, Found& found) {
 LexerTables::Rest LexerTables::below_root(int32_t competing) {
   if (competing == 0) return kRoot;
   std::vector<Spot> spots;
-  const ByteSet survived = competing_.survived(competing);
+  const ByteSet surviving = competing_.surviving_bytes(competing);
   const TokenTrie& trie = vocabulary_.trie;
-  trie.children(0, survived, [&](int32_t child) { spots.push_back(spot_after(child, competing)); });
+  trie.children(0, surviving, [&](int32_t child) { spots.push_back(spot_after(child, competing)); });
   return intern(std::move(spots));
 }
 

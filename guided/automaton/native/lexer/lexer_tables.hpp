@@ -40,7 +40,7 @@ class LexerTables {
   static constexpr Rest kRoot = 0, kNoRest = -1;
   struct Table;
   struct Group {  // tokens that end in the same lexer state, or with the same competing terminals
-    Begun begun;
+    UnfinishedLexeme unfinished;
     TokenSet tokens;
     Demand after = {};  // what `begun.competing` demands; only for groups of an `End`
   };
@@ -64,7 +64,7 @@ class LexerTables {
   struct Profile {
     std::vector<Label> labels;
     std::vector<int64_t> tokens;
-    std::vector<Begun> lines;                        // the lexemes that may also become lines
+    std::vector<UnfinishedLexeme> lines;             // the lexemes that may also become lines
     mutable std::map<int32_t, int64_t> line_tokens;  // by width; computed on demand
   };
   struct Table {
@@ -122,8 +122,8 @@ class LexerTables {
       std::vector<uint32_t> bits;  // further tokens, as a bitmask row; or empty
     };
     Stay stay;
-    std::map<Begun, Stay> groups;
-    std::unordered_set<uint64_t> begun;  // the unfinished lexemes in which tokens stay, except those in `profiles`
+    std::map<UnfinishedLexeme, Stay> groups;
+    std::unordered_set<uint64_t> unfinished;  // the unfinished lexemes in which tokens stay, except those in `profiles`
     std::vector<Profile> profiles;
     bool unsure = false;
     struct Part {
@@ -132,7 +132,7 @@ class LexerTables {
     };
     std::map<std::pair<int32_t, bool>, Part> ends;  // by label and whether it is ignored
     // The last arguments of `staying` and `part`, and their results: most calls repeat them.
-    Begun last = {kNoLexeme, 0};
+    UnfinishedLexeme last = {kNoLexeme, 0};
     Stay* group = &stay;
     std::pair<int32_t, bool> last_end;
     Part* last_part = nullptr;
@@ -140,13 +140,13 @@ class LexerTables {
       if (const std::pair end{label, ignored}; !last_part || end != last_end) last_part = &ends[last_end = end];
       return *last_part;
     }
-    Stay& staying(Begun at) {
+    Stay& staying(UnfinishedLexeme at) {
       if (at == last) return *group;
       last = at;
       if (grouped)
         group = &groups[at];
       else
-        begun.insert(pair_key(at.lexeme, at.competing));
+        unfinished.insert(pair_key(at.lexeme, at.competing));
       return *group;
     }
     void add(const Found& other);
@@ -159,7 +159,7 @@ class LexerTables {
   bool begin_with(int32_t like, int32_t lexeme, Rest rest, Found& found);
   void differ(int32_t lexeme, int32_t like, Spot spot, Found& found, Found& gone);
   bool apart(Rest rest);
-  TokenSet made(Found::Stay&& stay) const;
+  TokenSet make_set(Found::Stay&& stay) const;
   void note(int32_t lexeme, Spot spot, Found& found);
   void reach(int32_t lexeme, Spot spot, Found& found);
   void leave(int32_t lexeme, Spot spot, Found::Part& part);
@@ -168,7 +168,7 @@ class LexerTables {
   struct Loop {
     int32_t lexeme;
     CharClasses loops;
-    ByteSet bytes, survived = {};  // bytes that continue the lexeme; bytes that may follow it if it has ended here
+    ByteSet bytes, surviving = {};  // bytes that continue the lexeme; bytes that may follow it if it has ended here
     int32_t competing = 0;
     std::vector<Spot>* ends = nullptr;  // collects the spots after a lexeme that ends in this state; null if none does
   };

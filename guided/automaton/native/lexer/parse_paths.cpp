@@ -25,7 +25,7 @@ int32_t ParsePaths::step_control(int32_t state, int32_t token) {
   std::vector<Reading> next;
   for (const Reading& reading : *states_[state]) {
     if (!reading.boundary) continue;
-    for (int32_t terminal : places_.taken(reading.place)) {
+    for (int32_t terminal : places_.accepted_terminals(reading.place)) {
       if (control_[terminal] != token) continue;
       const int32_t place = places_.after(reading.place, terminal);
       if (place != kDead) next.push_back(boundary(place, 0));
@@ -38,7 +38,7 @@ std::vector<int32_t> ParsePaths::controls(int32_t state) const {
   std::vector<int32_t> out;
   for (const Reading& reading : *states_[state])
     if (reading.boundary)
-      for (int32_t terminal : places_.taken(reading.place))
+      for (int32_t terminal : places_.accepted_terminals(reading.place))
         if (control_[terminal] != kNoTerminal) out.push_back(control_[terminal]);
   std::sort(out.begin(), out.end());
   out.erase(std::unique(out.begin(), out.end()), out.end());
@@ -59,10 +59,10 @@ ByteSet ParsePaths::bytes(int32_t state) const {
 
 bool ParsePaths::is_stuck(int32_t place, int32_t competing) const {
   ByteSet bytes = lexemes_.state(places_.start(place)).bytes;
-  const ByteSet& survived = competing_.survived(competing);
-  for (int w = 0; w < 4; ++w) bytes.w[w] &= survived.w[w];
+  const ByteSet& surviving = competing_.surviving_bytes(competing);
+  for (int w = 0; w < 4; ++w) bytes.w[w] &= surviving.w[w];
   return bytes.count() == 0 && !places_.accepting(place) &&
-         std::ranges::all_of(places_.taken(place), [&](int32_t t) { return control_[t] == kNoTerminal; });
+         std::ranges::all_of(places_.accepted_terminals(place), [&](int32_t t) { return control_[t] == kNoTerminal; });
 }
 
 int32_t ParsePaths::intern(std::vector<Reading>&& readings) {

@@ -39,7 +39,7 @@ TerminalParser::State& TerminalParser::of(int32_t state) {
   const Indentation& indentation = lexemes_.indentation();
   for (int32_t symbol : work_.controls(state)) {
     if (symbol < static_cast<int32_t>(control_.size()))
-      known->taken.push_back(symbol);
+      known->accepted_terminals.push_back(symbol);
     else if (symbol != indentation.indent && symbol != indentation.dedent)
       known->marks.push_back(symbol);
   }
@@ -58,7 +58,7 @@ int32_t TerminalParser::start(int32_t state, bool in_brackets) {
   if (start != kUnknown) return start;
   const Indentation& indentation = lexemes_.indentation();
   std::vector<int32_t> written, wanted;
-  for (int32_t terminal : known.taken)
+  for (int32_t terminal : known.accepted_terminals)
     if (control_[terminal] == kNoTerminal) written.push_back(terminal);
   std::vector<int32_t> tried = contexts_.all ? all_ : written;
   if (!known.marks.empty()) {  // terminals that the parser does not accept: see `LexerContexts`
@@ -163,7 +163,7 @@ int32_t Places::after_line(int32_t place, int32_t width) {
   if (parser == kDead) return kDead;
   if (is_wider) lines = inside(lines, width);
   const int32_t after = intern({.parser = parser, .lines = lines, .brackets = 0});
-  if (parser_.taken(parser).empty() && !accepting(after)) return kDead;
+  if (parser_.accepted_terminals(parser).empty() && !accepting(after)) return kDead;
   return known->second = after;
 }
 

@@ -11,7 +11,7 @@
 
 namespace guided {
 
-// The terminals that the lexer tries besides the terminals that the parser accepts, by the set of marks that it
+// The terminals that the lexer tries in addition to those that the parser accepts, by the set of marks that it
 // accepts. Marks are control tokens of the rules that no text contains; their numbers follow the terminals' numbers.
 // Where Lark's table has resolved a conflict, an exact parser may be in several states of the table at once. It then
 // accepts the marks of all of them, and the largest of the sets in `by_marks` that it accepts determine what is tried.
@@ -28,7 +28,7 @@ class TerminalParser {
                  const std::vector<int32_t>& control, const LexerContexts& contexts, Lexemes& lexemes);
   int32_t initial() const { return work_.arena.initial(); }
   bool accepting(int32_t state) const { return work_.arena.config(state).accepting; }
-  const std::vector<int32_t>& taken(int32_t state) { return of(state).taken; }
+  const std::vector<int32_t>& accepted_terminals(int32_t state) { return of(state).accepted_terminals; }
   int32_t start(int32_t state, bool in_brackets = false);  // the lexer state of a lexeme that begins there
   int32_t after(int32_t state, int32_t symbol);            // or kDead
   int32_t top(int32_t state);                              // the top of its stack; see run/top_of_stack.cpp
@@ -38,7 +38,7 @@ class TerminalParser {
 
  private:
   struct State {
-    std::vector<int32_t> taken, marks;
+    std::vector<int32_t> accepted_terminals, marks;
     int32_t start[2] = {kUnknown, kUnknown};  // outside and inside brackets
     int32_t top = kUnknown;
     std::vector<int32_t> after;  // by symbol, or kUnknown
@@ -77,7 +77,7 @@ class Places {
   int32_t lines(int32_t place) const { return indentation_.given ? places_[place].lines : 0; }
   bool in_brackets(int32_t place) const { return indentation_.given && places_[place].brackets > 0; }
   bool accepting(int32_t place);  // whether the text may end, with a DEDENT for each open block
-  const std::vector<int32_t>& taken(int32_t place) { return parser_.taken(parser(place)); }
+  const std::vector<int32_t>& accepted_terminals(int32_t place) { return parser_.accepted_terminals(parser(place)); }
   int32_t start(int32_t place) { return parser_.start(parser(place), in_brackets(place)); }
   // Or kDead.
   int32_t after(int32_t place, int32_t label) {

@@ -6,12 +6,12 @@
 namespace guided {
 
 namespace {
-constexpr size_t kMostTexts = 64;     // the most texts of one terminal that are tried
-constexpr size_t kMostStates = 4096;  // the most states that the search for them visits
+constexpr size_t kMaxTexts = 64;     // the most texts of one terminal that are tried
+constexpr size_t kMaxStates = 4096;  // the most states that the search for them visits
 constexpr size_t kManyStates = 1 << 18;
-constexpr int kMostOfState = 4;    // the most texts that lead to one state
-constexpr int64_t kGuess = 2;      // the tokens of a terminal without a sure text
-constexpr size_t kSeparators = 6;  // the most separators of one ignored terminal
+constexpr int kMaxTextsPerState = 4;  // the most texts that lead to one state
+constexpr int64_t kGuess = 2;         // the tokens of a terminal without a sure text
+constexpr size_t kSeparators = 6;     // the most separators of one ignored terminal
 }  // namespace
 
 SafeWitnesses::SafeWitnesses(Lexemes& lexemes, CompetingTerminals& competing, const TokenVocabulary& vocabulary,
@@ -24,7 +24,8 @@ SafeWitnesses::SafeWitnesses(Lexemes& lexemes, CompetingTerminals& competing, co
       followers_(std::move(followers)),
       tried_(followers_, contexts, lexemes),
       prefixes_(lexemes, control),
-      enduring_(competing, lexemes.indentation().newline, [this](int32_t t, int32_t next) { return meet(t, next); }) {
+      enduring_(competing, lexemes.indentation().newline,
+                [this](int32_t t, int32_t next) { return follows_directly(t, next); }) {
   const int32_t count = static_cast<int32_t>(lexemes_.terminals().size());
   for (int32_t t = 0; t < count; ++t) {
     texts_.push_back("");
@@ -129,10 +130,10 @@ std::vector<int64_t> SafeWitnesses::tokens_of(std::string_view text, const Token
 }
 
 // The shortest texts of a terminal that are read as this terminal wherever it is tried. In a union of many long texts,
-// none may end within kMostStates. Then the search goes on to kManyStates, and visits each state once.
+// none may end within kMaxStates. Then the search goes on to kManyStates, and visits each state once.
 std::vector<std::string> SafeWitnesses::texts_of(int32_t terminal, size_t most) {
   bool is_cut = false;
-  std::vector<std::string> out = texts_of(terminal, most, kMostStates, kMostOfState, is_cut);
+  std::vector<std::string> out = texts_of(terminal, most, kMaxStates, kMaxTextsPerState, is_cut);
   return is_cut ? texts_of(terminal, most, kManyStates, 1, is_cut) : out;
 }
 
@@ -146,10 +147,10 @@ std::vector<std::string> SafeWitnesses::texts_of(int32_t terminal, size_t most, 
   std::vector<std::string> out;
   TerminalAutomaton& automaton = lexemes_.terminals()[terminal].automaton;
   std::vector<Beginning> beginnings{{.state = automaton.start(), .before = -1, .byte = 0}};  // grows during the loop
-  std::unordered_map<int32_t, int> met;  // visits by state: the texts of one state differ only in how they begin
+  std::unordered_map<int32_t, int> visits;  // visits by state: the texts of one state differ only in how they begin
   size_t tried = 0;
   const auto looks_on = [&](size_t index) { return index < beginnings.size() && index < most_states; };
-  for (size_t index = 0; looks_on(index) && tried < kMostTexts && out.size() < most; ++index) {
+  for (size_t index = 0; looks_on(index) && tried < kMaxTexts && out.size() < most; ++index) {
     const int32_t state = beginnings[index].state;
     if (index > 0 && automaton.matches(state)) {
       std::string text;
@@ -161,7 +162,7 @@ std::vector<std::string> SafeWitnesses::texts_of(int32_t terminal, size_t most, 
     }
     automaton.bytes(state).each([&](uint8_t byte) {
       const int32_t after = automaton.step(state, byte);
-      if (after != kDead && ++met[after] <= most_of_state)
+      if (after != kDead && ++visits[after] <= most_of_state)
         beginnings.push_back({.state = after, .before = static_cast<int32_t>(index), .byte = byte});
     });
   }
@@ -173,7 +174,9 @@ std::vector<std::string> SafeWitnesses::texts_of(int32_t terminal, size_t most, 
 // an ignored terminal, only ignored terminals are considered.
 bool SafeWitnesses::is_read_as(std::string_view text, int32_t terminal) {
   const bool ignored = lexemes_.terminals()[terminal].ignored;
-  auto is_tried = [&](int32_t t) { return ignored ? lexemes_.terminals()[t].ignored : tried_.beside(terminal).has(t); };
+  auto is_tried = [&](int32_t t) {
+    return ignored ? lexemes_.terminals()[t].ignored : tried_.tried_with(terminal).has(t);
+  };
   auto in_keyword = [&](LexerKeyword& keyword) {
     int32_t state = keyword.automaton.start();
     for (char c : text)
@@ -199,10 +202,10 @@ bool SafeWitnesses::is_read_as(std::string_view text, int32_t terminal) {
 }
 
 // The terminals that can read all of the text and may match more, with their states.
-SafeWitnesses::Open SafeWitnesses::open_after(std::string_view text, int32_t beside) {
+SafeWitnesses::Open SafeWitnesses::open_after(std::string_view text, int32_t tried_with) {
   Open out;
   for (const auto& [t, state] : prefixes_.alive(text))
-    if ((beside == kNoTerminal || tried_.beside(beside).has(t)) &&
+    if ((tried_with == kNoTerminal || tried_.tried_with(tried_with).has(t)) &&
         lexemes_.terminals()[t].automaton.bytes(state).count())
       out.emplace_back(t, state);
   return out;
@@ -229,28 +232,28 @@ void SafeWitnesses::find_separators() {
   for (int32_t of = 0; of < count; ++of) {
     if (!lexemes_.terminals()[of].ignored || control_[of] != kNoTerminal) continue;
     for (std::string& text : texts_of(of, kSeparators)) {
-      Separator made{.tokens = tokens_of(text, vocabulary_)[0],
-                     .text = std::move(text),
-                     .shadows = TerminalSet(texts_.size()),
-                     .hindered = {},
-                     .valid = {}};
-      for (const auto& [t, longest] : prefixes_.longest_matches(made.text))
-        if (t < of && !lexemes_.terminals()[t].ignored) made.shadows.add(t);
-      for (const auto& [terminal, state] : open_after(made.text)) {
+      Separator separator{.tokens = tokens_of(text, vocabulary_)[0],
+                          .text = std::move(text),
+                          .shadows = TerminalSet(texts_.size()),
+                          .hindered = {},
+                          .valid = {}};
+      for (const auto& [t, longest] : prefixes_.longest_matches(separator.text))
+        if (t < of && !lexemes_.terminals()[t].ignored) separator.shadows.add(t);
+      for (const auto& [terminal, state] : open_after(separator.text)) {
         TerminalSet by(texts_.size());
         for (int32_t next = 0; next < count; ++next)
           if (!texts_[next].empty() && next != lexemes_.indentation().newline &&
               !leaves_nothing(terminal, state, texts_[next]))
             by.add(next);
-        if (!by.empty()) made.hindered.emplace_back(terminal, std::move(by));
+        if (!by.empty()) separator.hindered.emplace_back(terminal, std::move(by));
       }
-      bool everywhere = can_separate(made, tried_.in_the_beginning(), kNoTerminal);
+      bool everywhere = can_separate(separator, tried_.in_the_beginning(), kNoTerminal);
       for (int32_t t = 0; t < count; ++t) {
-        made.valid.push_back(can_separate(made, tried_.behind(t), t));
-        everywhere = everywhere && (made.valid[t] || lexemes_.terminals()[t].ignored);
+        separator.valid.push_back(can_separate(separator, tried_.behind(t), t));
+        everywhere = everywhere && (separator.valid[t] || lexemes_.terminals()[t].ignored);
       }
-      made.valid.push_back(everywhere);
-      separators_.push_back(std::move(made));
+      separator.valid.push_back(everywhere);
+      separators_.push_back(std::move(separator));
     }
   }
   std::ranges::stable_sort(separators_, {}, &Separator::tokens);
@@ -333,8 +336,8 @@ bool SafeWitnesses::can_follow(int32_t competing, int32_t terminal) {
 }
 
 // Whether the text of `next` can directly follow the text of `terminal`.
-bool SafeWitnesses::meet(int32_t terminal, int32_t next) {
-  auto [at, added] = meet_.try_emplace(pair_key(terminal, next), false);
+bool SafeWitnesses::follows_directly(int32_t terminal, int32_t next) {
+  auto [at, added] = follows_directly_.try_emplace(pair_key(terminal, next), false);
   if (added && followers_.can_follow(terminal, next))
     at->second = leave_nothing(open_after(texts_[terminal], terminal), texts_[next]);
   return at->second;

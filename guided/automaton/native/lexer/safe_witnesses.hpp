@@ -94,13 +94,13 @@ class SafeWitnesses {
   int64_t gap_after(int32_t terminal);
   bool finds_newline();
   void find_lines(size_t symbols);
-  bool meet(int32_t terminal, int32_t next);
+  bool follows_directly(int32_t terminal, int32_t next);
   bool leaves_nothing(int32_t of, int32_t state, std::string_view text);
   bool leave_nothing(const Open& open, std::string_view text);
   template <class Separate>
   Demand demand_of(int32_t competing, const std::vector<int32_t>& next, Separate&& separate);
-  // Only the terminals that are tried at the same position as `beside`; kNoTerminal: all.
-  Open open_after(std::string_view text, int32_t beside = kNoTerminal);
+  // Only the terminals that are tried at the same position as `tried_with`; kNoTerminal: all.
+  Open open_after(std::string_view text, int32_t tried_with = kNoTerminal);
 
   Lexemes& lexemes_;
   CompetingTerminals& competing_;
@@ -109,7 +109,7 @@ class SafeWitnesses {
   const Followers followers_;
   const TriedTerminals tried_;
   TextPrefixes prefixes_;
-  std::unordered_map<uint64_t, bool> meet_;
+  std::unordered_map<uint64_t, bool> follows_directly_;
   EnduringCompetitors enduring_;
   bool all_ = true;
   std::vector<std::string> texts_;     // by terminal; empty: no sure text, or a control token

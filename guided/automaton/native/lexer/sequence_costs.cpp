@@ -5,7 +5,7 @@
 namespace guided {
 
 namespace {
-constexpr int32_t kMostNesting = 8;
+constexpr int32_t kMaxNesting = 8;
 constexpr int32_t kNowhere = -1;
 }  // namespace
 
@@ -36,8 +36,8 @@ const SequenceCosts::Costs& SequenceCosts::of(const Prices& prices) {
   std::unique_ptr<Costs>& known = known_[prices];
   if (known) return *known;
   const Costs* inner = prices.size() > 1 ? &of({prices.begin() + 1, prices.end()}) : nullptr;
-  auto made = std::make_unique<Costs>();
-  made->cells.assign(rules_.positions.size() * kinds_ * kinds_, kNone);
+  auto costs = std::make_unique<Costs>();
+  costs->cells.assign(rules_.positions.size() * kinds_ * kinds_, kNone);
   struct Times {
     int32_t looked_at = -1, changed = 0;
   };
@@ -58,12 +58,12 @@ const SequenceCosts::Costs& SequenceCosts::of(const Prices& prices) {
     for (size_t p = rules_.positions.size(); p-- > 0;) {
       if (!is_due(rules_.positions[p], times[p])) continue;
       times[p].looked_at = now;
-      if (!improve(*made, static_cast<int32_t>(p), inner, prices)) continue;
+      if (!improve(*costs, static_cast<int32_t>(p), inner, prices)) continue;
       times[p].changed = ++now;
       changed = true;
     }
   }
-  return *(known_[prices] = std::move(made));
+  return *(known_[prices] = std::move(costs));
 }
 
 bool SequenceCosts::improve(Costs& costs, int32_t position, const Costs* inner, const Prices& prices) const {
@@ -116,7 +116,7 @@ void SequenceCosts::find_nesting() {
   auto same = [&](const Costs& a, const Costs& b) {
     return std::ranges::equal(a.cells, b.cells, [](int32_t x, int32_t y) { return (x == kNone) == (y == kNone); });
   };
-  while (nesting_ < kMostNesting && !same(costs_of(nesting_), costs_of(nesting_ + 1))) ++nesting_;
+  while (nesting_ < kMaxNesting && !same(costs_of(nesting_), costs_of(nesting_ + 1))) ++nesting_;
   std::vector<uint8_t> ends(rules_.rules.size() * kinds_);  // by rule: what may have been read last at its end
   const Costs& most = costs_of(nesting_);
   for (size_t p = 0; p < rules_.positions.size(); ++p)

@@ -15,7 +15,7 @@ namespace guided {
 
 // The caller fills rows alone for this long, since starting a thread takes about 100 us, as long as a dozen typical
 // rows.
-constexpr auto kAlone = std::chrono::microseconds(100);
+constexpr auto kTimeAlone = std::chrono::microseconds(100);
 
 void fill_rows(const std::vector<Matcher*>& matchers, uint32_t* mask, const std::vector<int64_t>& rows, int64_t words,
                int64_t max_tokens, int threads) {
@@ -38,7 +38,7 @@ void fill_rows(const std::vector<Matcher*>& matchers, uint32_t* mask, const std:
   pool.reserve(helpers);
   const auto begin = std::chrono::steady_clock::now();
   while (fill_one()) {
-    if (helpers == 0 || std::chrono::steady_clock::now() - begin < kAlone) continue;
+    if (helpers == 0 || std::chrono::steady_clock::now() - begin < kTimeAlone) continue;
     helpers = std::min(helpers, matchers.size() - std::min(next.load(), matchers.size()));
     try {
       for (; helpers > 0; --helpers) {

@@ -1,7 +1,7 @@
 // The digests of the masks of states: states with equal masks have equal digests.
 //
-// In: a state and its row. Out: the digest, without the row, on any number of OS threads. Cost: 5 to 20 us for the first
-// request of a state, then a look-up without a lock. Memory: 8 bytes for a state, 64 for a distinct mask.
+// In: a state and its row. Out: the digest, without the row, on any number of OS threads. Cost: 5 to 20 us for the
+// first request of a state, then a look-up without a lock. Memory: 8 bytes for a state, 64 for a distinct mask.
 #pragma once
 
 #include <mutex>
@@ -14,7 +14,7 @@ namespace guided {
 
 class MaskDigests {
  public:
-  // Null if it has not been set.
+  // Null if no digest has been set.
   const Digest* known(int32_t state) const { return by_state_.get(state); }
   void set(int32_t state, const Digest& digest) {
     const std::lock_guard<std::mutex> lock(mutex_);

@@ -8,8 +8,8 @@
 namespace guided {
 
 namespace {
-constexpr int kRounds = 4;        // rounds in which a call has only the rules compiled that it needs; then all
-constexpr int kMostRounds = 256;  // rounds in which failures on other threads may break the states of a call
+constexpr int kRounds = 4;       // rounds in which a call has only the rules compiled that it needs; then all
+constexpr int kMaxRounds = 256;  // rounds in which failures on other threads may break the states of a call
 }  // namespace
 
 Matcher::Matcher(std::shared_ptr<Compiled> compiled) : compiled_(std::move(compiled)), states_(compiled_->states()) {
@@ -45,7 +45,7 @@ Matcher::Matcher(Matcher& other)
 // ---- states that have to be replaced first
 template <class Work>
 auto Matcher::entering(Work&& work) {
-  for (int round = 1; round <= kMostRounds; ++round) {
+  for (int round = 1; round <= kMaxRounds; ++round) {
     try {
       if (round > 1) renew();
       return work();

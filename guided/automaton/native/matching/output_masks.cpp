@@ -14,7 +14,7 @@ bool step(Matcher& matcher, int64_t id) {
   return known ? *known : matcher.accept_token(static_cast<int32_t>(id));
 }
 
-// The budget at a position; negative: none. After an end token, it may be used up.
+// The budget at a position; -1: no budget. It may be used up after an end token.
 int64_t budget_at(int64_t budget, size_t position) {
   return budget < 0 ? -1 : std::max<int64_t>(budget - static_cast<int64_t>(position), 0);
 }
@@ -23,24 +23,24 @@ bool allows(const uint32_t* row, const TokenVocabulary& vocabulary, int64_t id) 
   return id >= 0 && id < vocabulary.size && (row[id >> 5] >> (id & 31) & 1) != 0;
 }
 
-// The rows of one output without repeats, recognised by their digests.
+// The distinct rows of one output, recognised by their digests.
 class DistinctRows {
  public:
   DistinctRows(size_t words, int64_t memory) : row_(words), memory_(memory) {}
   // The number of the row of the matcher's next token.
-  int32_t of(Matcher& matcher, int64_t budget) {
+  int32_t row_of_next(Matcher& matcher, int64_t budget) {
     if (!matcher.may_bind(budget))
-      if (const Digest* known = plain_digest(matcher))
+      if (const Digest* known = unbudgeted_digest(matcher))
         if (const auto at = numbers_.find(*known); at != numbers_.end()) return at->second;
     std::fill(row_.begin(), row_.end(), 0);
     matcher.fill(row_.data(), budget);  // may replace the states
     if (matcher.budget_bound()) return add(digest_of_row());
-    const Digest* known = plain_digest(matcher);
+    const Digest* known = unbudgeted_digest(matcher);
     const Digest digest = known ? *known : digest_of_row();
     if (!known && !matcher.terminated()) matcher.states().mask_digests.set(matcher.state(), digest);
     return add(digest);
   }
-  int32_t of_nothing() {
+  int32_t empty_row() {
     std::fill(row_.begin(), row_.end(), 0);
     return add(digest_of_row());
   }
@@ -49,8 +49,8 @@ class DistinctRows {
   std::vector<uint32_t> rows;
 
  private:
-  // Of the mask without a budget; null if it has not been requested before.
-  static const Digest* plain_digest(Matcher& matcher) {
+  // The digest of the mask without a budget; null if it is not known yet.
+  static const Digest* unbudgeted_digest(Matcher& matcher) {
     return matcher.terminated() ? nullptr : matcher.states().mask_digests.known(matcher.state());
   }
   Digest digest_of_row() const {
@@ -91,14 +91,14 @@ size_t accept_output(Matcher& matcher, std::span<const int64_t> ids, int64_t bud
 
 OutputMasks output_masks(Matcher& matcher, std::span<const int64_t> ids, int64_t budget) {
   const TokenVocabulary& vocabulary = *matcher.compiled().vocabulary;
-  DistinctRows distinct(static_cast<size_t>(vocabulary.words), matcher.states().limits().most_added());
+  DistinctRows distinct(static_cast<size_t>(vocabulary.words), matcher.states().limits().max_added_memory());
   std::vector<int32_t> numbers;
   numbers.reserve(ids.size());
   for (size_t i = 0; i < ids.size(); ++i) {
-    numbers.push_back(distinct.of(matcher, budget_at(budget, i)));
+    numbers.push_back(distinct.row_of_next(matcher, budget_at(budget, i)));
     if (!allows(distinct.at(numbers.back()), vocabulary, ids[i]) || !step(matcher, ids[i])) break;
   }
-  if (numbers.size() < ids.size()) numbers.resize(ids.size(), distinct.of_nothing());
+  if (numbers.size() < ids.size()) numbers.resize(ids.size(), distinct.empty_row());
   return {std::move(distinct.rows), std::move(numbers)};
 }
 

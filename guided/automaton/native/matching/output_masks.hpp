@@ -6,8 +6,8 @@
 //
 // How: the matcher accepts exactly the tokens that its mask without a budget allows. So `accept_output` takes steps,
 // which are cached, and fills a mask only if the budget may remove tokens there. `output_masks` recognises a row by the
-// digest of the state's mask (mask_digests.hpp), and fills each distinct row once. Where the budget may remove tokens,
-// it fills the row of the position to see its digest.
+// digest of the state's mask (mask_digests.hpp), and fills each distinct row once. If the budget may remove tokens at a
+// position, it fills the row of this position to compute the digest.
 //
 // Cost, over states that were visited before: 0.1 us for each token, and about 3 us for each distinct row of 16 KB.
 #pragma once
@@ -20,13 +20,13 @@
 
 namespace guided {
 
-// Accepts ids as long as they are allowed, and returns their number. `budget`: as in Matcher::fill, for the first id; it
-// shrinks by 1 with each. Throws BudgetFailure if no output fits.
+// Accepts ids as long as they are allowed, and returns their number. `budget`: as in Matcher::fill, for the first id;
+// it shrinks by 1 with each. Throws BudgetFailure if no output fits.
 size_t accept_output(Matcher& matcher, std::span<const int64_t> ids, int64_t budget);
 
 struct OutputMasks {
   std::vector<uint32_t> rows;    // the distinct rows
-  std::vector<int32_t> numbers;  // of the row of each position; nothing is allowed after an id that is not allowed
+  std::vector<int32_t> numbers;  // for each position: its row; after an id that is not allowed, this is an empty row
 };
 
 // Accepts ids as `accept_output` does. Throws LimitFailure if the rows take more than the memory limit of a call.

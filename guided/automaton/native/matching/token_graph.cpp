@@ -28,16 +28,16 @@ void prune_token_graph(Grammar& g, const TokenVocabulary& vocabulary, Meter& met
   const Rule& rule = g.rules[g.start];
   if (rule.size == 0) return;
   std::vector<std::vector<int32_t>> before(g.positions.size());
-  std::vector<uint8_t> met(g.positions.size(), 0);
+  std::vector<uint8_t> visited(g.positions.size(), 0);
   std::vector<int32_t> order{rule.start};
-  met[rule.start] = 1;
+  visited[rule.start] = 1;
   std::vector<std::pair<int32_t, int32_t>> stack;
   for (size_t i = 0; i < order.size(); ++i) {
     const int32_t from = order[i];
     auto lead = [&](int32_t to) {
       if (before[to].empty() || before[to].back() != from) before[to].push_back(from);
-      if (!met[to]) {
-        met[to] = 1;
+      if (!visited[to]) {
+        visited[to] = 1;
         order.push_back(to);
       }
     };

@@ -154,9 +154,9 @@ void Workspace::open_rules(int32_t state, std::vector<std::string>& out) const {
 
 // The key is the state, or its threads without their uniqueness memory if that does not matter.
 std::vector<int32_t> Workspace::character_key(int32_t state, int steps) {
-  constexpr int kMostSteps = 20000;
+  constexpr int kMaxSteps = 20000;
   const Config& config = arena.config(state);
-  const bool by_memory = config.remembers && steps < kMostSteps &&
+  const bool by_memory = config.remembers && steps < kMaxSteps &&
                          !std::all_of(
                              config.begin(), config.end(),
                              [&](const Thread& thread) { return thread.pos == kExit || arena.goes_on_surely(thread); });
@@ -186,11 +186,12 @@ void CompiledRules::compile_later(const std::vector<int32_t>& later, bool all) {
     }
   }
   if (missing.empty()) return;
-  const std::vector<std::shared_ptr<const Grammar>> made = compile_(numbers);  // no lock is held: another may be faster
+  const std::vector<std::shared_ptr<const Grammar>> compiled =
+      compile_(numbers);  // no lock is held: another may be faster
   std::lock_guard<std::mutex> lock(mutex_);
   std::vector<LaterPart> parts;
   for (size_t i = 0; i < missing.size(); ++i)
-    if (grammar_->later[missing[i]].compiled < 0) parts.push_back({missing[i], made.at(i).get()});
+    if (grammar_->later[missing[i]].compiled < 0) parts.push_back({missing[i], compiled.at(i).get()});
   if (parts.empty()) return;
   grammar_ = with_later_rules(*grammar_, parts);
   renew();

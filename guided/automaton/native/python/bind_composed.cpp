@@ -38,7 +38,7 @@ Args:
     first: the occurrences that the output may begin with.
     is_empty: whether the output may be empty.
     vocabulary: of all parts.
-    memory: how many bytes the states may take, besides those of the parts, before they are dropped.
+    memory: how many bytes the states may take, in addition to those of the parts, before they are dropped.
     call_work: units of work that one call on the states may take.)";
 
 }  // namespace

@@ -61,11 +61,11 @@ std::shared_ptr<CompiledLexer> make_lexer(const std::shared_ptr<CompiledRules>& 
   for (const auto& [of, terminal, embedded, compiled] : keywords)
     known.push_back({check(of), check(terminal), embedded, TerminalAutomaton(compiled)});
   LexerContexts by_marks;
-  for (auto [marks, taken] : contexts) {
-    for (int32_t terminal : taken) check(terminal);
+  for (auto [marks, accepted] : contexts) {
+    for (int32_t terminal : accepted) check(terminal);
     std::ranges::sort(marks);
-    std::ranges::sort(taken);
-    by_marks.by_marks[marks] = taken;
+    std::ranges::sort(accepted);
+    by_marks.by_marks[marks] = accepted;
   }
   by_marks.all = !contextual;
   Indentation indentation;

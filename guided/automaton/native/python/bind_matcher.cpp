@@ -38,9 +38,9 @@ nb::bytes to_bytes(const std::vector<uint8_t>& v) {
 uint32_t* row_of(const Matcher& matcher, const MaskArray& mask, int64_t row) {
   int32_t words = const_cast<Matcher&>(matcher).compiled().vocabulary->words;
   if (static_cast<int64_t>(mask.shape(1)) != words)
-    throw nb::value_error(
-        ("bitmask has " + std::to_string(mask.shape(1)) + " words a row, the vocabulary needs " + std::to_string(words))
-            .c_str());
+    throw nb::value_error(("bitmask has " + std::to_string(mask.shape(1)) +
+                           " words in a row, but the vocabulary needs " + std::to_string(words))
+                              .c_str());
   if (row < 0 || row >= static_cast<int64_t>(mask.shape(0))) throw nb::index_error("row outside the bitmask");
   return reinterpret_cast<uint32_t*>(mask.data()) + row * words;
 }
@@ -74,13 +74,13 @@ bool fill(Matcher& m, const MaskArray& mask, int64_t row, nb::object max_tokens)
 class Batch {
  public:
   explicit Batch(const Matchers& sequence) {
-    std::unordered_set<const Matcher*> met;
+    std::unordered_set<const Matcher*> visited;
     for (nb::handle item : sequence) {
       kept_.push_back(nb::borrow(item));  // the caller may change the sequence, or it may create its items on access
       Matcher* matcher = nullptr;
       if (item.is_none()) throw nb::type_error("a matcher is None");
       if (!nb::try_cast(item, matcher, false) || !matcher) throw nb::type_error("matchers must be GrammarMatchers");
-      if (met.insert(matcher).second) uses_.emplace_back(*matcher);
+      if (visited.insert(matcher).second) uses_.emplace_back(*matcher);
       matchers_.push_back(matcher);
     }
   }
@@ -96,10 +96,10 @@ void fill_batch(const Matchers& sequence, const MaskArray& mask, const std::vect
                 std::optional<int64_t> max_tokens, int threads) {
   const Batch batch(sequence);
   const std::vector<Matcher*>& matchers = batch.matchers();
-  if (rows.size() != matchers.size()) throw nb::value_error("as many rows as matchers are needed");
-  std::unordered_set<int64_t> taken;
+  if (rows.size() != matchers.size()) throw nb::value_error("rows and matchers must have the same length");
+  std::unordered_set<int64_t> used_rows;
   for (size_t i = 0; i < matchers.size(); ++i) {
-    if (!taken.insert(rows[i]).second) throw nb::value_error("rows: the same row is named twice");
+    if (!used_rows.insert(rows[i]).second) throw nb::value_error("rows: a row occurs twice");
     row_of(*matchers[i], mask, rows[i]);
   }
   uint32_t* data = reinterpret_cast<uint32_t*>(mask.data());
@@ -116,40 +116,41 @@ void fill_batch(const Matchers& sequence, const MaskArray& mask, const std::vect
 
 std::vector<double> prepare_masks(const Matchers& sequence, const std::vector<int64_t>& budgets) {
   const Batch batch(sequence);
-  if (budgets.size() != batch.matchers().size()) throw nb::value_error("as many budgets as matchers are needed");
+  if (budgets.size() != batch.matchers().size())
+    throw nb::value_error("max_tokens and matchers must have the same length");
   if (std::unordered_set<Matcher*>(batch.matchers().begin(), batch.matchers().end()).size() != budgets.size())
-    throw nb::value_error("matchers: the same matcher is named twice");
+    throw nb::value_error("matchers: a matcher occurs twice");
   nb::gil_scoped_release release;
   return prepare_rows(batch.matchers(), budgets);
 }
 
 // Runs `call` on a matcher without the GIL, and returns its value.
 template <class Call>
-auto unlocked(Matcher& matcher, Call&& call) {
+auto without_gil(Matcher& matcher, Call&& call) {
   InUse use(matcher);
   nb::gil_scoped_release release;
   return call();
 }
 
-// `alone` wraps a short method and keeps the GIL. `unlocked` wraps a slow method and releases the GIL.
+// `with_gil` wraps a short method and keeps the GIL. `without_gil` wraps a slow method and releases it.
 template <class Value, class Self, class... Arguments>
-auto alone(Value (Self::*method)(Arguments...)) {
+auto with_gil(Value (Self::*method)(Arguments...)) {
   return [method](Matcher& self, Arguments... arguments) {
     InUse use(self);
     return (self.*method)(arguments...);
   };
 }
 template <class Value, class Self, class... Arguments>
-auto alone(Value (Self::*method)(Arguments...) const) {
+auto with_gil(Value (Self::*method)(Arguments...) const) {
   return [method](const Matcher& self, Arguments... arguments) {
     InUse use(self);
     return (self.*method)(arguments...);
   };
 }
 template <class Value, class... Arguments>
-auto unlocked(Value (Matcher::*method)(Arguments...)) {
+auto without_gil(Value (Matcher::*method)(Arguments...)) {
   return [method](Matcher& self, Arguments... arguments) {
-    return unlocked(self, [&] { return (self.*method)(arguments...); });
+    return without_gil(self, [&] { return (self.*method)(arguments...); });
   };
 }
 
@@ -171,7 +172,7 @@ using Ids = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cp
 template <class Work>
 auto on_output(Matcher& self, const Ids& ids, std::optional<int64_t> max_tokens, Work&& work) {
   const std::span<const int64_t> output(ids.data(), ids.shape(0));
-  return unlocked(self, [&] { return work(self, output, max_tokens ? std::max<int64_t>(*max_tokens, 0) : -1); });
+  return without_gil(self, [&] { return work(self, output, max_tokens ? std::max<int64_t>(*max_tokens, 0) : -1); });
 }
 
 nb::tuple masks_of_output(Matcher& self, const Ids& ids, std::optional<int64_t> max_tokens) {
@@ -196,19 +197,19 @@ constexpr auto kFill = R"(Write the allowed tokens into a bitmask row.
 Args:
     bitmask: int32, shape (batch, ceil(size / 32)), C-contiguous, an array or a tensor on the CPU.
     row: the row of the bitmask to write.
-    max_tokens: a budget: only tokens after which the output can be completed with `max_tokens - 1` more are
-        allowed, the end token counted. None: no budget.
+    max_tokens: the budget: a token is allowed only if the output can be completed with `max_tokens - 1` more
+        tokens, including the end token. None: no budget.
 
 Returns:
     Whether some token is not allowed.
 
 Raises:
     TypeError: the bitmask has another type, layout or device.
-    ValueError: the rows of the bitmask have another width than the vocabulary needs.
+    ValueError: the width of the bitmask does not fit the vocabulary.
     IndexError: there is no such row.
     BudgetError: not even the shortest completion fits into `max_tokens`.)";
 
-constexpr auto kAccept = R"(Step over one token.
+constexpr auto kAccept = R"(Accept one token.
 
 Returns:
     Whether the token was allowed. If not, the state is unchanged.
@@ -217,7 +218,7 @@ Raises:
     ValueError: the vocabulary has no such id.)";
 
 constexpr auto kValidate =
-    R"(How many of `tokens`, from the first on, would be accepted one after the other. The state is unchanged.
+    R"(The number of leading `tokens` that would be accepted one after the other. The state is unchanged.
 
 Ids outside the vocabulary are not accepted.)";
 
@@ -225,7 +226,7 @@ constexpr auto kAcceptOutput = R"(Accept ids as long as they are allowed, and re
 
 Args:
     ids: int64, shape (n,).
-    max_tokens: the budget for the first id, as of fill_next_token_bitmask. It shrinks by 1 with each id.
+    max_tokens: the budget at the first id, as for fill_next_token_bitmask. It shrinks by 1 with each id.
 
 Raises:
     BudgetError: not even the shortest output fits.)";
@@ -245,27 +246,26 @@ Raises:
     ValueError: there were fewer steps.)";
 
 constexpr auto kMinTokens =
-    R"(Tokens with which the output can be completed, the end token counted; perhaps fewer do. 0 after an end token.)";
+    R"(A number of tokens that suffices to complete the output, including the end token. 0 after an end token.)";
 
 constexpr auto kCharacters = R"(The code points that may follow `data`, as ranges (lowest, highest).
 
 Args:
     data: bytes that can be read here.
-    begun: the first bytes of a character that were read before, so that the answer is about complete
-        characters.)";
+    begun: the bytes of an incomplete character that were read before. The result has complete characters.)";
 
 constexpr auto kFillBatch = R"(Fill a bitmask row for each matcher on several OS threads, without the GIL.
 
 Args:
-    matchers: one for each row, of one vocabulary; grammars may differ.
+    matchers: one for each row, all with the same vocabulary. Their grammars may differ.
     bitmask: int32, shape (batch, ceil(size / 32)), C-contiguous, on the CPU. Written in place.
     rows: the row of each matcher. Other rows stay as they are.
-    max_tokens: the budget of every row; None: none.
-    threads: the most threads to use.
+    max_tokens: the budget of every row; None: no budget.
+    threads: the maximum number of threads.
 
 Raises:
-    TypeError: something in `matchers` is not a matcher, or the bitmask has another type, layout or device.
-    ValueError: the number of rows differs from that of matchers, a row is named twice, or the width is wrong.
+    TypeError: an item of `matchers` is not a matcher, or the bitmask has another type, layout or device.
+    ValueError: `rows` and `matchers` differ in length, a row occurs twice, or the width is wrong.
     IndexError: there is no such row.
     BudgetError: the shortest completion of a row does not fit. Other rows may have been filled.)";
 
@@ -278,9 +278,10 @@ constexpr auto kAcceptOutputSignature = "def _accept_output(self, ids: typing.An
 constexpr auto kOutputMasksSignature =
     "def _output_masks(self, ids: typing.Any, max_tokens: int | None) -> tuple[typing.Any, typing.Any]";
 constexpr auto kPrepareMasks =
-    R"(Find out, without the GIL, what fill_next_token_bitmask(max_tokens=...) of each matcher needs.
+    R"(Compute, without the GIL, what fill_next_token_bitmask(max_tokens=...) of each matcher needs.
 
-The grammar remembers it. Errors are left to that call. Returns the seconds of thread time for each matcher.)";
+The grammar caches the results. Errors are raised by fill_next_token_bitmask. Returns the seconds of thread time for
+each matcher.)";
 constexpr auto kPrepareMasksSignature =
     "def prepare_masks(matchers: collections.abc.Sequence[Matcher], max_tokens: collections.abc.Sequence[int]) "
     "-> list[float]";
@@ -291,13 +292,13 @@ void bind_matcher(nb::module_& m) {
   nb::class_<Matcher>(
       m, "Matcher",
       "The state of one output under a compiled grammar.\n\n"
-      "One OS thread may use it at a time (RuntimeError otherwise); matchers of a grammar run side by side.")
+      "Only one OS thread may use it at a time (otherwise RuntimeError). Matchers of one grammar can run in parallel.")
       .def(nb::init<std::shared_ptr<Compiled>>(), "source"_a, "A matcher at the start of an output.")
-      .def("__init__", &fork, "source"_a, "A matcher in the same state, with the same past.")
+      .def("__init__", &fork, "source"_a, "A matcher in the same state, with the same history.")
       .def("fill_next_token_bitmask", &fill, "bitmask"_a.noconvert(), "row"_a = 0, nb::kw_only(),
            "max_tokens"_a = nb::none(), nb::sig(kFillSignature), kFill)
       .def("accept_token", &accept_token, "token"_a, kAccept)
-      .def("validate_tokens", unlocked(&Matcher::validate), "tokens"_a, kValidate)
+      .def("validate_tokens", without_gil(&Matcher::validate), "tokens"_a, kValidate)
       .def(
           "_accept_output",
           [](Matcher& self, const Ids& ids, std::optional<int64_t> max_tokens) {
@@ -306,79 +307,81 @@ void bind_matcher(nb::module_& m) {
           "ids"_a.noconvert(), "max_tokens"_a.none(), nb::sig(kAcceptOutputSignature), kAcceptOutput)
       .def("_output_masks", &masks_of_output, "ids"_a.noconvert(), "max_tokens"_a.none(),
            nb::sig(kOutputMasksSignature), kOutputMasks)
-      .def("rollback", alone(&Matcher::rollback), "n"_a, kRollback)
-      .def("reset", alone(&Matcher::reset), "Go back to the start and forget the past.")
+      .def("rollback", with_gil(&Matcher::rollback), "n"_a, kRollback)
+      .def("reset", with_gil(&Matcher::reset), "Go back to the start and forget the history.")
       .def_prop_ro(
-          "budget_bound", alone(&Matcher::budget_bound),
-          "Whether the last mask may lack tokens because of its budget. False: it was the mask without a budget.")
-      .def("is_accepting", alone(&Matcher::accepting), "Whether the output is complete here: an end token is allowed.")
-      .def("is_terminated", alone(&Matcher::terminated), "Whether an end token was accepted.")
-      .def("min_tokens_to_finish", unlocked(&Matcher::min_tokens), kMinTokens)
-      .def_prop_ro("steps", alone(&Matcher::steps), "How many steps can be undone.")
-      .def_prop_ro("state", alone(&Matcher::state), "The number of the state. Equal states have equal numbers.")
-      .def_prop_ro("configurations", alone(&Matcher::configurations), "How many states the grammar has visited so far.")
-      .def_prop_ro("memory_bytes", alone(&Matcher::bytes),
-                   "The memory of these states and of what is cached for them, in bytes.")
+          "budget_bound", with_gil(&Matcher::budget_bound),
+          "Whether the last mask may lack tokens because of the budget. False: it equals the mask without a budget.")
+      .def("is_accepting", with_gil(&Matcher::accepting),
+           "Whether the output is complete here: an end token is allowed.")
+      .def("is_terminated", with_gil(&Matcher::terminated), "Whether an end token was accepted.")
+      .def("min_tokens_to_finish", without_gil(&Matcher::min_tokens), kMinTokens)
+      .def_prop_ro("steps", with_gil(&Matcher::steps), "The number of steps that can be undone.")
+      .def_prop_ro("state", with_gil(&Matcher::state), "The number of the state. Equal states have equal numbers.")
+      .def_prop_ro("configurations", with_gil(&Matcher::configurations),
+                   "The number of states that the grammar has visited so far.")
+      .def_prop_ro("memory_bytes", with_gil(&Matcher::bytes),
+                   "The memory of these states and of their caches, in bytes.")
       .def(
           "_accept_bytes",
           [](Matcher& self, const nb::bytes& data) {
             std::string_view bytes = view(data);
-            return unlocked(self, [&] { return self.accept_bytes(bytes); });
+            return without_gil(self, [&] { return self.accept_bytes(bytes); });
           },
-          "data"_a, "Step over bytes as one step, whatever tokens they may have been. False: refused, state unchanged.")
+          "data"_a, "Accept bytes as one step, however they are divided into tokens. False: refused, state unchanged.")
       .def(
           "_accept_part",
           [](Matcher& self, const nb::bytes& data) {
             std::string_view bytes = view(data);
-            return unlocked(self, [&] { return self.accept_part(bytes); });
+            return without_gil(self, [&] { return self.accept_part(bytes); });
           },
-          "data"_a, "Step over bytes of a token that goes on, as one step. False: refused, state unchanged.")
-      .def("_end_token", unlocked(&Matcher::end_token),
-           "End the token whose bytes were stepped over, as one step. False: it may not end, state unchanged.")
-      .def("_forced", unlocked(&Matcher::forced), "limit"_a,
-           "What every continuation begins with, at most `limit` symbols: bytes, or 256 + a control token.")
-      .def("_shortest", unlocked(&Matcher::shortest), "limit"_a,
+          "data"_a, "Accept bytes of an unfinished token as one step. False: refused, state unchanged.")
+      .def("_end_token", without_gil(&Matcher::end_token),
+           "End an unfinished token, as one step. False: it may not end here, state unchanged.")
+      .def("_forced", without_gil(&Matcher::forced), "limit"_a,
+           "The common prefix of all continuations, at most `limit` symbols: bytes, or 256 + a control token.")
+      .def("_shortest", without_gil(&Matcher::shortest), "limit"_a,
            "A shortest completion, at most `limit` symbols: bytes, or 256 + a control token.")
       .def(
-          "_next_bytes", [](Matcher& self) { return to_bytes(unlocked(self, [&] { return self.next_bytes(); })); },
+          "_next_bytes", [](Matcher& self) { return to_bytes(without_gil(self, [&] { return self.next_bytes(); })); },
           "The bytes that may come next, ascending.")
-      .def("_next_tokens", unlocked(&Matcher::next_tokens), "The control tokens that the grammar names here.")
+      .def("_next_tokens", without_gil(&Matcher::next_tokens), "The control tokens that the grammar names here.")
       .def(
           "_probe",
           [](Matcher& self, const nb::bytes& data) {
             std::string_view bytes = view(data);
-            auto [read, possible] = unlocked(self, [&] { return self.probe(bytes); });
+            auto [read, possible] = without_gil(self, [&] { return self.probe(bytes); });
             return std::make_pair(read, to_bytes(possible));
           },
-          "data"_a, "How many of the bytes can be read, and the bytes that were possible after these.")
+          "data"_a, "The number of leading bytes that can be read, and the bytes that are possible after these.")
       .def(
           "_characters",
           [](Matcher& self, const nb::bytes& data, const nb::bytes& begun) {
             std::string_view bytes = view(data), first = view(begun);
-            return unlocked(self, [&] { return self.characters(bytes, first); });
+            return without_gil(self, [&] { return self.characters(bytes, first); });
           },
           "data"_a, "begun"_a, kCharacters)
       .def(
           "_open_rules",
           [](Matcher& self, const nb::bytes& data) {
             std::string_view bytes = view(data);
-            return unlocked(self, [&] { return self.open_rules(bytes); });
+            return without_gil(self, [&] { return self.open_rules(bytes); });
           },
           "data"_a, "The names of the rules that are open after these bytes.")
       .def(
           "_accepted",
           [](Matcher& self) {
             nb::list out;
-            for (const auto& [token, text] : unlocked(self, [&] { return self.accepted(); }))
+            for (const auto& [token, text] : without_gil(self, [&] { return self.accepted(); }))
               token < 0 ? out.append(nb::bytes(text.data(), text.size())) : out.append(token);
             return out;
           },
           nb::sig("def _accepted(self) -> list[int | bytes]"),
-          "What was accepted, step by step: the ids of tokens, and bytes that were accepted as such.")
-      .def("_rests", unlocked(&Matcher::rests),
-           "Tokens to the end after any one token: two upper bounds (by the rules, by what must differ), the most "
+          "The accepted steps: the ids of tokens, and bytes that were accepted as bytes.")
+      .def("_rests", without_gil(&Matcher::rests),
+           "Tokens to the end after any one token: upper bounds from the rules and from distinct values, the largest "
            "found.")
-      .def("_walk_mask", unlocked(&Matcher::walk_mask), "The allowed ids by definition: nothing cached is used.");
+      .def("_walk_mask", without_gil(&Matcher::walk_mask), "The allowed ids, computed by definition, without caches.");
 
   m.def("fill_batch", &fill_batch, "matchers"_a, "bitmask"_a.noconvert(), "rows"_a, "max_tokens"_a, "threads"_a,
         nb::sig(kFillBatchSignature), kFillBatch);

@@ -22,15 +22,15 @@ namespace {
 
 // The limits of a compilation: states, seconds, memory, work, and the work of a call.
 using StoredLimits = std::tuple<int64_t, double, int64_t, int64_t, int64_t>;
-// Deferred rules: the name of a rule, what identifies it, the bytes of its shortest text, the table.
+// Deferred rules: the name of a rule, the digits that identify its content, the bytes of its shortest text, the table.
 using StoredLater = std::vector<std::tuple<nb::str, nb::str, uint32_t, uint32_t>>;
 
 using SpecialIds = nb::typed<nb::dict, nb::str, nb::typed<nb::list, int>>;
 
-constexpr size_t kMostTerminals = 5000;
+constexpr size_t kMaxTerminals = 5000;
 constexpr size_t kTerminalTableBytes = 1 << 16;
 
-// The tokens that the caller names: name -> ids.
+// Finds tokens by the names that the caller passes: name -> ids.
 class NamedTokens : public TokenFinder {
  public:
   NamedTokens(nb::dict ids, const std::vector<int32_t>& ends) : ids_(std::move(ids)), ends_(ends) {}
@@ -139,7 +139,8 @@ class LexerCompiler {
   std::shared_ptr<CompiledLexer> compile() {
     FieldReader in(table_.fields(table_.lexer));
     const std::span<const uint32_t> terminals = in.list();
-    if (terminals.size() > kMostTerminals || !table_.later.empty()) throw nb::value_error("Python reads such lexers");
+    if (terminals.size() > kMaxTerminals || !table_.later.empty())
+      throw nb::value_error("this lexer must be read by Python");
     const std::shared_ptr<CompiledRules> rules = compile_parser();
     std::vector<std::shared_ptr<CompiledRules>> texts;
     for (const uint32_t row : terminals) texts.push_back(compile_pattern(table_.fields(row)[1]));
@@ -157,13 +158,13 @@ class LexerCompiler {
   // The rules, over a vocabulary in which each terminal is a token.
   std::shared_ptr<CompiledRules> compile_parser() {
     const int32_t end = symbols_.count();
-    auto own = std::make_shared<TokenVocabulary>(std::vector<std::string>(static_cast<size_t>(end)),
-                                                 std::vector<uint8_t>(static_cast<size_t>(end), 0),
-                                                 std::vector<int32_t>{end}, end + 1, kTerminalTableBytes);
+    auto terminal_tokens = std::make_shared<TokenVocabulary>(std::vector<std::string>(static_cast<size_t>(end)),
+                                                             std::vector<uint8_t>(static_cast<size_t>(end), 0),
+                                                             std::vector<int32_t>{end}, end + 1, kTerminalTableBytes);
     Builder builder;
     builder.encoding(utf8_);
     RowReader reader(table_, builder, numbers_, encodings_, &symbols_, nullptr);
-    auto rules = compile_with(table_, builder, reader, own, left(), "", {}, nb::none());
+    auto rules = compile_with(table_, builder, reader, terminal_tokens, left(), "", {}, nb::none());
     numbers_.clear();
     return rules;
   }
@@ -196,9 +197,9 @@ class LexerCompiler {
     const int32_t newline = symbols_.terminal(in.next()), indent = symbols_.of(in.next());
     const int32_t dedent = symbols_.of(in.next());
     std::array<std::vector<int32_t>, 2> brackets;
-    for (std::vector<int32_t>& own : brackets)
+    for (std::vector<int32_t>& terminals : brackets)
       for (const uint32_t name : in.list())
-        if (const int32_t terminal = symbols_.terminal(name); terminal >= 0) own.push_back(terminal);
+        if (const int32_t terminal = symbols_.terminal(name); terminal >= 0) terminals.push_back(terminal);
     const auto tab = static_cast<int32_t>(in.next()), levels = static_cast<int32_t>(in.next());
     return IndentationValues{newline,     indent, dedent, brackets[0],
                              brackets[1], tab,    levels, static_cast<int32_t>(in.next())};
@@ -206,14 +207,14 @@ class LexerCompiler {
   LexerContextList contexts(FieldReader& in) const {
     LexerContextList out;
     for (uint32_t left = in.next(); left > 0; --left) {
-      auto& [marks, tried] = out.emplace_back();
+      auto& [marks, terminals] = out.emplace_back();
       for (const uint32_t mark : in.list()) marks.push_back(symbols_.of(mark));
       for (const uint32_t name : in.list())
-        if (const int32_t terminal = symbols_.terminal(name); terminal >= 0) tried.push_back(terminal);
+        if (const int32_t terminal = symbols_.terminal(name); terminal >= 0) terminals.push_back(terminal);
     }
     return out;
   }
-  // The limits, with the seconds that are left.
+  // The limits, with the remaining seconds.
   StoredLimits left() const {
     StoredLimits out = limits_;
     const std::chrono::duration<double> used = std::chrono::steady_clock::now() - begin_;
@@ -278,34 +279,34 @@ constexpr auto kStoredTable = R"(Check a table.
 Args:
     ints: its integers, as little-endian words of four bytes.
     texts: the texts to which it refers, each once.
-    number, tables: its number, and how many tables there are.
-    most: the limit of nodes.
+    number, tables: its number, and the number of tables.
+    max_nodes: the limit of nodes.
 
 Raises:
-    ValueError: the table is malformed, or has rare parts. Python's reader decides.)";
+    ValueError: the table is malformed, or has rare parts. Python's reader finds out which.)";
 
-constexpr auto kCompileRules = R"(Compile the grammar. It has no lexer.
+constexpr auto kCompileRules = R"(Compile the grammar, which must not have a lexer.
 
 Args:
     builder: a builder without nodes, whose first encoding is UTF-8.
-    utf8: UTF-8.
+    utf8: the encoding UTF-8.
     other: adds the node at a position of the table to the builder, and returns its number.
-    vocabulary: whose tokens the grammar is compiled for.
+    vocabulary: the tokens for which the grammar is compiled.
     special_ids: the name of a token -> its ids.
     end_tokens: the ids that end an output.
     limits: states, seconds, memory, work and the work of a call; see `Builder.compile`.
-    prefix: of the names of rules.
+    prefix: is put before the names of rules.
     later: a digest of each deferred rule, in the order of `later`.
     compile_later: see `Builder.compile`.
 
 Raises:
     ValueError: a node is malformed or rare. Others: see `Builder.compile`.)";
 
-constexpr auto kCompileLexer = R"(Compile the grammar. It has a lexer.
+constexpr auto kCompileLexer = R"(Compile the grammar, which must have a lexer.
 
 Args:
-    utf8: UTF-8.
-    vocabulary: whose tokens the grammar is compiled for.
+    utf8: the encoding UTF-8.
+    vocabulary: the tokens for which the grammar is compiled.
     limits: states, seconds, memory, work and the work of a call; see `Builder.compile`.
 
 Raises:
@@ -316,7 +317,7 @@ Raises:
 void bind_stored(nb::module_& m) {
   nb::class_<StoredTable>(m, "StoredTable", "The rows of a stored grammar, checked.")
       .def(nb::init<const nb::bytes&, TextTuple, uint32_t, uint32_t, int64_t>(), "ints"_a, "texts"_a, "number"_a,
-           "tables"_a, "most"_a, kStoredTable)
+           "tables"_a, "max_nodes"_a, kStoredTable)
       .def("__len__", &StoredTable::size, "The number of rows.")
       .def_prop_ro(
           "has_lexer", [](const StoredTable& table) { return table.lexer != kNoNumber; }, "Whether it has a lexer.")
@@ -327,8 +328,8 @@ void bind_stored(nb::module_& m) {
       .def_prop_ro("schemas", &schemas_of, "Names of rules, and the positions of their schemas in the table.")
       .def_prop_ro("embedded", &embedded_of, "The positions of all schemas.")
       .def_prop_ro("later", &later_of,
-                   "Deferred rules: the name, the hexadecimal digits of what identifies it, the bytes of its shortest\n"
-                   "text, and the number of its table.")
+                   "Deferred rules: the name, hexadecimal digits that identify the content, the bytes of the shortest\n"
+                   "text, and the number of the table.")
       .def("compile_rules", &compile_rules, "builder"_a, "utf8"_a, "other"_a, "vocabulary"_a, "special_ids"_a,
            "end_tokens"_a, "limits"_a, "prefix"_a, "later"_a, "compile_later"_a.none(), kCompileRules)
       .def("compile_lexer", &compile_stored_lexer, "utf8"_a, "vocabulary"_a, "limits"_a, kCompileLexer);

@@ -1,6 +1,6 @@
 // The Python bindings, one file for each group of classes: vocabularies and compiled grammars, matchers, compositions,
-// lexers, and three ways to pass in a grammar (builder.cpp, node_reader.cpp, bind_stored.cpp). module.cpp combines them and translates
-// errors.
+// lexers, and three ways to pass in a grammar (builder.cpp, node_reader.cpp, bind_stored.cpp). module.cpp combines them
+// and translates errors.
 //
 // Every class and method has its docstring here. `make stubs` writes guided/automaton/_core.pyi from them.
 #pragma once

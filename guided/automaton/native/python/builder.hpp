@@ -40,7 +40,7 @@ struct ReadEncoding {
   std::shared_ptr<const Encoding> encoding;
   Digest digest;
   explicit ReadEncoding(const FormList& forms) {
-    Encoding made;
+    Encoding out;
     for (const auto& [ranges, digits] : forms) {
       Form form;
       form.ranges = checked_ranges(ranges);
@@ -60,9 +60,9 @@ struct ReadEncoding {
         for (const DigitSpan& s : form.digits[i]) most = std::max(most, s.value + (s.high - s.low) * s.step);
         form.rest[i - 1] = form.rest[i] + most;
       }
-      made.forms.push_back(std::move(form));
+      out.forms.push_back(std::move(form));
     }
-    for (const Form& form : made.forms) {
+    for (const Form& form : out.forms) {
       digest.add(form.ranges.size());
       digest.add(form.digits.size());
       for (const Range& r : form.ranges) digest.add(uint64_t{r.lo} << 32 | r.hi);
@@ -74,7 +74,7 @@ struct ReadEncoding {
         }
       }
     }
-    encoding = std::make_shared<const Encoding>(std::move(made));
+    encoding = std::make_shared<const Encoding>(std::move(out));
   }
 };
 
@@ -278,7 +278,8 @@ class Builder {
     return [kept](const std::vector<int32_t>& numbers) {
       nb::gil_scoped_acquire acquire;
       std::vector<std::shared_ptr<const Grammar>> out;
-      for (nb::handle made : (*kept)(numbers)) out.push_back(nb::cast<std::shared_ptr<CompiledRules>>(made)->grammar());
+      for (nb::handle rules : (*kept)(numbers))
+        out.push_back(nb::cast<std::shared_ptr<CompiledRules>>(rules)->grammar());
       if (out.size() != numbers.size()) throw nb::value_error("as many grammars as rules are needed");
       return out;
     };
@@ -301,17 +302,17 @@ class Builder {
     return out;
   }
   static std::vector<Range> characters_of(const std::vector<std::vector<Symbol>>& texts) {
-    std::vector<uint8_t> met;
+    std::vector<uint8_t> is_used;
     for (const auto& text : texts)
       for (const Symbol c : text) {
-        if (c >= met.size()) met.resize(c + 1, 0);
-        met[c] = c != kBeginMark && c != kEndMark;
+        if (c >= is_used.size()) is_used.resize(c + 1, 0);
+        is_used[c] = c != kBeginMark && c != kEndMark;
       }
     std::vector<Range> out;
-    for (Symbol c = 0; c < met.size(); ++c)
-      if (met[c] && c > 0 && met[c - 1])
+    for (Symbol c = 0; c < is_used.size(); ++c)
+      if (is_used[c] && c > 0 && is_used[c - 1])
         out.back().hi = c;
-      else if (met[c])
+      else if (is_used[c])
         out.push_back({c, c});
     return out;
   }

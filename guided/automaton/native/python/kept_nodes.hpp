@@ -3,8 +3,8 @@
 // The front ends cache numbers, formats and patterns; a JSON integer is 280 nodes. In: the object at the top, and the
 // nodes below it, none of which refers to a rule, a control token or an encoding. Out: these nodes again. Objects are
 // distinguished by identity, and kept alive. IR nodes never change. The number of nodes is bounded: beyond it, all
-// subtrees are dropped. The caller holds the GIL; on Pythons without one, a mutex takes its place. Cost: 20 ns per node;
-// reading takes ten times as long.
+// subtrees are dropped. The caller holds the GIL; on Pythons without one, a mutex takes its place. Cost: 20 ns per
+// node; reading takes ten times as long.
 #pragma once
 
 #include <cstddef>
@@ -26,9 +26,9 @@ struct KeptSubtree {
 
 class KeptNodes {
  public:
-  static constexpr size_t kLeast = 16;  // the fewest nodes and automaton states of a subtree for which caching pays
+  static constexpr size_t kMinWeight = 16;  // the fewest nodes and automaton states of a subtree for which caching pays
   static constexpr size_t kLargest = 4096;
-  static constexpr size_t kMost = 20000;  // of all subtrees together
+  static constexpr size_t kMaxWeight = 20000;  // of all subtrees together
 
   std::shared_ptr<const KeptSubtree> find(PyObject* top) const {
     const nanobind::ft_lock_guard lock(mutex_);
@@ -39,7 +39,7 @@ class KeptNodes {
     if (weight > kLargest) return;
     Subtrees dropped;
     const nanobind::ft_lock_guard lock(mutex_);
-    if (weight_ + weight > kMost) dropped = take();
+    if (weight_ + weight > kMaxWeight) dropped = take();
     if (subtrees_.try_emplace(top, std::move(subtree)).second) weight_ += weight;
   }
   size_t size() const {

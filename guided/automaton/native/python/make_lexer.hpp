@@ -1,4 +1,4 @@
-// Makes a grammar with a lexer from its compiled parts. In: lists, as Python or a stored table gives them.
+// Makes a grammar with a lexer from its compiled parts. In: lists, which come from Python or from a stored table.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ using LexerKeywordList = std::vector<std::tuple<int32_t, int32_t, bool, std::sha
 using IndentationValues =
     std::tuple<int32_t, int32_t, int32_t, std::vector<int32_t>, std::vector<int32_t>, int32_t, int32_t, int32_t>;
 
-// Throws the errors of Python's checks. The caller holds the GIL, which is released in the meantime. See bind_lexer.cpp.
+// Throws the Python exceptions of its checks. Called with the GIL, and releases it in between. See bind_lexer.cpp.
 std::shared_ptr<CompiledLexer> make_lexer(const std::shared_ptr<CompiledRules>& rules,
                                           const std::vector<std::shared_ptr<CompiledRules>>& terminals,
                                           const std::vector<bool>& ignored, const LexerKeywordList& keywords,

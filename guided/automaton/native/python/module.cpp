@@ -10,7 +10,7 @@ namespace guided {
 
 namespace {
 
-// Raises guided.errors.<name>(*args, **named), or whatever is raised meanwhile, such as KeyboardInterrupt.
+// Raises guided.errors.<name>(*args, **named), or an exception that occurs in between, such as KeyboardInterrupt.
 void raise(const char* name, nb::args args, nb::kwargs named = nb::kwargs()) {
   try {
     nb::object type = nb::module_::import_("guided.errors").attr(name);
@@ -48,7 +48,7 @@ NB_MODULE(_core, m) {
   m.doc() =
       "The native core: grammars are compiled into automata, and matchers follow outputs and fill token bitmasks.\n\n"
       "Its objects are opaque; `guided.matching` has the classes that users call.";
-  // A grammar in a global variable outlives the interpreter. That is not an error of its owner.
+  // A grammar in a global variable outlives the interpreter, which is not a leak.
   nb::set_leak_warnings(false);
   nb::register_exception_translator(guided::translate);
   guided::bind_compiled(m);

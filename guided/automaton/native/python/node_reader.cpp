@@ -78,7 +78,7 @@ class NodeReader {
   // `other(node)` returns the number of an unusual node. It may call `read` again for a node below it.
   int32_t read(const nb::object& root, const nb::callable& other) {
     if (is_open(root.ptr())) throw nb::value_error("a node is inside of itself");
-    if (calls_ == kMostCalls) throw nb::value_error("too many calls inside of one another");
+    if (calls_ == kMaxCalls) throw nb::value_error("too many calls inside of one another");
     ++calls_;
     std::vector<nb::object> stack{root};
     try {
@@ -97,7 +97,7 @@ class NodeReader {
   static constexpr int32_t kOpen = -2;             // its children are being read
   static constexpr int32_t kCounted = -3;          // not read, but in a cached subtree that was copied
   static constexpr Py_ssize_t kOwnReferences = 3;  // to a node that was read: from its parent, and two from this reader
-  static constexpr int kMostCalls = 16;            // nested calls of `read`: each takes some of the machine's stack
+  static constexpr int kMaxCalls = 16;             // nested calls of `read`: each takes some of the machine's stack
 
   bool is_open(PyObject* node) const { return known_.of(node) == kOpen; }
   // The number of a node that was read, or a negative value.
@@ -181,7 +181,7 @@ class NodeReader {
       if (n.kind == Kind::Encoded || weight > KeptNodes::kLargest) return;
       each_child(object, types_.kind_of(object), [&](nb::object child) { work.push_back(child.ptr()); });
     }
-    if (weight < KeptNodes::kLeast) return;
+    if (weight < KeptNodes::kMinWeight) return;
     auto subtree = std::make_shared<KeptSubtree>();
     std::map<int32_t, int32_t> places;
     for (const auto& [of, object] : objects) {

@@ -9,11 +9,11 @@ namespace guided {
 
 namespace {
 
-constexpr size_t kMostConditions = 100000;  // conditions that wait for their parts
+constexpr size_t kMaxConditions = 100000;  // conditions that wait for their parts
 
-[[noreturn]] void refuse_row() { throw nb::value_error("the stored table has a row that Python reads"); }
+[[noreturn]] void refuse_row() { throw nb::value_error("the stored table has a row that must be read by Python"); }
 
-// The first `width` fields of each item, as Python passes them.
+// Pairs of integers, as Python passes ranges.
 RangeList ranges_of(std::span<const uint32_t> list) {
   RangeList out;
   out.reserve(list.size() / 2);
@@ -21,7 +21,7 @@ RangeList ranges_of(std::span<const uint32_t> list) {
   return out;
 }
 
-int32_t small(uint32_t value) {
+int32_t to_int32(uint32_t value) {
   if (value > INT32_MAX) refuse_row();
   return static_cast<int32_t>(value);
 }
@@ -36,14 +36,14 @@ const ReadEncoding* RowEncodings::read(const StoredTable& table, uint32_t row) {
   const bool may_be_utf8 = utf8_of(table.text(in.next())) == "utf-8";
   FormList forms;
   for (const uint32_t form : in.list()) {
-    FieldReader own(table.fields(form));
+    FieldReader form_fields(table.fields(form));
     auto& [ranges, digits] = forms.emplace_back();
-    ranges = ranges_of(own.list(2));
-    for (uint32_t left = own.next(); left > 0; --left) {
+    ranges = ranges_of(form_fields.list(2));
+    for (uint32_t left = form_fields.next(); left > 0; --left) {
       auto& spans = digits.emplace_back();
-      const std::span<const uint32_t> values = own.list(4);
+      const std::span<const uint32_t> values = form_fields.list(4);
       for (size_t at = 0; at < values.size(); at += 4)
-        spans.emplace_back(small(values[at]), small(values[at + 1]), values[at + 2], values[at + 3]);
+        spans.emplace_back(to_int32(values[at]), to_int32(values[at + 1]), values[at + 2], values[at + 3]);
     }
   }
   auto encoding = std::make_unique<ReadEncoding>(forms);
@@ -67,7 +67,7 @@ int32_t RowReader::read(uint32_t root) {
   return numbers_.of(root);
 }
 
-// Pushes the children that have no number yet, the last one first.
+// Pushes the children whose nodes do not exist yet, in reverse order.
 void RowReader::push_children(uint32_t row) {
   FieldReader in(table_.fields(row));
   auto push_all = [&](std::span<const uint32_t> rows, bool members) {
@@ -102,7 +102,7 @@ void RowReader::push_children(uint32_t row) {
   }
 }
 
-// The number of a node whose children have numbers.
+// Adds the node of a row to the builder, and returns its number. The nodes of its children exist.
 int32_t RowReader::add(uint32_t row) {
   FieldReader in(table_.fields(row));
   const RowKind kind = table_.kind(row);
@@ -155,7 +155,7 @@ int32_t RowReader::add(uint32_t row) {
   }
 }
 
-// The state at which an automaton starts and the first state exchange their numbers.
+// Exchanges the numbers of the start state and state 0, since automata of the core start in state 0.
 int32_t RowReader::add_automaton(FieldReader in) {
   struct State {
     bool accepts;
@@ -176,11 +176,11 @@ int32_t RowReader::add_automaton(FieldReader in) {
   list.reserve(edges);
   for (size_t from = 0; from < states.size(); ++from) {
     accept.push_back(states[from].accepts);
-    const std::span<const uint32_t> own = states[from].edges;
-    for (size_t at = 0; at < own.size(); at += 3) {
-      const uint32_t to = own[at + 2];
+    const std::span<const uint32_t> edge_list = states[from].edges;
+    for (size_t at = 0; at < edge_list.size(); at += 3) {
+      const uint32_t to = edge_list[at + 2];
       const uint32_t target = to == start ? 0 : to == 0 ? start : to;
-      list.emplace_back(static_cast<int32_t>(from), own[at], own[at + 1], small(target));
+      list.emplace_back(static_cast<int32_t>(from), edge_list[at], edge_list[at + 1], to_int32(target));
     }
   }
   return builder_.automaton(accept, list);
@@ -195,7 +195,7 @@ int32_t RowReader::add_dispatch(FieldReader in) {
   }
   const uint32_t start = of.next();
   std::vector<int32_t> exits;
-  for (const uint32_t state : in.list()) exits.push_back(small(state == start ? 0 : state == 0 ? start : state));
+  for (const uint32_t state : in.list()) exits.push_back(to_int32(state == start ? 0 : state == 0 ? start : state));
   return builder_.dispatch(numbers_.of(automaton), exits, numbers(in.list()));
 }
 
@@ -228,7 +228,7 @@ int32_t RowReader::add_permutation(FieldReader in) {
   const int32_t separator = numbers_.of(in.next());
   const int64_t min = in.next(), max = in.limit();
   std::vector<int32_t> slots;
-  for (const uint32_t slot : in.list()) slots.push_back(small(slot));
+  for (const uint32_t slot : in.list()) slots.push_back(to_int32(slot));
   const bool ordered = in.next();
   const uint32_t condition_row = in.next();
   if (slots.empty() && !ordered && condition_row == kNoNumber)
@@ -268,13 +268,13 @@ std::vector<std::pair<int32_t, std::vector<int32_t>>> RowReader::condition(uint3
       for (const uint32_t part : items)
         if (!positions.contains(part)) stack.push_back(part);
     if (stack.size() > height) {
-      if (height > kMostConditions) refuse_row();
+      if (height > kMaxConditions) refuse_row();
       continue;
     }
     stack.pop_back();
     if (is_known) continue;
     std::vector<int32_t> numbers;
-    for (const uint32_t item : items) numbers.push_back(is_leaf ? small(item) : positions.at(item));
+    for (const uint32_t item : items) numbers.push_back(is_leaf ? to_int32(item) : positions.at(item));
     positions.emplace(at, static_cast<int32_t>(out.size()));
     out.emplace_back(static_cast<int32_t>(table_.kind(at)) - static_cast<int32_t>(RowKind::Written),
                      std::move(numbers));

@@ -4,8 +4,8 @@
 // of the node of a row. The builder checks the values of nodes, as for nodes that come from Python, and nodes are added
 // in the same order, so the core gets the same grammar.
 //
-// What this file does not read is refused with a ValueError; then Python reads the table. A few nodes without children
-// need data that only Python has, such as the letters of all scripts. A callback adds these.
+// This file refuses rows that it cannot read with a ValueError; then Python reads the table. A few nodes without
+// children need data that only Python has, such as the letters of all scripts. A callback adds these nodes.
 //
 // Cost: 0.1 us for each node, and 10 ns for each edge of an automaton.
 #pragma once
@@ -20,33 +20,33 @@
 
 namespace guided {
 
-// The numbers of rows in a builder. Clearing costs as much as was set.
+// The nodes that a builder has for the rows of a table. Clearing takes time linear in the rows that were set.
 class RowNumbers {
  public:
   explicit RowNumbers(size_t rows) : numbers_(rows, -1) {}
   int32_t of(uint32_t row) const { return numbers_[row]; }
   void set(uint32_t row, int32_t number) {
     numbers_[row] = number;
-    given_.push_back(row);
+    set_rows_.push_back(row);
   }
   void clear() {
-    for (const uint32_t row : given_) numbers_[row] = -1;
-    given_.clear();
+    for (const uint32_t row : set_rows_) numbers_[row] = -1;
+    set_rows_.clear();
   }
 
  private:
   std::vector<int32_t> numbers_;
-  std::vector<uint32_t> given_;
+  std::vector<uint32_t> set_rows_;
 };
 
-// Finds the token that a node names, by id or by name.
+// Finds the token to which a node refers by id or by name.
 class TokenFinder {
  public:
   TokenFinder() = default;
   TokenFinder(const TokenFinder&) = delete;
   TokenFinder& operator=(const TokenFinder&) = delete;
   virtual ~TokenFinder() = default;
-  // The id of the only token that a row names, or -1.
+  // The id of the token; -1 if there is no such token, or if several tokens have the name.
   virtual int32_t find(const StoredTable& table, bool is_text, uint32_t value) const = 0;
 };
 
@@ -64,8 +64,8 @@ class RowEncodings {
 
 class RowReader {
  public:
-  // `tokens`: null if the rows are those of a terminal, which names no tokens and no rules. `other`: adds the node of a
-  // row, and returns its number; null: such rows are refused.
+  // `tokens`: null for the rows of a terminal, which refer to no tokens and no rules. `other`: adds the node of a row
+  // that Python must read, and returns its number; null: such rows are refused.
   RowReader(const StoredTable& table, Builder& builder, RowNumbers& numbers, RowEncodings& encodings,
             const TokenFinder* tokens, const nb::callable* other)
       : table_(table), builder_(builder), numbers_(numbers), encodings_(encodings), tokens_(tokens), other_(other) {}
@@ -85,7 +85,7 @@ class RowReader {
   int32_t add_distinct(FieldReader in);
   int32_t add_other(uint32_t row);
   std::vector<std::pair<int32_t, std::vector<int32_t>>> condition(uint32_t root) const;
-  // The numbers of rows that were read.
+  // The numbers of the nodes of rows.
   std::vector<int32_t> numbers(std::span<const uint32_t> rows) const {
     std::vector<int32_t> out;
     out.reserve(rows.size());

@@ -13,8 +13,8 @@ namespace nb = nanobind;
 
 namespace {
 
-constexpr int kMostNested = 12;     // automata with followers inside each other; Python's reader allows a few more
-constexpr size_t kMostProbes = 32;  // per row, on average
+constexpr int kMaxNested = 12;     // nested automata with followers; Python's reader allows a few more
+constexpr size_t kMaxProbes = 32;  // per row, on average
 
 [[noreturn]] void refuse() { throw nb::value_error("the stored table is malformed, or has rare parts"); }
 
@@ -48,7 +48,7 @@ class StoredTable::Checker {
       nested_ = 0;
       for (const FieldLayout& field : row_layout()[kind]) check_field(field);
       const auto row = static_cast<RowKind>(kind);
-      if (row == RowKind::Dispatch || row == RowKind::MaxTokens) check_that(++nested_ <= kMostNested);
+      if (row == RowKind::Dispatch || row == RowKind::MaxTokens) check_that(++nested_ <= kMaxNested);
       if (row == RowKind::Embedded) table_.embedded.push_back(static_cast<uint32_t>(table_.kinds_.size()));
       if (row == RowKind::Grammar || row == RowKind::Lexer) check_that(!table_.has(row));
       table_.begins_.push_back(begin);
@@ -81,7 +81,7 @@ class StoredTable::Checker {
     check_that(row < table_.kinds_.size() && (kinds >> static_cast<int>(table_.kinds_[row]) & 1));
     nested_ = std::max(nested_, int{nesting_[row]});
   }
-  void check_count(uint32_t value) { check_that(value <= kMostCount); }
+  void check_count(uint32_t value) { check_that(value <= kMaxCount); }
   void check_names() {
     const std::span<const uint32_t> names = next_list();
     for (size_t i = 0; i < names.size(); ++i) {
@@ -188,7 +188,7 @@ class StoredTable::Checker {
         return check_map(field.kinds);
     }
   }
-  // Refuses two equal rows. Strangers could choose rows whose hashes collide, so the number of probes is bounded.
+  // Refuses two equal rows. The number of probes is bounded, since an attacker could choose rows whose hashes collide.
   void check_rows_differ() {
     const std::vector<uint32_t>& begins = table_.begins_;
     const size_t rows = begins.size(), slots = std::bit_ceil(rows * 2);
@@ -197,34 +197,34 @@ class StoredTable::Checker {
       return std::span<const uint32_t>(table_.ints_.data() + begins[row], end - begins[row]);
     };
     std::vector<uint32_t> slot(slots, kNoNumber);
-    size_t probes = kMostProbes * rows;
+    size_t probes = kMaxProbes * rows;
     for (size_t row = 0; row < rows; ++row) {
-      const std::span<const uint32_t> own = row_of(row);
-      uint64_t hash = own.size();
-      for (const uint32_t value : own) hash = (std::rotl(hash, 5) ^ value) * 0x9E3779B97F4A7C15ull;
-      size_t place = mix(hash) & (slots - 1);
-      for (; slot[place] != kNoNumber; place = (place + 1) & (slots - 1)) {
-        const std::span<const uint32_t> other = row_of(slot[place]);
-        const size_t cost = 1 + std::min(own.size(), other.size()) / 16;
+      const std::span<const uint32_t> ints = row_of(row);
+      uint64_t hash = ints.size();
+      for (const uint32_t value : ints) hash = (std::rotl(hash, 5) ^ value) * 0x9E3779B97F4A7C15ull;
+      size_t at = mix(hash) & (slots - 1);
+      for (; slot[at] != kNoNumber; at = (at + 1) & (slots - 1)) {
+        const std::span<const uint32_t> other = row_of(slot[at]);
+        const size_t cost = 1 + std::min(ints.size(), other.size()) / 16;
         check_that(cost <= probes);
         probes -= cost;
-        check_that(!std::ranges::equal(own, other));
+        check_that(!std::ranges::equal(ints, other));
       }
-      slot[place] = static_cast<uint32_t>(row);
+      slot[at] = static_cast<uint32_t>(row);
     }
   }
 
   StoredTable& table_;
   const uint32_t number_, tables_;
   size_t at_ = 0;
-  int nested_ = 0;  // how many automata with followers and limits of tokens are inside each other in this row
+  int nested_ = 0;  // the depth of nested automata with followers and limits of tokens in this row
   std::vector<uint8_t> nesting_;
-  uint32_t maps_ = 0;                // how many maps were read
+  uint32_t maps_ = 0;                // the number of maps read so far
   std::vector<uint32_t> seen_text_;  // by text: the last map in which it is a key
 };
 
-StoredTable::StoredTable(const nb::bytes& ints, TextTuple texts, uint32_t number, uint32_t tables, int64_t most)
-    : texts_(std::move(texts)), count_of_texts_(nb::len(texts_)), ints_(ints.size() / sizeof(uint32_t)) {
+StoredTable::StoredTable(const nb::bytes& ints, TextTuple texts, uint32_t number, uint32_t tables, int64_t max_nodes)
+    : texts_(std::move(texts)), text_count_(nb::len(texts_)), ints_(ints.size() / sizeof(uint32_t)) {
   check_that(ints.size() % sizeof(uint32_t) == 0 && ints_.size() < kNoNumber);
   if (!ints_.empty()) std::memcpy(ints_.data(), ints.c_str(), ints.size());
   if constexpr (std::endian::native == std::endian::big)
@@ -233,7 +233,7 @@ StoredTable::StoredTable(const nb::bytes& ints, TextTuple texts, uint32_t number
   Checker(*this, number, tables).check();
   // A node for other tokens becomes up to three nodes.
   const auto others = static_cast<int64_t>(std::ranges::count(kinds_, RowKind::OtherTokens));
-  check_that(static_cast<int64_t>(size()) + 2 * others <= most);
+  check_that(static_cast<int64_t>(size()) + 2 * others <= max_nodes);
   check_that(!(has(RowKind::MaxTokens) && has(RowKind::Entry)));
   read_grammar();
   if (lexer != kNoNumber)
@@ -273,9 +273,9 @@ void StoredTable::check_lexer() const {
   FieldReader in(fields(lexer));
   const std::span<const uint32_t> terminals = in.list();
   for (const uint32_t row : terminals) {
-    uint8_t& own = role[*fields(row)];
-    check_that(own == Nothing);
-    own = IsTerminal;
+    uint8_t& name_role = role[*fields(row)];
+    check_that(name_role == Nothing);
+    name_role = IsTerminal;
   }
   for (const uint32_t row : terminals) {
     FieldReader terminal(fields(row) + 2);  // after its name and its node
@@ -284,7 +284,7 @@ void StoredTable::check_lexer() const {
   for (const uint32_t name : in.list()) check_that(role[name] == IsTerminal);
   if (const uint32_t indentation = in.next(); indentation != kNoNumber)
     for (const size_t at : {1, 2})
-      if (uint8_t& own = role[fields(indentation)[at]]; own == Nothing) own = IsSymbol;
+      if (uint8_t& name_role = role[fields(indentation)[at]]; name_role == Nothing) name_role = IsSymbol;
   for (uint32_t left = in.next(); left > 0; --left) {
     for (const uint32_t mark : in.list()) check_that(role[mark] == Nothing);
     in.list();

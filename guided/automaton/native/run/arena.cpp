@@ -264,11 +264,11 @@ int32_t Arena::import(const Arena& other, int32_t state, Carried& carried) {
   for (int32_t bottom : {kBottom, kTop, kFree}) known[bottom] = bottom;
   // A return configuration has a lower number than all that return to it, so ascending order is dependency order.
   std::vector<int32_t> need{state}, order;
-  std::unordered_map<int32_t, char> met;
+  std::unordered_map<int32_t, char> visited;
   while (!need.empty()) {
     int32_t id = need.back();
     need.pop_back();
-    if (known.count(id) || !met.emplace(id, 0).second) continue;
+    if (known.count(id) || !visited.emplace(id, 0).second) continue;
     order.push_back(id);
     for (const Thread& t : other.config(id))
       if (t.pos != kExit) need.push_back(t.ret);

@@ -187,7 +187,7 @@ class Arena {
     bool ends = false;             // the end of a permutation, which its guard may forbid
     bool returns = false;          // the end of any other frame
     bool other = false;            // the end of a scope
-    void add(const Ahead& met);
+    void add(const Ahead& more);
     auto operator<=>(const Ahead&) const = default;
   };
   const Ahead& ahead_of(int32_t position);
@@ -202,8 +202,8 @@ class Arena {
   bool holds_entries(int32_t rule);
   bool begins_entries_first(const Rule& rule) const;
   void look_ahead(int32_t from);
-  Ahead met_at(int32_t position, std::vector<int32_t>& next);
-  int32_t intern_ahead(Ahead met);
+  Ahead ahead_directly(int32_t position, std::vector<int32_t>& next);
+  int32_t intern_ahead(Ahead ahead);
   int32_t merge(int32_t a, int32_t b, int depth);
   void merge_threads(std::vector<Thread>& threads, int depth);
   void drop_higher_counts(std::vector<Thread>& threads);
@@ -242,7 +242,7 @@ class Arena {
   ValueCounts counts_;
   FiniteStringSets finite_strings_;
   std::vector<int32_t> ahead_of_, near_of_;            // by position: index into aheads_; -1: unknown
-  std::vector<int8_t> entries_first_, holds_entries_;  // by rule, see has_no_entry() and met_at(); -1: unknown
+  std::vector<int8_t> entries_first_, holds_entries_;  // by rule, see has_no_entry() and ahead_directly(); -1: unknown
   std::vector<const Ahead*> aheads_;                   // each once
   std::map<Ahead, int32_t> ahead_numbers_;
   bool raw_ = false;                           // in a raw step
@@ -253,7 +253,7 @@ class Arena {
   std::unordered_map<const Rule*, std::unordered_map<std::string, bool>> outlooks_;  // can_come_true(), by rule and key
   std::unordered_map<uint64_t, int32_t> reaches_;                                    // by rule and register
   std::vector<Thread> work_, closed_, kernel_;
-  ThreadSet met_;
+  ThreadSet visited_;
   RuleEntries entries_;
   std::vector<int32_t> heights_;       // by rule; -1: unknown
   std::vector<int8_t> lowest_counts_;  // by rule, see needs_lowest_count(); -1: unknown

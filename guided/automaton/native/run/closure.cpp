@@ -1,12 +1,14 @@
 // The closure of threads: returns from rules that have ended, and calls of rules that may begin.
 //
-// In: threads right after a byte or token. Out: the state of all threads that can read a symbol, or have left a bottom.
+// In: threads right after a byte or token. Out: the state of all threads that can read a symbol, or have returned to an
+// unknown caller (kExit).
 //
 // How: a thread at the end of a rule continues after the call in each of its callers. Each rule that may begin is
 // entered once, with all of its callers in one return configuration. All callers of a rule are known once no pending
-// rule can begin with it. So rules are entered in the order of their height: a rule is higher than the rules with which
-// it may begin (the graph of left corners has no cycles, see left_recursion.cpp). A parser with a graph-structured
-// stack does the same (Tomita; Scott and Johnstone, "GLL Parsing"), here in an order that extends no node twice.
+// rule can begin with this rule. So rules are entered in the order of their height: a rule is higher than the rules
+// with which it may begin (the graph of left corners has no cycles, see left_recursion.cpp). A parser with a
+// graph-structured stack does the same (Tomita; Scott and Johnstone, "GLL Parsing"), here in an order that extends no
+// node twice.
 //
 // Cost: O(threads + edges from them). Entering a rule separately for each caller would cost the product of the callers
 // at all levels, as in expressions with many levels of precedence. An effect before a call may produce a caller late.
@@ -62,10 +64,11 @@ void Arena::merge_threads(std::vector<Thread>& threads, int depth) {
   if (n > 1) drop_higher_counts(threads);
 }
 
-// Of the frames of a counted loop that differ only in their counts, and that have reached its minimum, the one with the
-// lowest count can do all that the others can. Without this, `([a-z]{1,20} ?){1,200}` would have a thread for each way to
-// split a word. Counting-set automata keep the extremes of such counts, too (Turonova et al., OOPSLA 2020). Under kFree, a
-// register does not tell what the frame had counted before, but a frame that can end has counted one item at least.
+// Suppose that several frames of a counted loop have reached its minimum, and differ only in their counts. Then the
+// frame with the lowest count can do all that the others can. Without this, `([a-z]{1,20} ?){1,200}` would have a
+// thread for each way to split a word. Counting-set automata keep the extremes of such counts, too (Turonova et al.,
+// OOPSLA 2020). Under kFree, a register does not have the count from before the text, but a frame that can end has
+// counted one item at least.
 void Arena::drop_higher_counts(std::vector<Thread>& threads) {
   size_t n = 0;
   for (size_t from = 0, to = 0; from < threads.size(); from = to) {
@@ -76,19 +79,19 @@ void Arena::drop_higher_counts(std::vector<Thread>& threads) {
       continue;
     }
     const Rule& rule = grammar_->rules[grammar_->positions[pos].rule];
-    std::unordered_set<uint64_t> met;  // callers and memories; threads with lower counts come first
+    std::unordered_set<uint64_t> visited;  // callers and memories; threads with lower counts come first
     for (; from < to; ++from) {
       const Thread t = threads[from];
-      const bool enough = t.ret == kFree ? rule.min <= 1 : t.reg >= rule.min;
-      if (!enough || met.insert(pair_key(t.ret, t.mem)).second) threads[n++] = t;
+      const bool has_minimum = t.ret == kFree ? rule.min <= 1 : t.reg >= rule.min;
+      if (!has_minimum || visited.insert(pair_key(t.ret, t.mem)).second) threads[n++] = t;
     }
   }
   threads.resize(n);
 }
 
-// Whether a rule is a loop with a maximum, of whose counts the lowest suffices. Not if the loop contains itself: its
-// frames share callers only if they have the same counts. Nor if it contains control tokens, because the number of marks
-// without text (matching/regions) would change.
+// Whether a rule is a loop with a maximum for which the lowest count suffices. False if the loop contains itself, since
+// its frames share callers only if they have the same counts. False if it contains control tokens, because the number
+// of marks without text (matching/regions) would change.
 bool Arena::needs_lowest_count(int32_t rule) {
   const Grammar& g = *grammar_;
   const Rule& loop = g.rules[rule];
@@ -122,14 +125,14 @@ void Arena::pop(const Thread& thread, std::vector<Thread>& out) {
 int32_t Arena::close(std::vector<Thread>& kernel) {
   // Many bytes may lead to a position with many effects (white space before a name), so its closure is cached.
   if (kernel.size() != 1 || raw_ || kernel[0].pos == kExit) return closure_of(kernel);
-  const Thread alone = kernel[0];
-  const Position& p = grammar_->positions[alone.pos];
+  const Thread single = kernel[0];
+  const Position& p = grammar_->positions[single.pos];
   if (p.effect_hi - p.effect_lo < kManyEffects) return closure_of(kernel);
-  if (const int32_t* known = closures_.find(alone)) return *known;
+  if (const int32_t* known = closures_.find(single)) return *known;
   const int32_t id = closure_of(kernel);
-  if (!closures_.find(alone)) {  // closure_of() may take steps, which may have added it already
+  if (!closures_.find(single)) {  // closure_of() may take steps, which may have added it already
     charge(48);
-    closures_.add(alone, id);
+    closures_.add(single, id);
   }
   return id;
 }
@@ -138,8 +141,8 @@ int32_t Arena::closure_of(std::vector<Thread>& kernel) {
   const Grammar& g = *grammar_;
   work_.assign(kernel.begin(), kernel.end());
   closed_.clear();
-  met_.clear();
-  bool reading = false;
+  visited_.clear();
+  bool reads_values = false;
   entries_.clear();
   while (!work_.empty() || !entries_.empty()) {
     if (work_.empty()) work_.push_back(enter(entries_.highest()));
@@ -150,16 +153,16 @@ int32_t Arena::closure_of(std::vector<Thread>& kernel) {
       continue;
     }
     CallMeter::work(kThreadWork);
-    if (!met_.add(t)) continue;
-    if (met_.size() > kMaxThreads)
-      throw LimitFailure("states", static_cast<double>(met_.size()), static_cast<double>(kMaxThreads), kAdvice);
+    if (!visited_.add(t)) continue;
+    if (visited_.size() > kMaxThreads)
+      throw LimitFailure("states", static_cast<double>(visited_.size()), static_cast<double>(kMaxThreads), kAdvice);
     const Position& p = g.positions[t.pos];
     CallMeter::work(kEdgeWork * (p.effect_hi - p.effect_lo + p.call_hi - p.call_lo));
     const Rule& rule = g.rules[p.rule];
     bool free = t.ret == kFree;
     if (p.active) {
       closed_.push_back(t);
-      reading |= t.mem != kOutside;
+      reads_values |= t.mem != kOutside;
     }
     if (p.accept && (free || may_end(rule, t.reg))) pop(t, work_);
     for (int32_t i = p.call_lo; i < p.call_hi; ++i) {
@@ -177,7 +180,7 @@ int32_t Arena::closure_of(std::vector<Thread>& kernel) {
       if (apply(rule, g.effects[i].effect, after)) work_.push_back(after);
     }
   }
-  if (reading && !raw_) {  // leads_to_an_end() takes steps, which overwrite closed_
+  if (reads_values && !raw_) {  // leads_to_an_end() takes steps, which overwrite closed_
     std::vector<Thread> threads = std::move(closed_);
     std::erase_if(threads, [&](const Thread& t) { return t.pos != kExit && !leads_to_an_end(t); });
     closed_ = std::move(threads);
@@ -212,20 +215,20 @@ int32_t Arena::height(int32_t rule) {
   if (heights_[rule] >= 0) return heights_[rule];
   struct Task {
     int32_t rule;
-    std::vector<int32_t> first;  // rules that may begin it
+    std::vector<int32_t> first;  // the rules with which it may begin
     size_t next = 0;
   };
-  auto begun = [&](int32_t of) {
+  auto begin_task = [&](int32_t of) {
     heights_[of] = 0;
     return Task{of, first_rules(of)};
   };
   std::vector<Task> todo;
-  todo.push_back(begun(rule));
+  todo.push_back(begin_task(rule));
   while (!todo.empty()) {
     Task& task = todo.back();
     if (task.next < task.first.size()) {
       const int32_t called = task.first[task.next++];
-      if (heights_[called] < 0) todo.push_back(begun(called));
+      if (heights_[called] < 0) todo.push_back(begin_task(called));
       continue;
     }
     for (int32_t called : task.first) heights_[task.rule] = std::max(heights_[task.rule], heights_[called] + 1);
@@ -237,13 +240,13 @@ int32_t Arena::height(int32_t rule) {
 // The rules with which a rule may begin (its left corners).
 std::vector<int32_t> Arena::first_rules(int32_t rule) const {
   std::vector<int32_t> out, positions{grammar_->rules[rule].start};
-  std::unordered_set<int32_t> met(positions.begin(), positions.end());
+  std::unordered_set<int32_t> visited(positions.begin(), positions.end());
   for (size_t i = 0; i < positions.size(); ++i) {
     CallMeter::work(kThreadWork);
     const Position& p = grammar_->positions[positions[i]];
     for (int32_t c = p.call_lo; c < p.call_hi; ++c) out.push_back(grammar_->calls[c].rule);
     for (int32_t e = p.effect_lo; e < p.effect_hi; ++e)
-      if (met.insert(grammar_->effects[e].to).second) positions.push_back(grammar_->effects[e].to);
+      if (visited.insert(grammar_->effects[e].to).second) positions.push_back(grammar_->effects[e].to);
   }
   return out;
 }

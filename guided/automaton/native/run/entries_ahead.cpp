@@ -23,9 +23,9 @@
 namespace guided {
 
 namespace {
-constexpr int kMostNear = 4;           // members and returns on one way
-constexpr size_t kMostOnTheWay = 512;  // positions that are examined for one way
-constexpr int kMostCalls = 8;          // nested calls and returns in which an entry is looked for
+constexpr int kMaxNearSteps = 4;           // members and returns on one way
+constexpr size_t kMaxPathPositions = 512;  // positions that are examined for one way
+constexpr int kMaxCalls = 8;               // nested calls and returns in which an entry is looked for
 }  // namespace
 
 bool Arena::leads_to_an_end(const Thread& t) {
@@ -64,10 +64,10 @@ bool Arena::has_more_than_seen(int32_t count, const Thread& t) {
 
 // A lower bound on the values that each of the current entries can still have (value_counts.hpp).
 int32_t Arena::values_ahead(const Thread& t) {
-  constexpr int kMostFrames = 16;
+  constexpr int kMaxFrames = 16;
   int32_t most = counts_.at(t.pos, t.reg);
   Thread at = t;
-  for (int frame = 0; frame < kMostFrames && most < ValueCounts::kMany && counts_.passes(at.pos); ++frame) {
+  for (int frame = 0; frame < kMaxFrames && most < ValueCounts::kMany && counts_.passes(at.pos); ++frame) {
     const Config& ret = config(at.ret);
     if (ret.count == 0 || ret.threads[0].pos == kExit) break;
     for (const Thread& caller : ret)
@@ -81,7 +81,7 @@ bool Arena::goes_on_surely(const Thread& t, bool all_new) {
   if (t.pos == kExit || !uniqueness_.in_scope(t.mem)) return true;
   if (!all_new && uniqueness_.in_entry(t.mem) && values_ahead(t) < ValueCounts::kMany) return false;
   if (uniqueness_.between(t.mem) < 0 || !uniqueness_.run_out) return true;
-  if (goes_on_nearly(t, kMostNear)) return true;
+  if (goes_on_nearly(t, kMaxNearSteps)) return true;
   const Ahead& ahead = ahead_of(t.pos);
   const Rule& rule = grammar_->rules[grammar_->positions[t.pos].rule];
   if (ahead.other || (ahead.ends && may_end(rule, t.reg))) return true;
@@ -148,22 +148,22 @@ bool Arena::begins_entries_first(const Rule& rule) const {
   for (int32_t i = 0; i < rule.size; ++i) some |= begins[static_cast<size_t>(i)] = begins_entry(rule.base + i);
   for (int32_t i = 0; some && first && i < rule.size; ++i) {
     const Position& p = g.positions[rule.base + i];
-    auto meet = [&](int32_t to) { first &= !begins[static_cast<size_t>(to - rule.base)]; };
-    g.each_next(p, meet);
-    for (int32_t k = p.call_lo; k < p.call_hi; ++k) meet(g.calls[k].after);
-    for (int32_t k = p.token_lo; k < p.token_hi; ++k) meet(g.tokens[k].to);
+    auto visit = [&](int32_t to) { first &= !begins[static_cast<size_t>(to - rule.base)]; };
+    g.each_next(p, visit);
+    for (int32_t k = p.call_lo; k < p.call_hi; ++k) visit(g.calls[k].after);
+    for (int32_t k = p.token_lo; k < p.token_hi; ++k) visit(g.tokens[k].to);
     for (int32_t k = p.effect_lo; k < p.effect_hi; ++k)
-      if (g.effects[k].effect.op != Effect::Put) meet(g.effects[k].to);
+      if (g.effects[k].effect.op != Effect::Put) visit(g.effects[k].to);
   }
   return first && !begins_entry(rule.start);
 }
 
 bool Arena::can_begin_entry(const Thread& t, int calls) {
-  if (goes_on_nearly(t, kMostNear)) return true;
+  if (goes_on_nearly(t, kMaxNearSteps)) return true;
   const Ahead& ahead = ahead_of(t.pos);
   const Rule& rule = grammar_->rules[grammar_->positions[t.pos].rule];
   if (ahead.other || (ahead.ends && may_end(rule, t.reg))) return true;
-  auto goes_on = [&](const Thread& caller) { return calls == kMostCalls || can_begin_entry(caller, calls + 1); };
+  auto goes_on = [&](const Thread& caller) { return calls == kMaxCalls || can_begin_entry(caller, calls + 1); };
   if (ahead.returns && returns_to(t, goes_on)) return true;
   for (int32_t to : ahead.begins) {
     const Thread entry{to, t.reg, t.ret, uniqueness_.begin(t.mem)};
@@ -186,7 +186,7 @@ bool Arena::can_begin_entry(const Thread& t, int calls) {
     if (apply(rule, e.effect, after) && can_begin_entry(after, calls)) return true;
   }
   for (int32_t i : ahead.calls) {
-    if (calls == kMostCalls) return true;
+    if (calls == kMaxCalls) return true;
     const CallEdge& call = grammar_->calls[i];
     const int32_t ret = call.tail ? t.ret : intern({{call.after, t.reg, t.ret}}, false);
     const Thread inside{grammar_->rules[call.rule].start, initial_register(call.rule), ret, t.mem};
@@ -226,23 +226,23 @@ const Arena::Ahead& Arena::near_of(int32_t position) {
     std::vector<int32_t> next;
   };
   std::vector<Step> way;
-  std::vector<int32_t> met;
+  std::vector<int32_t> visited;
   int32_t found = near_of_[position];
   auto enter = [&](int32_t at) {
     Step& step = way.emplace_back(Step{at, {}});
-    met.push_back(at);
-    if (const Ahead own = met_at(at, step.next); own != Ahead{}) found = intern_ahead(own);
+    visited.push_back(at);
+    if (const Ahead own = ahead_directly(at, step.next); own != Ahead{}) found = intern_ahead(own);
   };
   if (found < 0) enter(position);
   while (found < 0 && !way.empty()) {
     std::vector<int32_t>& next = way.back().next;
-    if (next.empty() || met.size() >= kMostOnTheWay) {
+    if (next.empty() || visited.size() >= kMaxPathPositions) {
       way.pop_back();
       continue;
     }
     const int32_t to = next.back();
     next.pop_back();
-    if (std::ranges::find(met, to) != met.end()) continue;
+    if (std::ranges::find(visited, to) != visited.end()) continue;
     if (near_of_[to] >= 0)
       found = near_of_[to];
     else
@@ -257,7 +257,7 @@ const Arena::Ahead& Arena::near_of(int32_t position) {
 }
 
 // What comes first directly at a position. Adds the positions at which the frame continues to `next`.
-Arena::Ahead Arena::met_at(int32_t position, std::vector<int32_t>& next) {
+Arena::Ahead Arena::ahead_directly(int32_t position, std::vector<int32_t>& next) {
   const Grammar& g = *grammar_;
   const Position& p = g.positions[position];
   Ahead out;
@@ -286,13 +286,13 @@ Arena::Ahead Arena::met_at(int32_t position, std::vector<int32_t>& next) {
   return out;
 }
 
-void Arena::Ahead::add(const Ahead& met) {
-  begins.insert(begins.end(), met.begins.begin(), met.begins.end());
-  members.insert(members.end(), met.members.begin(), met.members.end());
-  calls.insert(calls.end(), met.calls.begin(), met.calls.end());
-  ends |= met.ends;
-  returns |= met.returns;
-  other |= met.other;
+void Arena::Ahead::add(const Ahead& more) {
+  begins.insert(begins.end(), more.begins.begin(), more.begins.end());
+  members.insert(members.end(), more.members.begin(), more.members.end());
+  calls.insert(calls.end(), more.calls.begin(), more.calls.end());
+  ends |= more.ends;
+  returns |= more.returns;
+  other |= more.other;
 }
 
 // Positions that reach each other have the same answer, so it is computed once per component (Tarjan, 1972).
@@ -300,7 +300,7 @@ void Arena::look_ahead(int32_t from) {
   struct Visit {
     int32_t position, index, low;
     std::vector<int32_t> next;
-    Ahead met;
+    Ahead ahead;
   };
   std::vector<Visit> visits;
   std::vector<int32_t> waiting;  // positions of unfinished components, by index; -2 - index in ahead_of_
@@ -309,8 +309,8 @@ void Arena::look_ahead(int32_t from) {
     ahead_of_[position] = -2 - index;
     waiting.push_back(position);
     Visit& visit =
-        visits.emplace_back(Visit{.position = position, .index = index, .low = index, .next = {}, .met = {}});
-    visit.met = met_at(position, visit.next);
+        visits.emplace_back(Visit{.position = position, .index = index, .low = index, .next = {}, .ahead = {}});
+    visit.ahead = ahead_directly(position, visit.next);
   };
   enter(from);
   while (!visits.empty()) {
@@ -319,7 +319,7 @@ void Arena::look_ahead(int32_t from) {
       const int32_t to = at.next.back(), number = ahead_of_[to];
       at.next.pop_back();
       if (number >= 0)
-        at.met.add(*aheads_[static_cast<size_t>(number)]);
+        at.ahead.add(*aheads_[static_cast<size_t>(number)]);
       else if (number < -1)
         at.low = std::min(at.low, -2 - number);
       else
@@ -329,22 +329,22 @@ void Arena::look_ahead(int32_t from) {
     const Visit done = std::move(at);
     visits.pop_back();
     if (done.low == done.index) {
-      const int32_t number = intern_ahead(done.met);
+      const int32_t number = intern_ahead(done.ahead);
       for (; waiting.size() > static_cast<size_t>(done.index); waiting.pop_back()) ahead_of_[waiting.back()] = number;
-      if (!visits.empty()) visits.back().met.add(*aheads_[static_cast<size_t>(number)]);
+      if (!visits.empty()) visits.back().ahead.add(*aheads_[static_cast<size_t>(number)]);
     } else {
       visits.back().low = std::min(visits.back().low, done.low);
-      visits.back().met.add(done.met);
+      visits.back().ahead.add(done.ahead);
     }
   }
 }
 
-int32_t Arena::intern_ahead(Ahead met) {
-  for (std::vector<int32_t>* list : {&met.begins, &met.members, &met.calls}) {
+int32_t Arena::intern_ahead(Ahead ahead) {
+  for (std::vector<int32_t>* list : {&ahead.begins, &ahead.members, &ahead.calls}) {
     std::ranges::sort(*list);
     list->erase(std::ranges::unique(*list).begin(), list->end());
   }
-  auto [it, inserted] = ahead_numbers_.try_emplace(std::move(met), static_cast<int32_t>(aheads_.size()));
+  auto [it, inserted] = ahead_numbers_.try_emplace(std::move(ahead), static_cast<int32_t>(aheads_.size()));
   if (inserted) aheads_.push_back(&it->first);
   return it->second;
 }

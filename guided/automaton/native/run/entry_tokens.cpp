@@ -35,10 +35,10 @@ const AlikeTokens& EntryTokensBuilder::alike(const Thread& thread, const TokenSe
   AlikeTokens& out = it->second;
   if (!inserted) return out;
   std::map<int32_t, std::vector<int32_t>> by_state;
-  size_t met = 0;
+  size_t token_count = 0;
   auto add = [&](int32_t token, int32_t state) {
     if (!staying.has(token)) return;
-    ++met;
+    ++token_count;
     const bool untouched = state != kDead && std::ranges::all_of(arena_.config(state),
                                                                  [&](const Thread& t) { return t.mem == kUnknownSet; });
     (untouched ? by_state[state] : out.others).push_back(token);
@@ -52,7 +52,7 @@ const AlikeTokens& EntryTokensBuilder::alike(const Thread& thread, const TokenSe
       if (!at_boundary(arena_, state)) return;
       for (int32_t i = node.payload_lo; i < node.payload_hi; ++i) add(trie.payloads()[i], state);
     });
-    if (met != count) {
+    if (token_count != count) {
       by_state.clear();
       out.others.clear();
       staying.each([&](int32_t token) { out.others.push_back(token); });

@@ -82,7 +82,7 @@ class EntryTokensBuilder {
   EntryTokens build(const Thread& thread, const TokenSet& staying, bool within_bytes, Remainders&& remainders);
 
  private:
-  static constexpr size_t kMostWalked = 6000, kMostUnsure = 300, kFewStaying = 64;
+  static constexpr size_t kMaxWalked = 6000, kMaxUnsure = 300, kFewStaying = 64;
   bool ends_with_quote(const Thread& thread);
   bool is_quiet(const Thread& thread);
   bool goes_on_within(Thread thread, const std::string& text);
@@ -128,7 +128,7 @@ EntryTokens EntryTokensBuilder::build(const Thread& thread, const TokenSet& stay
   } else if (!is_quiet(thread)) {
     size_t count = staying.sparse.size();
     for (uint32_t w : staying.dense) count += static_cast<size_t>(__builtin_popcount(w));
-    out.many = count > kMostWalked;
+    out.many = count > kMaxWalked;
     if (count <= kFewStaying)
       staying.each([&](int32_t token) {
         if (!within_bytes || !goes_on_within(thread, vocabulary_.tokens[token])) look_at(token);
@@ -145,7 +145,7 @@ EntryTokens EntryTokensBuilder::build(const Thread& thread, const TokenSet& stay
   out.leaving.erase(std::unique(out.leaving.begin(), out.leaving.end()), out.leaving.end());
   std::sort(out.unsure.begin(), out.unsure.end());
   out.unsure.erase(std::unique(out.unsure.begin(), out.unsure.end()), out.unsure.end());
-  out.many |= out.unsure.size() + out.unsure_if_alive.size() > kMostUnsure;
+  out.many |= out.unsure.size() + out.unsure_if_alive.size() > kMaxUnsure;
   return out;
 }
 

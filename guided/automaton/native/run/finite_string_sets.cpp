@@ -5,10 +5,10 @@
 namespace guided {
 
 namespace {
-constexpr int64_t kMost = 1 << 20;  // at most this many strings are few
-constexpr int kDeepest = 256;       // bytes of a string
-constexpr int64_t kCountWork = 64;  // per position
-constexpr int kMostDigits = 12;     // choices for digit 1 or 2 of an escape; with more, the strings are not few
+constexpr int64_t kMaxStrings = 1 << 20;  // at most this many strings are few
+constexpr int kDeepest = 256;             // bytes of a string
+constexpr int64_t kCountWork = 64;        // per position
+constexpr int kMaxDigits = 12;            // choices for digit 1 or 2 of an escape; with more, the strings are not few
 }  // namespace
 
 // Follows positions that do nothing but call one rule. Returns the first position that calls none, or -1 if several
@@ -41,7 +41,7 @@ int64_t FiniteStringSets::count_here(int32_t position, int depth) {
     const auto byte = static_cast<uint8_t>(b);
     if (!StringProgress::is_plain(byte) || !bytes.has(byte)) continue;
     const int64_t more = count(grammar_.step(position, byte), depth + 1);
-    if (more == kNotKnown || sum + more > kMost) return kNotKnown;
+    if (more == kNotKnown || sum + more > kMaxStrings) return kNotKnown;
     sum += more;
   }
   return sum;
@@ -78,11 +78,11 @@ bool FiniteStringSets::spelled_alike(int32_t escaped, int32_t position, int digi
   escaped = callee(escaped);
   if (escaped < 0) return false;
   const ByteSet& bytes = grammar_.positions[escaped].bytes;
-  int met = 0;
+  int choices = 0;
   for (int b = 0; b < 256; ++b) {
     if (!bytes.has(static_cast<uint8_t>(b))) continue;
     const int value = StringProgress::digit(b);
-    if (value < 0 || (++met > kMostDigits && digits < 2)) return false;
+    if (value < 0 || (++choices > kMaxDigits && digits < 2)) return false;
     const int32_t to = grammar_.step(escaped, static_cast<uint8_t>(b));
     if (!spelled_alike(to, position, digits + 1, unit * 16 + static_cast<uint32_t>(value))) return false;
   }

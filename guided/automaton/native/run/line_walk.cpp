@@ -6,7 +6,7 @@
 namespace guided {
 
 namespace {
-constexpr int32_t kMostDifferent = 6000;  // lines on which a table may differ from the one from which it is derived
+constexpr int32_t kMaxDifferentLines = 6000;  // lines on which a table may differ from the one from which it is derived
 constexpr int64_t kManyOthers = 8;  // worthwhile if one token in this many has readable characters that do not loop
 constexpr int32_t kLongRun = 8;     // characters
 constexpr size_t kUsualDepth = 64;  // bytes of a token; few are longer
@@ -49,8 +49,8 @@ void LineWalk::sweep(int32_t node, int32_t start, int32_t start_depth) {
   const auto& lines = trie_.lines();
   const int32_t first = trie_.line_of(node), end = lines[first].skip, top = lines[first].depth;
   auto enter = [&](Frame& frame, int32_t point) {
-    const VisitedPoints::Met& met = points_.meet(point);
-    frame = {point, met, points_.row(point), met.exits, free_run(point)};
+    const VisitedPoints::PointInfo& info = points_.look_up(point);
+    frame = {point, info, points_.row(point), info.exits, free_run(point)};
   };
   std::vector<Frame> frames(kUsualDepth);
   enter(frames[0], start);
@@ -93,7 +93,7 @@ int32_t LineWalk::free_run(int32_t point) {
 bool LineWalk::differ(const OtherTable& other) {
   const auto& lines = trie_.lines();
   const int32_t end = lines[0].skip;
-  int32_t left = kMostDifferent;
+  int32_t left = kMaxDifferentLines;
   std::vector<Same> same;
   table_.take_all(table_.set_of({}), other.table->all.dense, {});
   std::vector<std::pair<int32_t, int32_t>> pairs(kUsualDepth);  // the points of the two walks, by depth
@@ -102,7 +102,7 @@ bool LineWalk::differ(const OtherTable& other) {
     const TokenTrie::Line line = lines[i];
     const auto [from, from_other] = pairs[line.depth - 1];
     const int32_t below = lines[line.skip].payload_lo;
-    if (line.depth > 1 && from != WalkPoints::kNowhere && points_.meet(from).exits && follow_.has(line.byte))
+    if (line.depth > 1 && from != WalkPoints::kNowhere && points_.look_up(from).exits && follow_.has(line.byte))
       table_.leave(*points_.config(from), line.depth - 1, line.payload_lo, below);
     const int32_t to = step(from, line.byte), to_other = step(from_other, line.byte);
     if (to == to_other || to == WalkPoints::kNowhere) {
@@ -126,7 +126,7 @@ bool LineWalk::differ(const OtherTable& other) {
     pairs[line.depth] = {to, to_other};
     ++i;
     table_.drop(line.payload_lo, lines[i].payload_lo);
-    table_.take(points_.meet(to), line.payload_lo, lines[i].payload_lo);
+    table_.take(points_.look_up(to), line.payload_lo, lines[i].payload_lo);
   }
   leave_as_other(*other.table, same);
   return true;
@@ -146,8 +146,8 @@ bool LineWalk::agree(int32_t point, int32_t other, CharClasses char_classes) {
   if (other == WalkPoints::kNowhere || (char_classes & ~points_.with_loops(point).loops) ||
       (char_classes & ~points_.with_loops(other).loops))
     return false;
-  const VisitedPoints::Met &met = points_.meet(point), &met_other = points_.meet(other);
-  return !met.chain && !met_other.chain && met.set == met_other.set && met.exits == met_other.exits;
+  const VisitedPoints::PointInfo &info = points_.look_up(point), &other_info = points_.look_up(other);
+  return !info.chain && !other_info.chain && info.set == other_info.set && info.exits == other_info.exits;
 }
 
 }  // namespace guided

@@ -113,7 +113,7 @@ class MaskBuilder {
   // The frames that a search for remainders has left, each with the remainders. Frames may be left in many ways, but
   // few of these differ in what follows.
   using LeftFrames = std::set<std::pair<int32_t, const TokenTable*>>;  // by the state outside, and the remainders
-  static constexpr size_t kMostFrames = 1 << 12;
+  static constexpr size_t kMaxFrames = 1 << 12;
   template <class Visit>
   bool each_kept_remainder(const Thread& thread, const TokenTable& table, Visit&& visit, std::vector<int32_t>* unsure,
                            Counts counts, LeftFrames& frames);
@@ -226,7 +226,7 @@ bool MaskBuilder::each_kept_remainder(const Thread& thread, const TokenTable& ta
   const TokenTable& left = first_alike(table);
   const int32_t outside = state_outside(thread);
   if (!frames.emplace(outside, &left).second) return true;
-  if (frames.size() > kMostFrames) return false;
+  if (frames.size() > kMaxFrames) return false;
   const std::vector<Thread> callers(arena_.config(outside).begin(), arena_.config(outside).end());
   for (const Thread& t : callers) {
     if (t.pos == kExit) continue;

@@ -5,13 +5,13 @@
 namespace guided {
 
 namespace {
-constexpr size_t kMostStates = 8192;
+constexpr size_t kMaxStates = 8192;
 constexpr int64_t kStatesOfValue = 4096;  // if a way is known to exist: additional states for each seen value
-constexpr size_t kMostBytes = 1 << 16;
+constexpr size_t kMaxBytes = 1 << 16;
 constexpr size_t kStatesOfWay = 4;  // once a way is found, the search ends at this many times the states so far
-constexpr size_t kLeastOfWay = 512;
-constexpr int kMostForks = 4;   // returns to several callers, on one way, at which all callers are tried
-constexpr int kMostNested = 2;  // nested searches for the ways of inner entries
+constexpr size_t kMinWayStates = 512;
+constexpr int kMaxForks = 4;   // returns to several callers, on one way, at which all callers are tried
+constexpr int kMaxNested = 2;  // nested searches for the ways of inner entries
 constexpr size_t kNever = SIZE_MAX / 4;
 constexpr int64_t kStepWork = 8;
 constexpr int64_t kTryWork = 500;  // for a step to a state and the check whether it is new
@@ -61,7 +61,7 @@ std::optional<NewEntry::Way> NewEntry::of_tree(Thread at, int left_open, int dep
   Way out;
   std::vector<std::pair<Thread, size_t>> begun;  // the inner entries being read, with the text's size at their start
   if (uniqueness_.under_way(at.mem).second) begun.push_back({at, 0});
-  while (out.text.size() < kMostBytes) {
+  while (out.text.size() < kMaxBytes) {
     CallMeter::work(kStepWork);
     const int open = uniqueness_.under_way(at.mem).first;
     if (open <= left_open) {
@@ -73,7 +73,7 @@ std::optional<NewEntry::Way> NewEntry::of_tree(Thread at, int left_open, int dep
     const ShortestText::Choice c = tree_.choose(at);
     if (c.cost > kUnreachable || refuses(at)) {
       if (open == left_open + 1) refused_ = out.text.size() + least(at);
-      if (open == left_open + 1 || begun.empty() || depth >= kMostForks || nesting_ == kMostNested) return std::nullopt;
+      if (open == left_open + 1 || begun.empty() || depth >= kMaxForks || nesting_ == kMaxNested) return std::nullopt;
       auto [thread, size] = begun.back();
       if (uniqueness_.under_way(thread.mem).first != open) return std::nullopt;
       ++nesting_;
@@ -142,7 +142,7 @@ bool NewEntry::refuses(const Thread& at) {
 // Extends `out` by the shortest way of these threads, and merges all ways with the same text.
 std::optional<NewEntry::Way> NewEntry::of_any(const std::vector<Thread>& threads, int left_open, int depth, Way out) {
   std::optional<Way> best;
-  for (size_t i = 0; i < threads.size() && depth < kMostForks; ++i) {
+  for (size_t i = 0; i < threads.size() && depth < kMaxForks; ++i) {
     std::optional<Way> way = threads[i].pos == kExit ? std::nullopt : of_tree(threads[i], left_open, depth + 1);
     if (!way) continue;
     if (best && way->text == best->text) {  // some of these threads may have no continuation
@@ -186,8 +186,8 @@ std::optional<NewEntry::Way> NewEntry::search(const Thread& thread, int left_ope
   };
   const bool unbounded = uniqueness_.in_string(thread.mem) && arena_.unbounded().goes_on(thread.pos);
   const bool there = unbounded || arena_.goes_on_surely(thread);
-  const size_t most = kMostStates + (there ? kStatesOfValue * uniqueness_.ahead(thread.mem) : 0);
-  std::unordered_set<std::vector<int32_t>, IntsHash> met{essence(nodes[0].state)};
+  const size_t most = kMaxStates + (there ? kStatesOfValue * uniqueness_.ahead(thread.mem) : 0);
+  std::unordered_set<std::vector<int32_t>, IntsHash> visited{essence(nodes[0].state)};
   std::optional<Way> best;
   std::string best_prefix;
   const size_t enough = any ? kNever : refused_;  // no longer than the tree's text, whose value was seen
@@ -198,7 +198,7 @@ std::optional<NewEntry::Way> NewEntry::search(const Thread& thread, int left_ope
     if (!way) return false;
     const size_t bytes = prefix.size() + way->bytes;
     if (best && (bytes > best->bytes || (bytes == best->bytes && prefix >= best_prefix))) return true;
-    if (!best) last = std::min(most, std::max(kLeastOfWay, kStatesOfWay * nodes.size()));
+    if (!best) last = std::min(most, std::max(kMinWayStates, kStatesOfWay * nodes.size()));
     best = Way{prefix + way->text, std::move(way->after), bytes};
     best_prefix = prefix;
     return true;
@@ -218,7 +218,7 @@ std::optional<NewEntry::Way> NewEntry::search(const Thread& thread, int left_ope
       if (!bytes.has(static_cast<uint8_t>(byte))) continue;
       CallMeter::work(kTryWork);
       const int32_t next = arena_.raw_step(at.state, static_cast<uint8_t>(byte));
-      if (next == kDead || !met.insert(essence(next)).second) continue;
+      if (next == kDead || !visited.insert(essence(next)).second) continue;
       nodes.push_back({next, static_cast<int32_t>(i), static_cast<uint8_t>(byte)});
       // The first state that can no longer become a seen value gives a way, which bounds all others.
       if (!best && !may_be_there(next, left_open)) try_end(next, prefix + static_cast<char>(byte));

@@ -4,8 +4,8 @@
 //
 // How: the seen names and the known names form a trie, which is walked side by side with the automaton. Characters are
 // read in their plain spelling. If an escape of a character leads elsewhere, at a call, action or end, or after
-// kMostRead nodes, all strings below the node count.
-// Cost: what the automaton and the names have in common, at most kMostRead nodes.
+// kMaxRead nodes, all strings below the node count.
+// Cost: what the automaton and the names have in common, at most kMaxRead nodes.
 #include <string_view>
 
 #include "run/arena.hpp"
@@ -13,7 +13,7 @@
 namespace guided {
 
 namespace {
-constexpr int kMostRead = 2000;
+constexpr int kMaxRead = 2000;
 }  // namespace
 
 // Whether a position has no edges other than bytes, and is no end.
@@ -59,7 +59,7 @@ int64_t Arena::seen_ahead(const Thread& t) {
     CallMeter::work(kLookup);
     const auto [position, node] = open.back();
     open.pop_back();
-    if (read >= kMostRead || !reads_bytes_alone(position)) {
+    if (read >= kMaxRead || !reads_bytes_alone(position)) {
       count += trie.count(node);
       continue;
     }

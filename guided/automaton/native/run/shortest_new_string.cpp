@@ -5,15 +5,15 @@
 namespace guided {
 
 namespace {
-constexpr int kLongestNew = 512;       // bytes of a string
-constexpr int kMostStringFrames = 32;  // frames that begin or end together with a string
+constexpr int kLongestNew = 512;      // bytes of a string
+constexpr int kMaxStringFrames = 32;  // frames that begin or end together with a string
 constexpr int64_t kNewByteWork = 3;
 }  // namespace
 
 // Enters the rules that are called at positions that do nothing but call one rule.
 Thread ShortestNewString::enter(Thread at) {
   const Grammar& g = arena_.grammar();
-  for (int depth = 0; depth < kMostStringFrames; ++depth) {
+  for (int depth = 0; depth < kMaxStringFrames; ++depth) {
     const Position& p = g.positions[at.pos];
     if (p.call_hi != p.call_lo + 1 || p.bytes.count() > 0) break;
     const CallEdge& call = g.calls[p.call_lo];
@@ -27,7 +27,7 @@ Thread ShortestNewString::enter(Thread at) {
 bool ShortestNewString::end_entry(const Thread& from, std::vector<Thread>& out, int depth) {
   const Grammar& g = arena_.grammar();
   Thread at = from;
-  for (; depth < kMostStringFrames; ++depth) {
+  for (; depth < kMaxStringFrames; ++depth) {
     const ShortestText::Choice c = tree_.choose(at);
     if (c.cost > kUnreachable) return false;
     if (c.kind == ShortestText::Choice::End) {

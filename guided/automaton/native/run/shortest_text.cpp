@@ -12,8 +12,8 @@ namespace {
 // The cost of bytes dominates. Each call adds a little, so a rule costs more than each rule that its text calls.
 constexpr int64_t kCallCost = 1;
 constexpr int64_t kEffectsOfWork = 4;  // comparisons of effects that count as one unit of work
-constexpr int kMostSweeps = 3;
-constexpr int kMostFrames = 32;  // frames that a lower bound considers
+constexpr int kMaxSweeps = 3;
+constexpr int kMaxFrames = 32;  // frames that a lower bound considers
 }  // namespace
 
 // Calls visit(cost, to, is_byte) for each edge of a position.
@@ -27,10 +27,10 @@ void ShortestText::each_edge(int32_t pos, Visit&& visit) const {
 }
 
 // Computes the costs of a rule's positions. Each sweep goes from the last position to the first. Another one is needed
-// if a cost changes that an edge leading back has read. After kMostSweeps sweeps, spread() computes the rest.
+// if a cost changes that an edge leading back has read. After kMaxSweeps sweeps, spread() computes the rest.
 void ShortestText::relax(int32_t r) {
   for (int sweeps = 1; sweep(grammar_.rules[r]); ++sweeps)
-    if (sweeps == kMostSweeps) spread(grammar_.rules[r]);
+    if (sweeps == kMaxSweeps) spread(grammar_.rules[r]);
 }
 
 // Sweeps once. Returns whether another sweep may change a cost.
@@ -327,7 +327,7 @@ int64_t ShortestText::least_bytes(const Thread& at) {
 
 int64_t ShortestText::least_to_end(Thread at) {
   int64_t sum = 0;
-  for (int frame = 0; frame < kMostFrames && at.pos != kExit; ++frame) {
+  for (int frame = 0; frame < kMaxFrames && at.pos != kExit; ++frame) {
     sum += least_bytes(at);
     if (at.ret <= kFree) break;
     const Config& callers = arena_.config(at.ret);

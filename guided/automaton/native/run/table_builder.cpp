@@ -70,8 +70,8 @@ void TableBuilder::finish_sets() {
   std::sort(table_->labels.begin(), table_->labels.end(), by_label);
 }
 
-// Of a relative table: fills in how far tokens count, without the numbers of entries. By token that leaves: the index of
-// how far it counts if it stays; -1: it does not.
+// Of a relative table: fills in how far tokens count, without the numbers of entries. By token that leaves: the index
+// of how far it counts if it stays; -1: it does not.
 std::vector<int32_t> TableBuilder::group_by_stay() {
   std::vector<uint32_t> leaving(static_cast<size_t>(task_.vocabulary.words));
   for (const Left& l : left_) set_bit(leaving.data(), l.token);
@@ -120,14 +120,15 @@ void TableBuilder::finish_remainders() {
   table_->build_remainders(task_.vocabulary.tokens);
 }
 
-// If a token has left an earlier frame in several ways, these may meet again: after `ab`, it does not matter whether one
-// frame has read both letters, or two frames one each. Without this, the number of entries would grow exponentially.
+// If a token has left an earlier frame in several ways, these may meet again: after `ab`, it does not matter whether
+// one frame has read both letters, or two frames one each. Without this, the number of entries would grow
+// exponentially.
 void TableBuilder::drop_repeated() {
-  std::vector<uint32_t> met(static_cast<size_t>(task_.vocabulary.words));
+  std::vector<uint32_t> entry_tokens(static_cast<size_t>(task_.vocabulary.words));
   bool repeated = false;
   for (const Remainder& r : table_->entries) {
-    repeated |= met[static_cast<size_t>(r.token) >> 5] >> (r.token & 31) & 1;
-    set_bit(met.data(), r.token);
+    repeated |= entry_tokens[static_cast<size_t>(r.token) >> 5] >> (r.token & 31) & 1;
+    set_bit(entry_tokens.data(), r.token);
   }
   if (!repeated) return;
   std::ranges::sort(table_->entries);

@@ -86,9 +86,9 @@ class TableWalk {
     if (!task_.left && item.depth > 0 && !inside_only && !node.inside &&
         node.subtree_hi - node.payload_lo > kFewTokens && take_subtree(item, node))
       return;
-    table_.take(points_.meet(item.point), node.payload_lo, node.payload_hi);
+    table_.take(points_.look_up(item.point), node.payload_lo, node.payload_hi);
     if (node.children == 0) return;
-    if (points_.meet(item.point).exits && item.depth > 0)
+    if (points_.look_up(item.point).exits && item.depth > 0)
       trie_.children(item.node, task_.follow, [&](int32_t child) { leave(child, item.point, item.depth); });
     const ByteSet readable = points_.bytes(item.point);  // a copy, because points are added below
     trie_.children(item.node, readable, [&](int32_t c) {
@@ -97,7 +97,7 @@ class TableWalk {
       const int32_t after = points_.next(item.point, child.byte);
       if (after == WalkPoints::kNowhere) return;
       if (child.children == 0) {  // most children are leaves
-        table_.take(points_.meet(after), child.payload_lo, child.payload_hi);
+        table_.take(points_.look_up(after), child.payload_lo, child.payload_hi);
         return;
       }
       const int32_t length = inside_only ? kInsideOnly : item.length + begins_character(child.byte);
@@ -113,30 +113,30 @@ class TableWalk {
   // ---- short cuts
   // Takes all tokens below a node at once, if their characters loop in the point or most can be read.
   bool take_subtree(const Item& item, const TokenTrie::Node& node) {
-    const VisitedPoints::Met& met = points_.with_loops(item.point);
-    if (node.below & ~met.loops) {
-      if (!lines_.leads_everywhere(item.node, item.point, met.loops))
-        return (item.char_classes & ~met.loops) == 0 && take_loop(item, item.point);
+    const VisitedPoints::PointInfo& info = points_.with_loops(item.point);
+    if (node.below & ~info.loops) {
+      if (!lines_.leads_everywhere(item.node, item.point, info.loops))
+        return (item.char_classes & ~info.loops) == 0 && take_loop(item, item.point);
       lines_.sweep(item.node, item.point, item.depth);
       return true;
     }
-    if (!met.chain)
-      table_.take(met, node.payload_lo, node.subtree_hi);
-    else if (const VisitedPoints::Met chained = met; points_.holds(chained, node, item.length))
+    if (!info.chain)
+      table_.take(info, node.payload_lo, node.subtree_hi);
+    else if (const VisitedPoints::PointInfo chained = info; points_.holds(chained, node, item.length))
       take_counting(chained, node.payload_lo, node.subtree_hi, item.length);
     else
       return false;
     return true;
   }
 
-  void take_counting(const VisitedPoints::Met& met, int32_t from, int32_t to, int32_t length) {
-    table_.note_entries(met.touched, from, to);
-    for (int32_t i = from; i < to; ++i) take_linked(met, i, length);
+  void take_counting(const VisitedPoints::PointInfo& info, int32_t from, int32_t to, int32_t length) {
+    table_.note_entries(info.touched, from, to);
+    for (int32_t i = from; i < to; ++i) take_linked(info, i, length);
   }
 
   // Takes a token whose first `length` characters lead to the loop, and whose other characters loop.
-  void take_linked(const VisitedPoints::Met& met, int32_t payload, int32_t length) {
-    table_.take_one(points_.link(met, trie_.lengths()[payload] - length).set, payload);
+  void take_linked(const VisitedPoints::PointInfo& info, int32_t payload, int32_t length) {
+    table_.take_one(points_.link(info, trie_.lengths()[payload] - length).set, payload);
   }
 
   // For starts from which most characters lead to a point in which they loop (often the start itself).
@@ -177,21 +177,21 @@ class TableWalk {
   // Takes all tokens that consist of the character classes that loop in a point, if single ones can be dropped later.
   // `length`: of the characters that lead to the loop.
   bool take_all_of(int32_t place_of_loop, int32_t length) {
-    const VisitedPoints::Met met = points_.meet(place_of_loop);
-    if (task_.relative() != (met.chain != nullptr) || met.touched > 0 || met.set < 0) return false;
-    const auto* loop = points_.loop(0, met, true);
+    const VisitedPoints::PointInfo info = points_.look_up(place_of_loop);
+    if (task_.relative() != (info.chain != nullptr) || info.touched > 0 || info.set < 0) return false;
+    const auto* loop = points_.loop(0, info, true);
     if (!loop || loop->set->tokens.empty()) return false;
-    if (met.chain)
-      take_by_length(met, *loop->set, length);
+    if (info.chain)
+      take_by_length(info, *loop->set, length);
     else
-      table_.take_all(met.set, loop->set->tokens, {});
+      table_.take_all(info.set, loop->set->tokens, {});
     return true;
   }
 
   // The same for all tokens in a relative table, in which every chain holds.
-  void take_by_length(const VisitedPoints::Met& met, const ClassTokens& set, int32_t length) {
+  void take_by_length(const VisitedPoints::PointInfo& info, const ClassTokens& set, int32_t length) {
     set.each_length(trie_, [&](int32_t characters, std::span<const int32_t> ids) {
-      if (characters >= length) table_.take_list(points_.link(met, characters - length).set, ids);
+      if (characters >= length) table_.take_list(points_.link(info, characters - length).set, ids);
     });
   }
 
@@ -200,35 +200,35 @@ class TableWalk {
   bool take_loop(const Item at, int32_t place_of_loop, bool taken = false) {
     CallMeter::work(kVisitWork);
     const TokenTrie::Node& node = trie_.nodes()[at.node];
-    const VisitedPoints::Met met = points_.meet(place_of_loop);
-    if (met.touched > 1 || !points_.holds(met, node, at.length)) return false;
-    const auto* loop = points_.loop(at.point, met, node.subtree_hi - node.payload_lo > kManyTokens);
+    const VisitedPoints::PointInfo info = points_.look_up(place_of_loop);
+    if (info.touched > 1 || !points_.holds(info, node, at.length)) return false;
+    const auto* loop = points_.loop(at.point, info, node.subtree_hi - node.payload_lo > kManyTokens);
     if (!loop) return false;
-    if (met.touched > 0) table_.note_some_entries();
-    if (!taken && at.node == 0 && !met.chain)
-      table_.take_all(met.set, loop->set->tokens, loop->set->ids);
-    else if (!taken && at.node == 0 && task_.relative() && met.touched == 0)
-      take_by_length(met, *loop->set, at.length);
+    if (info.touched > 0) table_.note_some_entries();
+    if (!taken && at.node == 0 && !info.chain)
+      table_.take_all(info.set, loop->set->tokens, loop->set->ids);
+    else if (!taken && at.node == 0 && task_.relative() && info.touched == 0)
+      take_by_length(info, *loop->set, at.length);
     else if (!taken)
-      loop->set->each_token(node.payload_lo, node.subtree_hi, [&](int32_t i) { take_linked(met, i, at.length); });
-    for (const uint8_t byte : loop->edges) go_on_at(byte, at, met, *loop->set);
+      loop->set->each_token(node.payload_lo, node.subtree_hi, [&](int32_t i) { take_linked(info, i, at.length); });
+    for (const uint8_t byte : loop->edges) go_on_at(byte, at, info, *loop->set);
     return true;
   }
 
   // Queues the nodes at which this byte follows strings of the character classes that loop.
-  void go_on_at(uint8_t byte, const Item& at, const VisitedPoints::Met& met, const ClassTokens& set) {
-    const bool leaves = met.exits && task_.follow.has(byte);
-    const bool inside_only = byte >= 128 && (met.loops & kWholeCharacters);
+  void go_on_at(uint8_t byte, const Item& at, const VisitedPoints::PointInfo& info, const ClassTokens& set) {
+    const bool leaves = info.exits && task_.follow.has(byte);
+    const bool inside_only = byte >= 128 && (info.loops & kWholeCharacters);
     set.each_edge(trie_, trie_.nodes()[at.node], byte, [&](const ClassTokens::Edge& edge) {
       if (edge.depth < at.depth) return;
       const bool before = edge.length < at.length;
-      const int32_t point = before ? at.point : points_.link(met, edge.length - at.length).point;
+      const int32_t point = before ? at.point : points_.link(info, edge.length - at.length).point;
       if (point == WalkPoints::kNowhere) return;
       if (leaves && !before && edge.depth > 0) leave(edge.node, point, edge.depth);
       const int32_t after = points_.next(point, byte);
       if (after == WalkPoints::kNowhere) return;
       const int32_t length = inside_only ? kInsideOnly : edge.length + begins_character(byte);
-      queue_.push_back({edge.node, after, edge.depth + 1, length, met.loops | char_class_of(byte)});
+      queue_.push_back({edge.node, after, edge.depth + 1, length, info.loops | char_class_of(byte)});
     });
   }
 

@@ -12,8 +12,8 @@
 // Counters: in a rule whose guards examine nothing but the count, a table is built once without bounds, and each token
 // is labelled with how far it counts. A look-up selects the labels that fit (label.hpp). Tokens that leave and have a
 // remainder are labelled in the same way. Tokens that can also stay matter only near a bound, if they count beyond it.
-// Their remainders are stored separately, sorted by how far they count: after white space, any word may be the next word
-// of a list, or may follow the list.
+// Their remainders are stored separately, sorted by how far they count: after white space, any word may be the next
+// word of a list, or may follow the list.
 //
 // Members: a walk that stays in the bytes of a name reads no register, so its table is valid for all sets of members.
 //

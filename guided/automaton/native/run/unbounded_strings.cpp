@@ -53,7 +53,7 @@ void UnboundedStrings::find(const Rule& rule) {
 
 bool UnboundedStrings::begins_string(int32_t position) {
   std::vector<int32_t> open{position};
-  std::vector<uint8_t> met(grammar_.rules.size(), 0);
+  std::vector<uint8_t> visited(grammar_.rules.size(), 0);
   while (!open.empty()) {
     const Position& p = grammar_.positions[open.back()];
     const int32_t at = open.back();
@@ -63,8 +63,8 @@ bool UnboundedStrings::begins_string(int32_t position) {
     if (p.bytes.count() > (after >= 0) || (after >= 0 && !goes_on(after))) return false;
     for (int32_t i = p.call_lo; i < p.call_hi; ++i) {
       const int32_t rule = grammar_.calls[i].rule;
-      if (met[rule]) continue;
-      met[rule] = 1;
+      if (visited[rule]) continue;
+      visited[rule] = 1;
       open.push_back(grammar_.rules[rule].start);
     }
   }

@@ -9,10 +9,10 @@
 namespace guided {
 
 namespace {
-constexpr int64_t kLookWork = 64;  // per node
-constexpr int kMostSteps = 6;      // to a position at which characters are counted
-constexpr size_t kMostMet = 64;    // positions on the way there
-constexpr int64_t kMuch = 64;      // more remaining characters than this make no difference
+constexpr int64_t kLookWork = 64;            // per node
+constexpr int kMaxSteps = 6;                 // to a position at which characters are counted
+constexpr size_t kMaxVisitedPositions = 64;  // positions on the way there
+constexpr int64_t kMuch = 64;                // more remaining characters than this make no difference
 
 int32_t sum(int64_t a, int64_t b) { return static_cast<int32_t>(std::min<int64_t>(ValueCounts::kMany, a + b)); }
 }  // namespace
@@ -139,12 +139,12 @@ void ValueCounts::prepare() {
     find_passing();
     for (const Node& n : nodes_) {
       Facts& facts = facts_[n.position];
-      facts.count = facts.met ? std::min(facts.count, n.count) : n.count;
-      facts.passes = n.passes && (facts.passes || !facts.met);
-      facts.repeats = is_repeated(n, static_cast<int32_t>(&n - nodes_.data())) && (facts.repeats || !facts.met);
+      facts.count = facts.is_known ? std::min(facts.count, n.count) : n.count;
+      facts.passes = n.passes && (facts.passes || !facts.is_known);
+      facts.repeats = is_repeated(n, static_cast<int32_t>(&n - nodes_.data())) && (facts.repeats || !facts.is_known);
       facts.digits = n.mode == Whole && facts.repeats;
-      facts.string = n.mode >= String && (facts.string || !facts.met);
-      facts.met = true;
+      facts.string = n.mode >= String && (facts.string || !facts.is_known);
+      facts.is_known = true;
     }
   }
   nodes_ = {};
@@ -275,7 +275,7 @@ bool ValueCounts::is_repeated(const Node& node, int32_t number) {
 int32_t ValueCounts::at(int32_t position, int32_t reg) {
   const int32_t known = at(position);
   const Rule& rule = grammar_.rules[grammar_.positions[position].rule];
-  if (known >= kMany || rule.kind != RuleKind::Counter || !facts_[position].met ||
+  if (known >= kMany || rule.kind != RuleKind::Counter || !facts_[position].is_known ||
       begun_[grammar_.positions[position].rule] != 2)
     return known;
   return std::max(known, counted(position, rule.max < 0 ? kMuch : rule.max - rule.reach - reg));
@@ -302,14 +302,14 @@ int32_t ValueCounts::bytes_that_repeat(int32_t position) {
 
 int32_t ValueCounts::counted(int32_t position, int64_t room) {
   std::vector<std::pair<int32_t, int>> open{{position, 0}};
-  for (size_t i = 0; i < open.size() && i < kMostMet; ++i) {
+  for (size_t i = 0; i < open.size() && i < kMaxVisitedPositions; ++i) {
     const auto [at, steps] = open[i];
     if (const int32_t bytes = bytes_that_repeat(at); bytes > 1) {
       int64_t count = 1;
       for (int64_t left = std::min(room, kMuch) - steps; left > 0 && count < kMany; --left) count *= bytes;
       return sum(count, 0);
     }
-    if (steps == kMostSteps) continue;
+    if (steps == kMaxSteps) continue;
     const Position& p = grammar_.positions[at];
     auto meet = [&, next = steps + 1](int32_t to) {
       if (std::none_of(open.begin(), open.end(), [&](const auto& o) { return o.first == to; }))

@@ -82,7 +82,7 @@ class ValueCounts {
   };
   struct Facts {
     int32_t count = 0;
-    bool passes = false, string = false, repeats = false, digits = false, met = false;
+    bool passes = false, string = false, repeats = false, digits = false, is_known = false;
   };
 
   void prepare();

@@ -20,64 +20,64 @@ VisitedPoints::VisitedPoints(const TableTask& task, TableBuilder& table)
     if (task.follow.has(static_cast<uint8_t>(b))) follow_classes_ |= char_class_of(static_cast<uint8_t>(b));
 }
 
-const VisitedPoints::Met& VisitedPoints::look(int32_t point) {
-  if (static_cast<size_t>(point) >= met_.size()) met_.resize(static_cast<size_t>(count()) * 2);
-  Met& met = met_[point];
-  met.known = true;
-  met.point = point;
+const VisitedPoints::PointInfo& VisitedPoints::make_info(int32_t point) {
+  if (static_cast<size_t>(point) >= infos_.size()) infos_.resize(static_cast<size_t>(count()) * 2);
+  PointInfo& info = infos_[point];
+  info.known = true;
+  info.point = point;
   const Uniqueness& uniqueness = task_.arena.uniqueness();
   Label label;
   if (const Config* c = config(point)) {
     for (const Thread& t : *c)
-      if (t.mem != kOutside) met.touched = std::max(met.touched, uniqueness.touched(t.mem));
-    met.exits = c->count > 0 && c->threads[c->count - 1].pos == kExit;
+      if (t.mem != kOutside) info.touched = std::max(info.touched, uniqueness.touched(t.mem));
+    info.exits = c->count > 0 && c->threads[c->count - 1].pos == kExit;
     if (relative_) label = labels_.of(*c);
   } else {  // a position has no exit
-    met.touched = uniqueness.touched(task_.thread.mem);
+    info.touched = uniqueness.touched(task_.thread.mem);
     if (relative_) label.stay = task_.thread.reg + rest(point);
   }
-  if (at_boundary(point)) met.set = table_.set_of(std::move(label));
-  return met;
+  if (at_boundary(point)) info.set = table_.set_of(std::move(label));
+  return info;
 }
 
-const VisitedPoints::Met& VisitedPoints::with_loops(int32_t point) {
-  if (!meet(point).looped) {
-    Met met = met_[point];  // a copy: looking for loops may add points, which moves met_
-    met.looped = true;
-    if (met.set >= 0 && bytes(point).count() >= kManyBytes) find_loops(met);
-    met_[point] = met;
+const VisitedPoints::PointInfo& VisitedPoints::with_loops(int32_t point) {
+  if (!look_up(point).loops_are_known) {
+    PointInfo info = infos_[point];  // a copy: looking for loops may add points, which moves met_
+    info.loops_are_known = true;
+    if (info.set >= 0 && bytes(point).count() >= kManyBytes) find_loops(info);
+    infos_[point] = info;
   }
-  return met_[point];
+  return infos_[point];
 }
 
-void VisitedPoints::find_loops(Met& met) {
-  int32_t to = met.point;
-  met.loops = relative_ ? 0 : leading(met.point, to);
-  if (counter_ && met.loops == 0) {
-    auto [further, byte] = counted_on(met.point);
+void VisitedPoints::find_loops(PointInfo& info) {
+  int32_t to = info.point;
+  info.loops = relative_ ? 0 : leading(info.point, to);
+  if (counter_ && info.loops == 0) {
+    auto [further, byte] = counted_on(info.point);
     if (further == kNowhere) return;
     to = further;
-    met.loops = leading(met.point, to);
-    met.chain = &chains_[met.point];
-    *met.chain = {{met.set}, {met.point}, byte, met.loops, met.exits};
+    info.loops = leading(info.point, to);
+    info.chain = &chains_[info.point];
+    *info.chain = {{info.set}, {info.point}, byte, info.loops, info.exits};
   }
-  if (met.exits) met.loops &= ~follow_classes_;  // these may follow the frame's end, so the walk must read them
+  if (info.exits) info.loops &= ~follow_classes_;  // these may follow the frame's end, so the walk must read them
 }
 
-const VisitedPoints::Loop* VisitedPoints::loop(int32_t before, const Met& met, bool build) {
-  if (met.loop) return met.loop;
-  auto set = task_.vocabulary.tokens_of_classes(met.loops, build);
+const VisitedPoints::Loop* VisitedPoints::loop(int32_t before, const PointInfo& info, bool build) {
+  if (info.loop) return info.loop;
+  auto set = task_.vocabulary.tokens_of_classes(info.loops, build);
   if (!set) return nullptr;
   auto loop = std::make_unique<Loop>();
   for (int b = 0; b < 256; ++b) {
     const auto byte = static_cast<uint8_t>(b);
     if (!set->edges[b].empty() &&
-        (bytes(met.point).has(byte) || bytes(before).has(byte) || (met.exits && task_.follow.has(byte))))
+        (bytes(info.point).has(byte) || bytes(before).has(byte) || (info.exits && task_.follow.has(byte))))
       loop->edges.push_back(byte);
   }
   loop->set = std::move(set);
   loops_.push_back(std::move(loop));
-  if (before == met.point) met_[met.point].loop = loops_.back().get();
+  if (before == info.point) infos_[info.point].loop = loops_.back().get();
   return loops_.back().get();
 }
 
@@ -87,19 +87,19 @@ void VisitedPoints::lengthen(Chain& chain, int32_t further) {
     const int32_t after = last == kNowhere ? last : next(last, chain.byte);
     // In a table for one count, a bound may end the chain. It must end for all characters; otherwise it is torn.
     if (!relative_ && last != kNowhere && (chain.char_classes & ~leading(last, after))) chain.torn = true;
-    if (after != kNowhere && meet(after).exits != chain.exits) chain.torn = true;
+    if (after != kNowhere && look_up(after).exits != chain.exits) chain.torn = true;
     chain.points.push_back(after);
-    chain.sets.push_back(after == kNowhere ? -1 : meet(after).set);
+    chain.sets.push_back(after == kNowhere ? -1 : look_up(after).set);
   }
 }
 
-bool VisitedPoints::holds(const Met& met, const TokenTrie::Node& node, int32_t length) {
-  if (!met.chain || relative_) return true;
+bool VisitedPoints::holds(const PointInfo& info, const TokenTrie::Node& node, int32_t length) {
+  if (!info.chain || relative_) return true;
   const auto& lengths = task_.trie().lengths();
   int32_t longest = 0;
   for (int32_t i = node.payload_lo; i < node.subtree_hi; ++i) longest = std::max<int32_t>(longest, lengths[i]);
-  link(met, longest - length);
-  return !met.chain->torn;
+  link(info, longest - length);
+  return !info.chain->torn;
 }
 
 }  // namespace guided

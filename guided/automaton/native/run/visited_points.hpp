@@ -40,8 +40,8 @@ class VisitedPoints : public WalkPoints {
     std::shared_ptr<const ClassTokens> set;
     std::vector<uint8_t> edges;
   };
-  struct Met : Ending {
-    bool known = false, exits = false, looped = false;  // looped: `loops` is known
+  struct PointInfo : Ending {
+    bool known = false, exits = false, loops_are_known = false;  // looped: `loops` is known
     int32_t point = 0;
     CharClasses loops = 0;  // character classes that all lead back to the point (under a counter: one count further)
     Chain* chain = nullptr;
@@ -54,27 +54,27 @@ class VisitedPoints : public WalkPoints {
   VisitedPoints(const TableTask& task, TableBuilder& table);
 
   CharClasses follow_classes() const { return follow_classes_; }
-  const Met& meet(int32_t point) {
-    if (static_cast<size_t>(point) < met_.size() && met_[point].known) return met_[point];
-    return look(point);
+  const PointInfo& look_up(int32_t point) {
+    if (static_cast<size_t>(point) < infos_.size() && infos_[point].known) return infos_[point];
+    return make_info(point);
   }
   // The same, with `loops` and `chain` known.
-  const Met& with_loops(int32_t point);
+  const PointInfo& with_loops(int32_t point);
   // The loop of a point. `before`: the point in which the walk was before the characters that lead to the loop. Null if
   // the set is unknown and must not be built.
-  const Loop* loop(int32_t before, const Met& met, bool build);
+  const Loop* loop(int32_t before, const PointInfo& info, bool build);
   // The point after `further` more characters: the same one in a loop, a point of the chain under a counter.
-  Link link(const Met& met, int32_t further) {
-    if (!met.chain) return {met.set, met.point};
-    if (static_cast<int32_t>(met.chain->sets.size()) <= further) lengthen(*met.chain, further);
-    return {met.chain->sets[further], met.chain->points[further]};
+  Link link(const PointInfo& info, int32_t further) {
+    if (!info.chain) return {info.set, info.point};
+    if (static_cast<int32_t>(info.chain->sets.size()) <= further) lengthen(*info.chain, further);
+    return {info.chain->sets[further], info.chain->points[further]};
   }
   // Whether the chain holds for all tokens below a node, whose own string has `length` characters.
-  bool holds(const Met& met, const TokenTrie::Node& node, int32_t length);
+  bool holds(const PointInfo& info, const TokenTrie::Node& node, int32_t length);
 
  private:
-  const Met& look(int32_t point);
-  void find_loops(Met& met);
+  const PointInfo& make_info(int32_t point);
+  void find_loops(PointInfo& info);
   void lengthen(Chain& chain, int32_t further);
 
   const TableTask& task_;
@@ -82,7 +82,7 @@ class VisitedPoints : public WalkPoints {
   const bool relative_, counter_;
   CharClasses follow_classes_ = 0;  // of the bytes that may follow
   Labels labels_;
-  std::vector<Met> met_;
+  std::vector<PointInfo> infos_;
   std::vector<std::unique_ptr<Loop>> loops_;
   std::unordered_map<int32_t, Chain> chains_;
 };

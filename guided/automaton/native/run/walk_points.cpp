@@ -8,9 +8,9 @@
 namespace guided {
 
 int32_t WalkPoints::number(int32_t point) {
-  if (met_.size() * 2 >= numbers_.size()) {
+  if (points_.size() * 2 >= numbers_.size()) {
     numbers_.assign(std::max<size_t>(64, numbers_.size() * 4), -1);
-    for (int32_t i = 0; i < count(); ++i) numbers_[slot(met_[i].point)] = i;
+    for (int32_t i = 0; i < count(); ++i) numbers_[slot(points_[i].point)] = i;
   }
   int32_t& number = numbers_[slot(point)];
   if (number < 0) {
@@ -21,7 +21,7 @@ int32_t WalkPoints::number(int32_t point) {
       rows_.emplace_back().fill(kNotYet);
       row = rows_.back().data();
     }
-    met_.push_back({point, row, bytes});
+    points_.push_back({point, row, bytes});
   }
   return number;
 }
@@ -29,21 +29,21 @@ int32_t WalkPoints::number(int32_t point) {
 // The slot with the number of a point, or the free slot for it.
 size_t WalkPoints::slot(int32_t point) const {
   size_t at = static_cast<uint32_t>(point) * 0x9E3779B1u & (numbers_.size() - 1);
-  while (numbers_[at] >= 0 && met_[numbers_[at]].point != point) at = (at + 1) & (numbers_.size() - 1);
+  while (numbers_[at] >= 0 && points_[numbers_[at]].point != point) at = (at + 1) & (numbers_.size() - 1);
   return at;
 }
 
 int32_t WalkPoints::step(int32_t from, uint8_t byte) {
   int32_t to = kDead;
-  const int32_t point = met_[from].point;
+  const int32_t point = points_[from].point;
   if (point >= kPosition) {
     const int32_t pos = grammar_.step(point - kPosition, byte);
     if (pos >= 0) to = point_of(pos);
-  } else if (met_[from].bytes.has(byte)) {
+  } else if (points_[from].bytes.has(byte)) {
     to = arena_.step(point, byte);
   }
   const int32_t found = to == kDead ? kNowhere : number(to);
-  if (int32_t* row = met_[from].row) row[byte] = found;
+  if (int32_t* row = points_[from].row) row[byte] = found;
   return found;
 }
 
@@ -60,13 +60,13 @@ int32_t WalkPoints::point_of(int32_t pos) {
 }
 
 bool WalkPoints::at_boundary(int32_t point) const {
-  if (met_[point].point < kPosition) return guided::at_boundary(arena_, met_[point].point);
-  return !grammar_.single || grammar_.positions[met_[point].point - kPosition].boundary;
+  if (points_[point].point < kPosition) return guided::at_boundary(arena_, points_[point].point);
+  return !grammar_.single || grammar_.positions[points_[point].point - kPosition].boundary;
 }
 
 int32_t WalkPoints::position_of(int32_t point) const {
   const Config* threads = config(point);
-  if (!threads) return met_[point].point - kPosition;
+  if (!threads) return points_[point].point - kPosition;
   const int32_t rule = grammar_.positions[thread_.pos].rule;  // a tail call leaves the caller's frame
   int32_t found = -1;
   for (const Thread& t : *threads) {
@@ -91,7 +91,7 @@ std::pair<int32_t, uint8_t> WalkPoints::counted_on(int32_t point) {
 bool WalkPoints::counts_on(int32_t a, int32_t b) const {
   const Config* after = config(b);
   if (!after) return false;  // the count has not changed
-  const Thread alone{met_[a].point - kPosition, thread_.reg, thread_.ret, thread_.mem};
+  const Thread alone{points_[a].point - kPosition, thread_.reg, thread_.ret, thread_.mem};
   const Config* before = config(a);
   if (after->count != (before ? before->count : 1)) return false;
   for (int32_t i = 0; i < after->count; ++i) {
@@ -104,7 +104,7 @@ bool WalkPoints::counts_on(int32_t a, int32_t b) const {
 // Classes of bytes that the point does not distinguish; null if its threads belong to several rules.
 const std::array<uint8_t, 256>* WalkPoints::classes(int32_t point) const {
   const Config* threads = config(point);
-  if (!threads) return &grammar_.rules[grammar_.positions[met_[point].point - kPosition].rule].byte_class;
+  if (!threads) return &grammar_.rules[grammar_.positions[points_[point].point - kPosition].rule].byte_class;
   int32_t rule = -1;
   for (const Thread& t : *threads) {
     if (t.pos == kExit) continue;
@@ -123,7 +123,7 @@ CharClasses WalkPoints::leading(int32_t from, int32_t to) {
     const auto byte = static_cast<uint8_t>(b);
     const CharClasses kind = char_class_of_ascii(byte);
     if (broken & kind || !vocabulary_.live.has(byte)) continue;
-    if (to != kNowhere && !met_[from].bytes.has(byte)) {
+    if (to != kNowhere && !points_[from].bytes.has(byte)) {
       broken |= kind;
       continue;
     }
@@ -139,7 +139,8 @@ CharClasses WalkPoints::leading(int32_t from, int32_t to) {
 bool WalkPoints::characters_lead(int32_t from, int32_t to) {
   if (to != kNowhere)
     for (int b = 0xC2; b <= 0xF4; ++b)
-      if (vocabulary_.live.has(static_cast<uint8_t>(b)) && !met_[from].bytes.has(static_cast<uint8_t>(b))) return false;
+      if (vocabulary_.live.has(static_cast<uint8_t>(b)) && !points_[from].bytes.has(static_cast<uint8_t>(b)))
+        return false;
   for (const CharacterLead& lead : kCharacterLeads) {
     auto leads = [&](int32_t after) {
       return after == kNowhere ? to == kNowhere : tail_leads(after, lead.second_lo, lead.second_hi, lead.more, to);
@@ -165,11 +166,11 @@ bool WalkPoints::tail_leads(int32_t from, int lo, int hi, int more, int32_t to) 
 template <class Check>
 bool WalkPoints::bytes_lead(int32_t from, int lo, int hi, Check&& check) {
   const std::array<uint8_t, 256>* alike = classes(from);
-  int32_t checked = kNotYet, met = -1;  // adjacent bytes mostly lead to the same point
+  int32_t checked = kNotYet, last = -1;  // adjacent bytes mostly lead to the same point
   for (int b = lo; b <= hi; ++b) {
     const auto byte = static_cast<uint8_t>(b);
-    if (!vocabulary_.live.has(byte) || (alike && (*alike)[byte] == met)) continue;
-    if (alike) met = (*alike)[byte];
+    if (!vocabulary_.live.has(byte) || (alike && (*alike)[byte] == last)) continue;
+    if (alike) last = (*alike)[byte];
     const int32_t after = next(from, byte);
     if (after != checked && !check(after)) return false;
     checked = after;

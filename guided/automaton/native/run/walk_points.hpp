@@ -34,27 +34,27 @@ class WalkPoints {
   }
 
   int32_t next(int32_t point, uint8_t byte) {
-    const int32_t* row = met_[point].row;
+    const int32_t* row = points_[point].row;
     if (!row) return step(point, byte);
     return row[byte] == kNotYet ? step(point, byte) : row[byte];
   }
   // The point of another position of the frame, as a single thread.
   int32_t position(int32_t pos) { return number(kPosition + pos); }
-  const ByteSet& bytes(int32_t point) const { return met_[point].bytes; }
+  const ByteSet& bytes(int32_t point) const { return points_[point].bytes; }
   // Where the point's bytes lead, kNotYet if not computed yet; null if it reads few bytes.
-  const int32_t* row(int32_t point) const { return met_[point].row; }
-  int32_t count() const { return static_cast<int32_t>(met_.size()); }
+  const int32_t* row(int32_t point) const { return points_[point].row; }
+  int32_t count() const { return static_cast<int32_t>(points_.size()); }
   // Null for a position.
   const Config* config(int32_t point) const {
-    return met_[point].point < kPosition ? &arena_.config(met_[point].point) : nullptr;
+    return points_[point].point < kPosition ? &arena_.config(points_[point].point) : nullptr;
   }
   // The only position of the frame at this point, ignoring exits; -1 if there are several, or some of other frames.
   int32_t position_of(int32_t point) const;
   // For a position: the least that the frame must still count.
-  int32_t rest(int32_t point) const { return grammar_.positions[met_[point].point - kPosition].rest; }
+  int32_t rest(int32_t point) const { return grammar_.positions[points_[point].point - kPosition].rest; }
   // Whether only positions were visited.
   bool only_positions() const {
-    return std::ranges::all_of(met_, [](const Numbered& n) { return n.point >= kPosition; });
+    return std::ranges::all_of(points_, [](const Numbered& n) { return n.point >= kPosition; });
   }
   // Whether a whole token may end there.
   bool at_boundary(int32_t point) const;
@@ -88,7 +88,7 @@ class WalkPoints {
   const Grammar& grammar_;
   const TokenVocabulary& vocabulary_;
   Thread thread_;
-  std::vector<Numbered> met_;
+  std::vector<Numbered> points_;
   std::deque<std::array<int32_t, 256>> rows_;
   std::vector<int32_t> numbers_;                 // open addressing over points
   std::unordered_map<int32_t, int32_t> closed_;  // position -> the state of its closure

@@ -28,8 +28,8 @@ Uniqueness::Uniqueness(const std::vector<KnownNames>& known) : known_(known) {
 // ---- interning
 int32_t Uniqueness::intern_seen(int32_t before, int32_t value) {
   if (const int32_t* known = seen_ids_.find(pair_key(before, value))) return *known;
-  const auto made = static_cast<int32_t>(seen_.size());
-  seen_ids_.set(pair_key(before, value), made);
+  const auto id = static_cast<int32_t>(seen_.size());
+  seen_ids_.set(pair_key(before, value), id);
   Seen longer = seen_[before];
   longer.before = before;
   longer.value = value;
@@ -39,7 +39,7 @@ int32_t Uniqueness::intern_seen(int32_t before, int32_t value) {
     index(longer, value);
   seen_.push_back(longer);
   bytes_ += kNode;
-  return made;
+  return id;
 }
 
 int32_t Uniqueness::intern_scope(const Scope& s) {
@@ -59,11 +59,11 @@ int32_t Uniqueness::intern(int32_t scope, int32_t text, int32_t touched, int32_t
     return m.scope == scope && m.text == text && m.touched == touched && m.notes == notes;
   });
   if (known >= 0) return known;
-  const auto made = static_cast<int32_t>(states_.size());
-  state_ids_.add(hash, made);
+  const auto id = static_cast<int32_t>(states_.size());
+  state_ids_.add(hash, id);
   states_.push_back({scope, text, touched, notes, before});
   bytes_ += kNode;
-  return made;
+  return id;
 }
 
 int32_t Uniqueness::read_on(int32_t state, uint8_t byte) {
@@ -194,7 +194,7 @@ int64_t Uniqueness::written(int32_t state) const {
   return count;
 }
 
-int64_t Uniqueness::met(int32_t state) const {
+int64_t Uniqueness::read_entries(int32_t state) const {
   int64_t count = 0;
   for (int32_t at = states_[state].scope; at >= 0; at = scopes_[at].outer) {
     const Seen& seen = seen_[scopes_[at].seen];

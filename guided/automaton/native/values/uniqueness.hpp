@@ -78,7 +78,7 @@ class Uniqueness {
   // The number of values in all scopes: known names, seen values (also unknown ones), and entries that are being read.
   int64_t written(int32_t state) const;
   // The same without the known names and the entries that are being read.
-  int64_t met(int32_t state) const;
+  int64_t read_entries(int32_t state) const;
   // Whether in_scalar(), and the trie tells which seen values the entry may still become.
   bool tells_apart(int32_t state);
   // Whether exactly one entry is being read, in the innermost scope, and it is still empty, a string, or a bare word.

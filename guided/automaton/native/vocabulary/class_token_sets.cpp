@@ -8,8 +8,8 @@ namespace guided {
 
 namespace {
 
-constexpr size_t kMostSets = 64;  // each takes about 100 KB
-constexpr size_t kFew = 600;      // up to this many tokens a list of ids is smaller and faster than a bitmask
+constexpr size_t kMaxSets = 64;  // each takes about 100 KB
+constexpr size_t kFew = 600;     // up to this many tokens a list of ids is smaller and faster than a bitmask
 
 std::unique_ptr<ClassTokens> make(const TokenTrie& trie, int32_t words, CharClasses char_classes) {
   auto out = std::make_unique<ClassTokens>();
@@ -84,7 +84,7 @@ std::shared_ptr<const ClassTokens> ClassTokenSets::find(const TokenTrie& trie, i
   auto it = sets_.find(char_classes);
   if (it == sets_.end()) {
     if (!build) return nullptr;
-    if (sets_.size() >= kMostSets) sets_.clear();
+    if (sets_.size() >= kMaxSets) sets_.clear();
     it = sets_.emplace(char_classes, make(trie, words, char_classes)).first;
   }
   return it->second;

@@ -7,8 +7,8 @@
 namespace guided {
 
 namespace {
-constexpr int32_t kLong = 2;      // characters; shorter runs are of no use
-constexpr int kMostNarrowed = 4;  // how often character classes are left out to make the runs longer
+constexpr int32_t kLong = 2;     // characters; shorter runs are of no use
+constexpr int kMaxNarrowed = 4;  // how often character classes are left out to make the runs longer
 
 // The class of an ASCII character, or the common class of all other characters for the bytes of these.
 CharClasses char_class_of(int byte) {
@@ -213,7 +213,7 @@ FreeRuns::Runs* FreeRuns::find(int32_t position, CharClasses follow) {
   for (const int32_t seed : seeds) {
     if (!is_passive(seed)) continue;
     CharClasses char_classes = lasting(seed);
-    for (int i = 0; i < kMostNarrowed && weight(char_classes) > best; ++i) {
+    for (int i = 0; i < kMaxNarrowed && weight(char_classes) > best; ++i) {
       if (Runs& found = runs(seed, char_classes, follow); found.reads(seed, kLong)) {
         best = weight(char_classes);
         it->second = &found;

@@ -33,7 +33,7 @@ namespace guided {
 
 class FreeRuns {
  public:
-  static constexpr int32_t kMost = 32;  // the longest run that is looked for, in characters; few tokens are longer
+  static constexpr int32_t kMaxRun = 32;  // the longest run that is looked for, in characters; few tokens are longer
 
   // The runs of one rule for some character classes. `ends`: a run may pass through positions where the rule may end.
   class Runs {
@@ -42,13 +42,13 @@ class FreeRuns {
     CharClasses char_classes() const { return classes_of_; }
     // Whether there is a run of this length.
     bool reads(int32_t position, int32_t characters);
-    // The length of the longest run, at most kMost; -1 if a run cannot even pass through this position.
+    // The length of the longest run, at most kMaxRun; -1 if a run cannot even pass through this position.
     int32_t length(int32_t position);
 
    private:
     struct Known {
-      int32_t next_lo = 0, next_hi = 0;  // in next_: the positions that one character leads to
-      int32_t least = 0, most = kMost;   // bounds of the longest run
+      int32_t next_lo = 0, next_hi = 0;   // in next_: the positions that one character leads to
+      int32_t least = 0, most = kMaxRun;  // bounds of the longest run
     };
     Known& look(int32_t position);
     FreeRuns& all_;

@@ -45,7 +45,7 @@ def _one_of(reader: Reader, schema: Schema) -> list[tuple[Schema, ...]]:
     branches = reader.branches(schema, "oneOf")
     if merged := _enumeration(reader, schema, branches, exactly_one=True):
         return merged
-    return [exactly_one(reader, branches, reader.beside[schema])]
+    return [exactly_one(reader, branches, reader.siblings[schema])]
 
 
 def _enumeration(

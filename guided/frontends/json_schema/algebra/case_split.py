@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["has_discriminator", "split_by_member"]
 
-_MOST_CANDIDATES = 4  # members that are tried as discriminators
+_MAX_CANDIDATES = 4  # members that are tried as discriminators
 _MORE_CELLS = 6  # in addition to one per goal: for other values, and for types that no goal mentions
 _FEW, _GROWTH = 100, 2  # the most cases, and the most additional cases per leaf of the formula
 
@@ -71,7 +71,7 @@ def _cases(shape: Shape, expander: Expander) -> list[Shape] | None:
     assert shape.formula is not None
     binding = Binding(shape, shape.formula, expander)
     goals, listing = _goals_by_member(binding, expander)
-    for name in sorted(goals, key=lambda name: (listing[name], len(goals[name])), reverse=True)[:_MOST_CANDIDATES]:
+    for name in sorted(goals, key=lambda name: (listing[name], len(goals[name])), reverse=True)[:_MAX_CANDIDATES]:
         base = binding.slot_goal(name)
         try:
             cells = (

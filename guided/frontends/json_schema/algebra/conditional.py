@@ -13,7 +13,7 @@ twenty parts. A register of the automaton records which cells were written.
 Example: `{"if": {"properties": {"kind": {"const": "a"}}}, "then": {"required": ["x"]}}` has two cells for the values of
 `kind`, "a" and all others, and one cell for the values of `x`. The condition is: not "kind is a", or "x was written".
 
-Cost: the cells of each name, bounded by `MOST_CELLS`. Bounds on the number of members inside the formula are not
+Cost: the cells of each name, bounded by `MAX_CELLS`. Bounds on the number of members inside the formula are not
 supported, except for "none" and "some".
 """
 

@@ -17,7 +17,7 @@ reachable are removed.
 
 In the example, 1 and 2 form one atom, and 3 another. The states are (0..2 used of the first, 0..1 of the second).
 
-Cost: the product of the counts, bounded by MOST_STATES. Each counted schema doubles the letters.
+Cost: the product of the counts, bounded by MAX_STATES. Each counted schema doubles the letters.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from guided.frontends.json_schema.documents.values import Json, canonical
 if TYPE_CHECKING:
     from guided.frontends.json_schema.algebra.expand import Expander, Goal
 
-__all__ = ["MOST_STATES", "CountGraph", "count_graph"]
+__all__ = ["MAX_STATES", "CountGraph", "count_graph"]
 
-MOST_STATES = 4000
-_MOST_LETTERS = 256
-_MOST_APART = 10  # if two items must be equal, the most values that are distinguished individually
+MAX_STATES = 4000
+_MAX_LETTERS = 256
+_MAX_DISTINGUISHED_VALUES = 10  # if two items must be equal, the most values that are distinguished individually
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ def count_graph(expander: Expander, shape: Shape, window: Window) -> CountGraph 
     too many values.
 
     Raises:
-        UnsupportedError: the graph needs more than MOST_STATES states.
+        UnsupportedError: the graph needs more than MAX_STATES states.
     """
     return _Counter(expander, shape, window).graph()
 
@@ -160,7 +160,7 @@ class _Counter:
     # --- letters
 
     def _find_letters(self) -> None:
-        if len(self._item_schemas) << len(self._counted) > _MOST_LETTERS:
+        if len(self._item_schemas) << len(self._counted) > _MAX_LETTERS:
             self._refuse("too many schemas of items are counted")
         for at, schemas in enumerate(self._item_schemas):
             for counts in product((True, False), repeat=len(self._counted)):
@@ -175,7 +175,9 @@ class _Counter:
         """Whether all items have so few values that a state can record which of them were written."""
         self._find_letters()
         values = list(self._letters.values())
-        return None not in values and len({canonical(v) for one in values for v in one or ()}) <= _MOST_APART
+        return (
+            None not in values and len({canonical(v) for one in values for v in one or ()}) <= _MAX_DISTINGUISHED_VALUES
+        )
 
     def _tell_apart(self, fewer_than: int) -> None:
         """Make atoms of the values of letters that have few values."""
@@ -220,7 +222,7 @@ class _Counter:
             state = work.pop()
             if state in edges:
                 continue
-            if len(edges) >= MOST_STATES:
+            if len(edges) >= MAX_STATES:
                 self._refuse("the counts multiply")
             out = edges[state] = []
             if self._is_free(state):

@@ -41,15 +41,15 @@ _Values: TypeAlias = frozenset[tuple[object, ...]]
 _Paths: TypeAlias = Mapping[_Path, _Values]
 
 _DEEP = 3  # the most steps of a path
-_MOST_PATHS, _MOST_ITEMS = 32, 4  # per alternative; per array
+_MAX_PATHS, _MAX_ITEMS = 32, 4  # per alternative; per array
 _FEW = 12  # with at most this many alternatives, all pairs are returned
 
 
-def pairs_that_may_overlap(disjoint: Disjoint, schemas: Mapping[int, Schema], beside: Shape) -> set[tuple[int, int]]:
-    """Pairs of numbers (a < b) of schemas. No value of `beside` satisfies both schemas of any other pair."""
+def pairs_that_may_overlap(disjoint: Disjoint, schemas: Mapping[int, Schema], siblings: Shape) -> set[tuple[int, int]]:
+    """Pairs of numbers (a < b) of schemas. No value of `siblings` satisfies both schemas of any other pair."""
     if len(schemas) <= _FEW:
         return set(_all_pairs(list(schemas)))
-    paths = {at: _paths(disjoint, (schema,), beside, _DEEP) for at, schema in schemas.items()}
+    paths = {at: _paths(disjoint, (schema,), siblings, _DEEP) for at, schema in schemas.items()}
     out: set[tuple[int, int]] = set()
     work: list[tuple[list[int], frozenset[_Path]]] = [(list(schemas), frozenset())]
     while work:
@@ -79,22 +79,22 @@ def _all_pairs(group: Sequence[int]) -> Iterator[tuple[int, int]]:
     return ((min(a, b), max(a, b)) for at, a in enumerate(group) for b in group[:at])
 
 
-def _paths(disjoint: Disjoint, schemas: Sequence[Schema], beside: Shape, deep: int) -> dict[_Path, _Values]:
-    """The values at each path, for values that satisfy all of the schemas and `beside`."""
+def _paths(disjoint: Disjoint, schemas: Sequence[Schema], siblings: Shape, deep: int) -> dict[_Path, _Values]:
+    """The values at each path, for values that satisfy all of the schemas and `siblings`."""
     disjoint.count(1)
-    shape = reduce(Shape.meet, map(disjoint.outline, schemas), beside)
+    shape = reduce(Shape.meet, map(disjoint.outline, schemas), siblings)
     if shape.values is not None:
         return {(): frozenset(canonical(value) for value in shape.values if json_type(value) in shape.types)}
     out: dict[_Path, _Values] = {}
     for name, step, inner in _required(disjoint, shape) if deep else ():
         others = frozenset(("type", other) for other in shape.types if other != name)
         for path, values in _paths(disjoint, inner, ANYTHING, deep - 1).items():
-            if len(out) < _MOST_PATHS:
+            if len(out) < _MAX_PATHS:
                 out[step, *path] = values | others
     for group in (group for schema in schemas for group in disjoint.alternatives(schema)) if deep else ():
         branch_paths = [_paths(disjoint, (one,), shape, deep - 1) for one in group if disjoint.may_hold(one, shape)]
         for path in branch_paths[0] if branch_paths else ():
-            if path not in out and len(out) < _MOST_PATHS and all(path in one for one in branch_paths):
+            if path not in out and len(out) < _MAX_PATHS and all(path in one for one in branch_paths):
                 out[path] = frozenset[tuple[object, ...]]().union(*(one[path] for one in branch_paths))
     return out
 
@@ -106,6 +106,6 @@ def _required(disjoint: Disjoint, shape: Shape) -> Iterator[tuple[str, str | int
             if inner := disjoint.member(shape, name):
                 yield "object", name, inner
     if "array" in shape.types:
-        for at in range(min(shape.items.low, _MOST_ITEMS)):
+        for at in range(min(shape.items.low, _MAX_ITEMS)):
             if inner_items := item_goal(shape, at):
                 yield "array", at, inner_items

@@ -55,13 +55,13 @@ class Disjoint:
         self._unconstrained: dict[Schema, frozenset[str]] = {}
         self._contradictory: dict[tuple[Schema, ...], bool] = {}  # by pair
 
-    def __call__(self, a: Schema, b: Schema, beside: Shape = ANYTHING) -> bool:
-        """Whether certainly no value satisfies both schemas and the shape `beside` them."""
-        return self._are_disjoint([a], [b], beside, 0)
+    def __call__(self, a: Schema, b: Schema, siblings: Shape = ANYTHING) -> bool:
+        """Whether certainly no value satisfies both schemas and the shape `siblings`."""
+        return self._are_disjoint([a], [b], siblings, 0)
 
-    def common_types(self, a: Schema, b: Schema, beside: Shape = ANYTHING) -> set[str]:
-        """The types of which some value may satisfy both schemas and the shape `beside` them."""
-        return self._shared_types([a], [b], beside, 0)
+    def common_types(self, a: Schema, b: Schema, siblings: Shape = ANYTHING) -> set[str]:
+        """The types of which some value may satisfy both schemas and the shape `siblings`."""
+        return self._shared_types([a], [b], siblings, 0)
 
     def are_contradictory(self, schemas: tuple[Schema, ...]) -> bool:
         """Whether certainly no value satisfies all of the schemas.
@@ -81,9 +81,9 @@ class Disjoint:
         """Whether certainly no value of a shape satisfies the schema."""
         return not self._shared_types([schema], [], shape, 0)
 
-    def possible_types(self, schema: Schema, beside: Shape = ANYTHING) -> tuple[str, ...]:
-        """The types of which some value may satisfy the schema and the shape `beside` it, in the usual order."""
-        common = self._shared_types([schema], [], beside, 0)
+    def possible_types(self, schema: Schema, siblings: Shape = ANYTHING) -> tuple[str, ...]:
+        """The types of which some value may satisfy the schema and the shape `siblings`, in the usual order."""
+        common = self._shared_types([schema], [], siblings, 0)
         return tuple(filter(common.__contains__, ALL_TYPES))
 
     def may_hold(self, schema: Schema, shape: Shape) -> bool:
@@ -122,18 +122,18 @@ class Disjoint:
             self._unconstrained[schema] = types
         return types
 
-    def _are_disjoint(self, a: list[Schema], b: list[Schema], beside: Shape, depth: int) -> bool:
+    def _are_disjoint(self, a: list[Schema], b: list[Schema], siblings: Shape, depth: int) -> bool:
         """Whether no value satisfies all schemas of both lists."""
-        return not self._shared_types(a, b, beside, depth)
+        return not self._shared_types(a, b, siblings, depth)
 
-    def _shared_types(self, a: list[Schema], b: list[Schema], beside: Shape, depth: int) -> set[str]:
+    def _shared_types(self, a: list[Schema], b: list[Schema], siblings: Shape, depth: int) -> set[str]:
         """The types of which some value may satisfy all schemas of both lists."""
         if any(schema.value is False for schema in (*a, *b)):
             return set()
         if depth > _DEEP:
             return set(ALL_TYPES)
         spend(_STEP)
-        one, two = (reduce(Shape.meet, map(self.outline, schemas), beside) for schemas in (a, b))
+        one, two = (reduce(Shape.meet, map(self.outline, schemas), siblings) for schemas in (a, b))
         common = set(_types(one)) & set(_types(two))
         if one.values is not None or two.values is not None:
             common.intersection_update(map(json_type, values_left(one.meet(two), self._overlap) or ()))
@@ -145,19 +145,19 @@ class Disjoint:
             common.discard("array")
         if "object" in common and self._objects_are_disjoint(one, two, depth):
             common.discard("object")
-        self._restrict_by_branches(common, a, b, beside, depth)
-        self._restrict_by_branches(common, b, a, beside, depth)
+        self._restrict_by_branches(common, a, b, siblings, depth)
+        self._restrict_by_branches(common, b, a, siblings, depth)
         return common
 
     def _restrict_by_branches(
-        self, common: set[str], a: list[Schema], b: list[Schema], beside: Shape, depth: int
+        self, common: set[str], a: list[Schema], b: list[Schema], siblings: Shape, depth: int
     ) -> None:
         """Keep the types of which `b` may share values with some alternative of each group of `a`."""
         groups = [group for schema in a for group in self._groups.get(schema, ()) if len(group) <= _SHORT]
         for group in groups:
             left = set[str]()
             for one in group if common else ():
-                left |= self._shared_types([one], b, beside, depth + 1)
+                left |= self._shared_types([one], b, siblings, depth + 1)
                 if left >= common:
                     break
             common &= left

@@ -31,7 +31,7 @@ _LEAVES = frozenset(
      "exclusiveMaximum", "multipleOf")
 )  # fmt: skip
 """Keywords that mean the same at every location."""
-_MOST_VALUES = 64  # longer enumerations are rarely repeated
+_MAX_VALUES = 64  # longer enumerations are rarely repeated
 _SCHEMA, _SCHEMAS, _DATA = "schema", "schemas", "data"
 _COMPARED = RESTRICTING | {name for name in KEYWORDS if name.startswith("content")}
 _IDENTIFIERS = frozenset(("id", "$id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$schema"))
@@ -140,8 +140,8 @@ def leaf_content(schema: Schema) -> tuple[object, ...] | None:
         content = value[keyword]
         items = content if isinstance(content, list) else (content,)
         description += (keyword, type(content), len(items))
-        for item in items[: _MOST_VALUES + 1]:
-            if isinstance(item, dict | list) or len(items) > _MOST_VALUES:
+        for item in items[: _MAX_VALUES + 1]:
+            if isinstance(item, dict | list) or len(items) > _MAX_VALUES:
                 return None
             description += (type(item), item)
     return tuple(description)

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 __all__ = ["exactly_one"]
 
 
-def exactly_one(reader: Reader, branches: tuple[Schema, ...], beside: Shape) -> tuple[Schema, ...]:
-    """Schemas for the values that satisfy one branch and no other. `beside` is the shape of the keywords beside
+def exactly_one(reader: Reader, branches: tuple[Schema, ...], siblings: Shape) -> tuple[Schema, ...]:
+    """Schemas for the values that satisfy one branch and no other. `siblings` is the shape of the keywords next to
     `oneOf`.
     """
     disjoint = reader.disjoint
-    types = [disjoint.possible_types(branch, beside) for branch in branches]
+    types = [disjoint.possible_types(branch, siblings) for branch in branches]
     competitors: list[dict[str, list[int]]] = [defaultdict(list) for _ in branches]
     dropped: list[set[str]] = [set() for _ in branches]
     common: dict[tuple[int, int], set[str]] = {}
@@ -42,10 +42,10 @@ def exactly_one(reader: Reader, branches: tuple[Schema, ...], beside: Shape) -> 
         if free:
             pairs = {(min(at, free[0]), max(at, free[0])) for at in here if at != free[0]}
         else:
-            pairs = pairs_that_may_overlap(disjoint, here, beside.meet(Shape(types=(name,))))
+            pairs = pairs_that_may_overlap(disjoint, here, siblings.meet(Shape(types=(name,))))
         for a, b in sorted(pairs):
             if (a, b) not in common:
-                common[a, b] = disjoint.common_types(branches[a], branches[b], beside)
+                common[a, b] = disjoint.common_types(branches[a], branches[b], siblings)
             if name in common[a, b]:
                 competitors[a][name].append(b)
                 competitors[b][name].append(a)

@@ -67,7 +67,7 @@ class Expansion(NamedTuple):
 
 leaf_expansions: dict[tuple[str, str, tuple[object, ...]], Expansion] = {}
 """Expansions of scalar schemas, by their keywords and the relevant options. Most documents share a few of them."""
-MOST_LEAVES = 1024
+MAX_LEAVES = 1024
 
 
 class KeyClass(NamedTuple):
@@ -159,7 +159,7 @@ class Expander:
         if expansion is None:
             expansion = self._compute(goal)
             if expansion.shapes:  # if there are no shapes, the reasons name a location
-                if len(leaf_expansions) >= MOST_LEAVES:
+                if len(leaf_expansions) >= MAX_LEAVES:
                     leaf_expansions.clear()
                 leaf_expansions[key] = expansion
         return expansion

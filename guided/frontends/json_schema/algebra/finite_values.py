@@ -1,5 +1,5 @@
 """Lists the values that satisfy a schema, if they are few. In: schemas for one value. Out: their values, or None if
-there may be more than MOST_VALUES.
+there may be more than MAX_VALUES.
 
 Why: arrays of distinct items and objects with a minimum number of members must not run out of values. If values are
 few, they are counted (`count_graph.py`). If they are many, nothing needs to be done.
@@ -25,10 +25,10 @@ from guided.ir.nodes import And
 if TYPE_CHECKING:
     from guided.frontends.json_schema.algebra.expand import Expander, Goal
 
-__all__ = ["MOST_VALUES", "ListedValues"]
+__all__ = ["MAX_VALUES", "ListedValues"]
 
-MOST_VALUES = 1000
-_MOST_TRIED = 4 * MOST_VALUES
+MAX_VALUES = 1000
+_MAX_TRIED_VALUES = 4 * MAX_VALUES
 _DEEPEST = 12
 _LONGEST = 60  # of a number that is considered: its digits plus the magnitude of its exponent
 
@@ -102,7 +102,7 @@ class ListedValues:
                 continue
             goal = self._expander.goal(one.schemas if some is None else (*one.schemas, *(one.blocks[0] or ())))
             if not has_false(goal) and self.values_of(goal) != ():
-                names = self._expander.keys.names_if_few(one.names, MOST_VALUES) if one.names else None
+                names = self._expander.keys.names_if_few(one.names, MAX_VALUES) if one.names else None
                 yield (None if names is None else tuple(name for name in names if name not in declared)), goal
 
     def _union(self, parts: Iterable[Iterable[Json] | None]) -> tuple[Json, ...] | None:
@@ -112,7 +112,7 @@ class ListedValues:
             if part is None:
                 return None
             out |= {canonical(value): value for value in part}
-            if len(out) > MOST_VALUES:
+            if len(out) > MAX_VALUES:
                 return None
         return tuple(out.values())
 
@@ -137,7 +137,7 @@ class ListedValues:
             return ("",) if shape.length.high == 0 else None
         patterns = tuple(map(self._expander.restrict_to_output, shape.patterns))
         content = sized(And(patterns), shape.length.low, shape.length.high)
-        return self._expander.keys.names_if_few((content,), MOST_VALUES)
+        return self._expander.keys.names_if_few((content,), MAX_VALUES)
 
     def _arrays(self, shape: Shape) -> list[Json] | None:
         prefix_length, high = shape.prefix_length, shape.items.high
@@ -155,7 +155,7 @@ class ListedValues:
             items = () if has_false(goal) else self.values_of(goal)
             if items is None or (items and at >= prefix_length and high is None and shape.unique is None):
                 return None
-            if len(partial_arrays) * len(items) > _MOST_TRIED:
+            if len(partial_arrays) * len(items) > _MAX_TRIED_VALUES:
                 return None
             keys = [{canonical(item) for item in array} if shape.unique is not None else () for array in partial_arrays]
             partial_arrays = [
@@ -164,7 +164,7 @@ class ListedValues:
                 for item in items
                 if canonical(item) not in taken
             ]
-            if len(out) + len(partial_arrays) > MOST_VALUES:
+            if len(out) + len(partial_arrays) > MAX_VALUES:
                 return None
             at += 1
         if shape.repeated is None and not (shape.some_items or shape.item_counts or shape.rest_blocks):
@@ -192,7 +192,7 @@ class ListedValues:
         partial_objects: list[dict[str, Json]] = [{}]
         for name, goal, required in candidates:
             values = self.values_of(goal)
-            if values is None or len(partial_objects) * (len(values) + 1) > _MOST_TRIED:
+            if values is None or len(partial_objects) * (len(values) + 1) > _MAX_TRIED_VALUES:
                 return None
             more = [{**members, name: value} for members in partial_objects for value in values]
             partial_objects = more if required else partial_objects + more
@@ -214,7 +214,7 @@ def _numbers(shape: Shape) -> list[Json] | None:
     low, high, *exact = [Fraction(value.plain()) for value in (numbers.low.value, numbers.high.value, *steps)]
     step = max(exact)
     first, last = -(-low // step), high // step
-    if last - first >= MOST_VALUES:
+    if last - first >= MAX_VALUES:
         return None
     decimal_places = max(max(len(value.digits) - value.exponent, 0) for value in steps)
     whole = step * 10**decimal_places

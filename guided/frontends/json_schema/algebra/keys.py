@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from guided.errors import UnsupportedError
-from guided.frontends.json_schema.algebra.name_classes import MOST_CLASSES, name_classes
+from guided.frontends.json_schema.algebra.name_classes import MAX_CLASSES, name_classes
 from guided.frontends.json_schema.algebra.strings import any_text
 from guided.frontends.json_schema.documents.schema import Schema
 from guided.frontends.regex.derivatives import Terms, TooLarge
@@ -109,7 +109,7 @@ class Keys:
         classes = name_classes([self._ignoring_declared(source, declared) for source in sources], self._overlap)
         if classes is None:
             raise UnsupportedError(
-                f"the patterns of names of one object overlap in more than {MOST_CLASSES} ways",
+                f"the patterns of names of one object overlap in more than {MAX_CLASSES} ways",
                 pointer=where,
                 hint="join patterns whose members have the same schema",
             )

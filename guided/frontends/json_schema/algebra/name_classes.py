@@ -18,9 +18,9 @@ from guided.frontends.regex.overlap import Overlap
 from guided.ir.nodes import Node
 from guided.meter import spend
 
-__all__ = ["MOST_CLASSES", "NameClass", "name_classes"]
+__all__ = ["MAX_CLASSES", "NameClass", "name_classes"]
 
-MOST_CLASSES = 256
+MAX_CLASSES = 256
 _FEW = 2  # with at most this many languages, every combination is kept: the core drops empty ones as quickly
 
 
@@ -34,7 +34,7 @@ class NameClass(NamedTuple):
 
 
 def name_classes(languages: Sequence[Node], overlap: Overlap) -> list[NameClass] | None:
-    """The classes, starting with those in the most languages. None for more than MOST_CLASSES."""
+    """The classes, starting with those in the most languages. None for more than MAX_CLASSES."""
     decides = len(languages) > _FEW
 
     def meet(new: int, old: int) -> bool:
@@ -54,7 +54,7 @@ def name_classes(languages: Sequence[Node], overlap: Overlap) -> list[NameClass]
                 continue
             within = NameClass((*inside, new), tuple(old for old in outside if meet(new, old)))
             new_classes += filter(may_hold, (within, NameClass(inside, (*outside, new))))
-        if len(new_classes) > MOST_CLASSES:
+        if len(new_classes) > MAX_CLASSES:
             return None
         classes = new_classes
     return classes

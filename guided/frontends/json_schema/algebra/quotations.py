@@ -19,7 +19,7 @@ from typing import Final
 
 from guided.close_names import close_name
 from guided.errors import SpecError, brief
-from guided.frontends.common.quoted_texts import WHITESPACE, checked_documents, quotation_node, with_min_words
+from guided.frontends.common.quoted_texts import WHITESPACE, check_documents, quotation_node, with_min_words
 from guided.frontends.json_schema.documents.malformed import describe, malformed
 from guided.frontends.json_schema.documents.schema import Schema
 from guided.frontends.json_schema.documents.values import Json, count_of
@@ -66,26 +66,26 @@ class Quotations:
             raise _malformed_field(schema, "whitespace", " or ".join(WHITESPACE), whitespace, hint)
         if not isinstance(words, bool):
             raise _malformed_field(schema, "words", "true or false", words, "leave it out for false")
-        least = count_of(value["minWords"]) if "minWords" in value else 0
-        if least is None:
+        min_words = count_of(value["minWords"]) if "minWords" in value else 0
+        if min_words is None:
             raise _malformed_field(schema, "minWords", "a number of words", value["minWords"], "such as 3")
         node = quotation_node(texts, str(whitespace), words)
         with _location(schema, "minWords"):
-            return with_min_words(node, least)
+            return with_min_words(node, min_words)
 
     def _texts(self, schema: Schema, value: Json, *at: str) -> dict[str, str]:
-        """The documents that a value names or contains. `at`: its location in the keyword."""
+        """The documents to which a value refers, or which it contains. `at`: its location in the keyword."""
         if isinstance(value, dict) and value:
             return {name: _text(schema, name, text, *at) for name, text in value.items()}
         if isinstance(value, list) and value:
-            return {name: self._named(schema, name, *at, number) for number, name in enumerate(value)}
+            return {name: self._document_text(schema, name, *at, number) for number, name in enumerate(value)}
         if isinstance(value, str):
-            return {value: self._named(schema, value, *at)}
+            return {value: self._document_text(schema, value, *at)}
         if at:
             raise _malformed_field(schema, at[0], _TEXTS, value, _ADD_DOCUMENTS)
         raise malformed(schema, _KEYWORD, _FORMS, value)
 
-    def _named(self, schema: Schema, name: Json, *at: str | int) -> str:
+    def _document_text(self, schema: Schema, name: Json, *at: str | int) -> str:
         """The text of the document of this name."""
         where = schema.at(_KEYWORD, *at)
         if not isinstance(name, str):
@@ -109,12 +109,12 @@ def _text(schema: Schema, name: str, text: Json, *at: str) -> str:
         reason = f"document {brief(name)} must be a text, not {describe(text)}"
         raise SpecError(reason, pointer=schema.at(_KEYWORD, *at, name), hint=_ADD_DOCUMENTS)
     with _location(schema, *at, name):
-        return checked_documents({name: text})[name]
+        return check_documents({name: text})[name]
 
 
 @contextmanager
 def _location(schema: Schema, *at: str) -> Iterator[None]:
-    """Adds the location in the keyword to errors of the functions that `guided.Quote` uses as well."""
+    """Add the location in the keyword to errors of functions that `guided.Quote` uses, too."""
     try:
         yield
     except SpecError as error:

@@ -54,7 +54,7 @@ class Reader:
         self._readings: dict[Schema, Reading] = {}
         self._plain_patterns: dict[int, Node] = {}
         self._quotations = Quotations(library.documents)
-        self.beside: dict[Schema, Shape] = {}
+        self.siblings: dict[Schema, Shape] = {}
         """The shape of the keywords that do not apply schemas to the same value, for each schema that was read."""
         self.negation = Negation(self.read, Reading)
         self.overlap = Overlap()
@@ -89,7 +89,7 @@ class Reader:
                 if keyword not in known:
                     check_foreign(schema, keyword)
                 elif keyword in APPLICATORS:
-                    self.beside[schema] = shape
+                    self.siblings[schema] = shape
                     groups += APPLICATORS[keyword](self, schema)
                 else:
                     own = _SHAPES[keyword](self, schema, keyword)
@@ -333,7 +333,7 @@ class Reader:
 def _reading_order(keyword: str) -> int:
     """When a keyword is read.
 
-    Applicators come last, because they may look at the shape of the keywords beside them. `unevaluatedItems` comes
+    Applicators come last, because they may look at the shape of the keywords next to them. `unevaluatedItems` comes
     before the other applicators: its cases choose a branch, so others need not choose again. `unevaluatedProperties`
     comes after them: branches that evaluate members leave it less to require.
     """

@@ -10,7 +10,7 @@ How: each goal divides every cell in two, if both sides may contain a value. Goa
 by value instead; all values in none of the lists form one more cell.
 
 Cost: cells times goals; for each, whether a conjunction has a value. The number of cells doubles with each schema that
-neither contains nor excludes the earlier ones. It is bounded by `MOST_CELLS`.
+neither contains nor excludes the earlier ones. It is bounded by `MAX_CELLS`.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from guided.frontends.json_schema.documents.values import Json, canonical
 if TYPE_CHECKING:
     from guided.frontends.json_schema.algebra.expand import Expander, Goal
 
-__all__ = ["MOST_CELLS", "Cell", "ValuePartition", "listed_values"]
+__all__ = ["MAX_CELLS", "Cell", "ValuePartition", "listed_values"]
 
-MOST_CELLS = 48
+MAX_CELLS = 48
 _MANY = 3  # with at least this many goals that list values, these are compared value by value
 
 
@@ -42,7 +42,7 @@ class Cell(NamedTuple):
 class ValuePartition:
     """Divides values into a limited number of cells. `where` is the location in the schema, for messages."""
 
-    def __init__(self, expander: Expander, where: str, most: int = MOST_CELLS) -> None:
+    def __init__(self, expander: Expander, where: str, most: int = MAX_CELLS) -> None:
         self._expander, self._where, self._most = expander, where, most
         self._what = ""
         self._conjunctions: dict[Goal, Schema] = {}

@@ -74,13 +74,13 @@ class Schema(Numbered):
     def hides(self, keyword: str) -> bool:
         """Whether a keyword has no effect: the dialect lacks it, or (before 2019-09) it is next to a `$ref`."""
         value, document = self.value, self.document
-        beside = keyword != "$ref" and isinstance(value, dict) and is_only_reference(value, document.draft)
-        return beside or keyword in document.lacks
+        is_sibling_of_ref = keyword != "$ref" and isinstance(value, dict) and is_only_reference(value, document.draft)
+        return is_sibling_of_ref or keyword in document.lacks
 
 
 BEFORE_2019 = frozenset(DRAFTS[: DRAFTS.index("2019-09")])
 
 
 def is_only_reference(value: dict[str, Json], draft: str) -> bool:
-    """Whether the schema counts as a `$ref` only: before 2019-09, keywords beside `$ref` have no effect."""
+    """Whether the schema counts as a `$ref` only: before 2019-09, keywords next to `$ref` have no effect."""
     return draft in BEFORE_2019 and isinstance(value.get("$ref"), str)

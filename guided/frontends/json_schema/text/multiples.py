@@ -8,7 +8,7 @@ digits of 1.75 give 1, 17, 175: a multiple, since 175 is a multiple of 25.
 - For s > 0, the last s digits before the point must be zeros, and the digits before them a multiple of A. The state is
   the remainder and the number of zeros at the end.
 - With an exponent e, a number is a multiple of the divisor if its mantissa is a multiple of the divisor times 10^-e.
-  There is an automaton for each exponent from -reach to reach, within MOST_WITH_EXPONENT states. Beyond a certain
+  There is an automaton for each exponent from -reach to reach, within MAX_WITH_EXPONENT states. Beyond a certain
   exponent, the twos and fives of A cancel, and only the rest of A must divide the digits, with up to `reach` digits
   after the point.
 
@@ -28,13 +28,13 @@ from guided.frontends.json_schema.text.number_text import ANY_EXPONENT, DIGIT, S
 from guided.ir.nodes import Alt, Automaton, Chars, Node, Repeat, Seq, Text
 from guided.meter import spend
 
-__all__ = ["MOST_LISTED", "MOST_STATES", "decided_spellings", "fits", "multiples"]
+__all__ = ["MAX_LISTED", "MAX_STATES", "decided_spellings", "fits", "multiples"]
 
-MOST_STATES = 20_000
-MOST_LISTED = 1_000
+MAX_STATES = 20_000
+MAX_LISTED = 1_000
 """The most multiples between bounds that are listed if the automaton would have too many states."""
 _WORK_PER_STATE = 200  # including its ten edges
-MOST_WITH_EXPONENT = 4_000
+MAX_WITH_EXPONENT = 4_000
 
 _NUMBER = Seq((WHOLE, Repeat(Seq((Text("."), Repeat(DIGIT, 1, None))), 0, 1)))
 _State = tuple[bool, tuple[tuple[int, int, int], ...]]
@@ -77,7 +77,7 @@ def _exponent(power: int) -> Node:
 
 def _mantissa_divisors(divisor: Decimal10, reach: int) -> list[tuple[int, Decimal10]]:
     """(exponent, the divisor of the mantissa before it), for as many exponents as the limit allows."""
-    left, out = MOST_WITH_EXPONENT, []
+    left, out = MAX_WITH_EXPONENT, []
     scaled = [(power, Decimal10(False, divisor.digits, divisor.exponent - power)) for power in range(-reach, reach + 1)]
     for power, one in sorted(scaled, key=lambda item: _size(item[1])):
         left -= _size(one)
@@ -97,7 +97,7 @@ def _large(divisor: Decimal10, reach: int) -> tuple[int, Node] | None:
             rest //= prime
             counts[-1] += 1
     enough = max(reach + max(counts) + shift, 0)
-    if rest * (reach + 2) > MOST_WITH_EXPONENT or enough > 99:
+    if rest * (reach + 2) > MAX_WITH_EXPONENT or enough > 99:
         return None
     three = Seq((Chars(((0x31, 0x39),)), DIGIT, DIGIT, Repeat(DIGIT, 0, None)))
     numbers = Alt((*(Text(str(number)) for number in range(enough, 100)), three))
@@ -105,14 +105,14 @@ def _large(divisor: Decimal10, reach: int) -> tuple[int, Node] | None:
 
 
 def fits(divisor: Decimal10) -> bool:
-    """Whether the automaton of the multiples is within MOST_STATES."""
-    return _size(divisor) <= MOST_STATES
+    """Whether the automaton of the multiples is within MAX_STATES."""
+    return _size(divisor) <= MAX_STATES
 
 
 def _size(divisor: Decimal10) -> int:
     """The approximate number of states of the automaton."""
     shift = divisor.exponent - len(divisor.digits)
-    return min(int(divisor.digits[:9]), MOST_STATES + 1) * (min(abs(shift), MOST_STATES) + 2)
+    return min(int(divisor.digits[:9]), MAX_STATES + 1) * (min(abs(shift), MAX_STATES) + 2)
 
 
 # --- automata: state 0 has read nothing, state 1 a single 0
@@ -123,8 +123,8 @@ def _unsigned(divisor: Decimal10) -> Automaton:
     """The multiples without sign and exponent."""
     if not fits(divisor):
         raise UnsupportedError(
-            f"the multiples of {divisor.plain():.40} need more than {MOST_STATES:,} states",
-            hint=f"give a minimum and a maximum with at most {MOST_LISTED:,} multiples between them, or a divisor with "
+            f"the multiples of {divisor.plain():.40} need more than {MAX_STATES:,} states",
+            hint=f"give a minimum and a maximum with at most {MAX_LISTED:,} multiples between them, or a divisor with "
             "fewer digits",
         )
     modulus, shift = int(divisor.digits), divisor.exponent - len(divisor.digits)

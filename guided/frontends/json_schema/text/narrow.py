@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["Narrowing", "constrains_others"]
 
 _DEEPEST = 8  # the most nested objects and arrays that are examined
-_MOST = 2_000  # the most goals that are examined for one answer
+_MAX_GOALS = 2_000  # the most goals that are examined for one answer
 _CONTAINERS = frozenset(("array", "object"))
 
 
@@ -100,7 +100,7 @@ class Narrowing:
 
     def _shapes(self, goal: Goal, depth: int) -> Iterable[Shape]:
         self._goal_count += 1
-        if depth == 0 or self._goal_count > _MOST or has_false(goal):
+        if depth == 0 or self._goal_count > _MAX_GOALS or has_false(goal):
             return ()
         return self._expander.expand(goal).shapes
 

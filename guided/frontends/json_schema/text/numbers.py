@@ -36,7 +36,7 @@ from functools import lru_cache
 from guided.errors import UnsupportedError
 from guided.frontends.json_schema.algebra.number_set import EVERY_NUMBER, Bound, NumberSet
 from guided.frontends.json_schema.documents.values import Decimal10
-from guided.frontends.json_schema.text.multiples import MOST_LISTED, decided_spellings, fits, multiples
+from guided.frontends.json_schema.text.multiples import MAX_LISTED, decided_spellings, fits, multiples
 from guided.frontends.json_schema.text.number_text import (
     ANY_EXPONENT,
     ANY_NUMBER,
@@ -382,7 +382,7 @@ def _intersect(numbers: NumberSet, plain: bool, max_digits: int | None) -> Node:
             return EMPTY
     if (
         any(not fits(divisor) for divisor in numbers.divisors)
-        and (values := numbers.list_if_few(MOST_LISTED)) is not None
+        and (values := numbers.list_if_few(MAX_LISTED)) is not None
     ):
         written = NumberSet(bare=numbers.bare, not_bare=numbers.not_bare)
         return _limit_digits(_alt([number_constant(value, plain, written) for value in values]), max_digits)

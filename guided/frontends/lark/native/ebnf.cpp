@@ -8,7 +8,7 @@ namespace {
 
 constexpr int32_t kNothing = -1;  // the symbol in an alternative for an omitted `[x]`
 constexpr int32_t kLong = 50;     // lark's REPEAT_BREAK_THRESHOLD
-constexpr size_t kMost = 100'000;
+constexpr size_t kMaxExpansion = 100'000;
 
 }  // namespace
 
@@ -115,7 +115,7 @@ int32_t Ebnf::size(int32_t node, bool keeps_all) const {
 void Ebnf::append_key(int32_t node, std::vector<int32_t>& key) const {
   const Node& at = nodes_[node];
   key.insert(key.end(), {static_cast<int32_t>(at.kind), at.symbol, static_cast<int32_t>(at.parts.size())});
-  if (key.size() > kMost) throw Unusual{};
+  if (key.size() > kMaxExpansion) throw Unusual{};
   for (const int32_t part : at.parts) append_key(part, key);
 }
 
@@ -143,7 +143,7 @@ const std::vector<Ebnf::Written>& Ebnf::written(int32_t node) {
         const auto& ways = written(part);
         std::vector<Written> longer;
         std::set<Written> seen;  // `a* a*` has three different alternatives, not four
-        if (out.size() * ways.size() > kMost) throw Unusual{};
+        if (out.size() * ways.size() > kMaxExpansion) throw Unusual{};
         for (const Written& begin : out)
           for (const Written& way : ways) {
             if (way.alias >= 0) throw Unusual{};

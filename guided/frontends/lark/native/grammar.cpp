@@ -6,10 +6,10 @@ namespace guided::lark {
 namespace {
 
 // Smaller than the bounds of ../bounds.py, or equal.
-constexpr int32_t kMostImports = 8, kMostLevels = 30, kMostUsages = 4'000, kRepeatBreak = 50, kMostNodes = 300'000;
-constexpr int64_t kMostExpanded = 100'000, kMostTotalLength = 2'000'000, kMostAlternatives = 50'000;
-constexpr size_t kMostNameLength = 150, kMostSymbols = 3'000'000;
-constexpr int32_t kMostArgumentLength = 64;
+constexpr int32_t kMaxImports = 8, kMaxLevels = 30, kMaxUsages = 4'000, kRepeatBreak = 50, kMaxNodes = 300'000;
+constexpr int64_t kMaxExpanded = 100'000, kMaxTotalLength = 2'000'000, kMaxAlternatives = 50'000;
+constexpr size_t kMaxNameLength = 150, kMaxSymbols = 3'000'000;
+constexpr int32_t kMaxArgumentLength = 64;
 
 template <class Visit>
 void each_tree(const Notation& tree, const Visit& visit) {
@@ -29,7 +29,7 @@ void rename(Notation& tree, const std::function<std::string(const std::string&)>
 // The number of alternatives to which Lark expands a tree; see `_alternatives` in ../bounds.py.
 int64_t alternatives(const Notation& tree) {
   using Kind = Notation::Kind;
-  const auto bounded = [](int64_t count) { return std::min(count, kMostAlternatives + 1); };
+  const auto bounded = [](int64_t count) { return std::min(count, kMaxAlternatives + 1); };
   int64_t out = 0;
   switch (tree.kind) {
     case Kind::kChoice:
@@ -46,7 +46,7 @@ int64_t alternatives(const Notation& tree) {
       for (int32_t count = 0; count <= tree.high; ++count) {
         if (count >= tree.low) out = bounded(out + power);
         power = bounded(power * each);
-        if (power > kMostAlternatives) return power;
+        if (power > kMaxAlternatives) return power;
       }
       return out;
     }
@@ -63,7 +63,7 @@ int64_t alternatives(const Notation& tree) {
 }  // namespace
 
 Grammar::Grammar(const Loader& loader, std::u32string_view text, const std::string& start)
-    : ebnf(kMostSymbols), loader_(loader) {
+    : ebnf(kMaxSymbols), loader_(loader) {
   const Text& all = read_text(text, 0, nullptr, 0);
   check_rules(all);
   const auto found = all.scope.find(start);
@@ -94,7 +94,7 @@ void Grammar::import_into(Text& out, const std::vector<Statement>& statements, i
     if (found == imports.end()) found = imports.insert(found, {each.names, each.is_relative, {}, number});
     for (const auto& [name, alias] : each.aliases) found->aliases[name] = alias;
   }
-  if (!imports.empty() && depth >= kMostImports) throw Unusual{};
+  if (!imports.empty() && depth >= kMaxImports) throw Unusual{};
   for (const Import& each : imports) {
     std::string prefix;
     for (const std::string& part : each.path) prefix += (prefix.empty() ? "" : "__") + part;
@@ -184,7 +184,7 @@ void Grammar::remove_unused(Text& text, std::vector<std::string> used) {
 // Refuses what Lark refuses, and large terminals.
 void Grammar::check_terminal(Definition& terminal, int32_t depth) {
   if (terminal.level != 0 || terminal.is_declared) return;
-  if (depth > kMostLevels) throw Unusual{};
+  if (depth > kMaxLevels) throw Unusual{};
   terminal.level = -1;
   check_terminal_tree(terminal, terminal.tree, depth);
   const auto& options = terminal.tree.parts;
@@ -194,7 +194,7 @@ void Grammar::check_terminal(Definition& terminal, int32_t depth) {
     if (tree.kind == Notation::Kind::kName) level = std::max(level, terminal.scope->at(tree.name)->level + 1);
   });
   terminal.level = level;
-  if (level > kMostLevels || terminal.length > kMostExpanded) throw Unusual{};
+  if (level > kMaxLevels || terminal.length > kMaxExpanded) throw Unusual{};
 }
 
 void Grammar::check_terminal_tree(Definition& terminal, const Notation& tree, int32_t depth) {
@@ -220,7 +220,7 @@ void Grammar::check_rules(const Text& text) const {
       if (text.scope.contains(name) || std::count(parameters.begin(), parameters.end(), name) > 1) throw Unusual{};
     check_rule(text, *each, each->tree);
     total += alternatives(each->tree);
-    if (total > kMostAlternatives) throw Unusual{};
+    if (total > kMaxAlternatives) throw Unusual{};
   }
 }
 
@@ -246,7 +246,7 @@ const TerminalPattern& Grammar::pattern_of(Definition& terminal) {
       return pattern_of(*terminal.scope->at(name));
     });
     length_ += static_cast<int64_t>(terminal.pattern->value.size());
-    if (length_ > kMostTotalLength) throw Unusual{};
+    if (length_ > kMaxTotalLength) throw Unusual{};
   }
   return *terminal.pattern;
 }
@@ -284,7 +284,7 @@ void Grammar::add_rules(const Text& text, const std::string& start) {
 
 int32_t Grammar::node(const Notation& tree, const Arguments& arguments) {
   using Kind = Notation::Kind;
-  if (++nodes_ > kMostNodes) throw Unusual{};
+  if (++nodes_ > kMaxNodes) throw Unusual{};
   const auto parts = [&] {
     std::vector<int32_t> out;
     for (const Notation& part : tree.parts) out.push_back(node(part, arguments));
@@ -308,7 +308,7 @@ int32_t Grammar::node(const Notation& tree, const Arguments& arguments) {
                        .parts = parts()});
     case Kind::kTemplate: {
       for (const Notation& part : tree.parts)
-        if (part.length > kMostArgumentLength) throw Unusual{};
+        if (part.length > kMaxArgumentLength) throw Unusual{};
       const int32_t out = ebnf.add({.kind = Ebnf::Kind::kSequence, .parts = parts()});
       usages_.emplace(out, &tree);
       return out;
@@ -369,7 +369,7 @@ void Grammar::apply_templates(int32_t root, const Text& text) {
   for (const int32_t at : ebnf.walk(root)) {
     const auto found = usages_.find(at);
     if (found == usages_.end()) continue;
-    if (++used_templates_ > kMostUsages) throw Unusual{};
+    if (++used_templates_ > kMaxUsages) throw Unusual{};
     const Definition* definition = text.scope.at(found->second->name);
     std::string name = definition->name + "{";
     Arguments arguments;
@@ -380,7 +380,7 @@ void Grammar::apply_templates(int32_t root, const Text& text) {
       arguments[definition->parameters[part]] = {argument.symbol, argument.is_left_out};
     }
     name += "}";
-    if (name.size() > kMostNameLength) throw Unusual{};
+    if (name.size() > kMaxNameLength) throw Unusual{};
     const int32_t symbol = ebnf.symbol(name, false);
     if (created_.insert(symbol).second) instances_.push_back({symbol, definition, std::move(arguments)});
     ebnf.name(at, symbol, false);

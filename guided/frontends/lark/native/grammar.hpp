@@ -1,9 +1,9 @@
 // Reads a Lark text. In: a text and its start rule. Out: terminals as patterns, and rules as lists of alternatives, in
 // the order and with the names that Lark's loader gives them.
 //
-// How: imports come first, each file with the names that Lark gives to its definitions. Then the definitions are checked
-// as in Lark. A literal in a rule becomes a terminal when it is first used. The use of a template becomes a rule for
-// each list of arguments. `Ebnf` expands the rules.
+// How: imports come first, each file with the names that Lark gives to its definitions. Then the definitions are
+// checked as in Lark. A literal in a rule becomes a terminal when it is first used. The use of a template becomes a
+// rule for each list of arguments. `Ebnf` expands the rules.
 //
 // Source: lark/load_grammar.py, `GrammarBuilder` and `Grammar.compile`. Cost: linear in the texts and in the result.
 // What it does not do: all errors, and texts near the bounds of ../bounds.py, are left to the Python code (`Unusual`).

@@ -6,8 +6,8 @@
 namespace guided::lark {
 namespace {
 
-constexpr int64_t kMostPositions = 20'000, kMostSteps = 2'000'000;
-constexpr size_t kMostStates = 10'000, kMostEdges = 100'000;
+constexpr int64_t kMaxPositions = 20'000, kMaxSteps = 2'000'000;
+constexpr size_t kMaxStates = 10'000, kMaxEdges = 100'000;
 
 int64_t positions(const Regex& tree, bool is_unrolled) {
   int64_t out = 0;
@@ -131,7 +131,7 @@ class Subsets {
           edges.push_back({low, high, to});
       }
       edges_ += edges.size();
-      if (edges_ > kMostEdges) throw Unusual{};
+      if (edges_ > kMaxEdges) throw Unusual{};
       out.accepts.push_back(!state.empty() && program_.is_match(state.back()));
       out.edges.push_back(std::move(edges));
     }
@@ -142,7 +142,7 @@ class Subsets {
   int32_t number(const List& starts) {
     const auto [at, is_new] = numbers_.try_emplace(closure(starts), static_cast<int32_t>(lists_.size()));
     if (is_new) lists_.push_back(&at->first);
-    if (lists_.size() > kMostStates) throw Unusual{};
+    if (lists_.size() > kMaxStates) throw Unusual{};
     return at->second;
   }
 
@@ -188,7 +188,7 @@ class Subsets {
 
   void spend(int64_t steps) {
     steps_ += steps;
-    if (steps_ > kMostSteps) throw Unusual{};
+    if (steps_ > kMaxSteps) throw Unusual{};
   }
 
   const Program& program_;
@@ -206,7 +206,7 @@ class Subsets {
 
 Automaton leftmost_texts(const Regex& tree, int64_t most_unrolled) {
   const int64_t unrolled = positions(tree, true);
-  if (unrolled > kMostPositions || unrolled - positions(tree, false) > most_unrolled) throw Unusual{};
+  if (unrolled > kMaxPositions || unrolled - positions(tree, false) > most_unrolled) throw Unusual{};
   const Program program(tree);
   return Subsets(program).automaton();
 }

@@ -117,15 +117,15 @@ int32_t Lr0::transition(int32_t state, int32_t symbol) const {
   return row_begin_[state] + static_cast<int32_t>(found - all.begin());
 }
 
-std::vector<std::pair<int32_t, int32_t>> Lr0::beside(const Lr0& part, Steps& steps) const {
+std::vector<std::pair<int32_t, int32_t>> Lr0::paired_states(const Lr0& part, Steps& steps) const {
   std::vector<std::pair<int32_t, int32_t>> out{{0, 0}};
-  std::set<std::pair<int32_t, int32_t>> met(out.begin(), out.end());
+  std::set<std::pair<int32_t, int32_t>> visited(out.begin(), out.end());
   for (size_t i = 0; i < out.size(); ++i) {
     const auto [own, other] = out[i];
     steps.spend(10 * part.reads(other).size());
     for (size_t k = 0; k < part.reads(other).size(); ++k) {
       const std::pair after(targets_[transition(own, part.reads(other)[k])], part.targets(other)[k]);
-      if (met.insert(after).second) out.push_back(after);
+      if (visited.insert(after).second) out.push_back(after);
     }
   }
   return out;

@@ -62,7 +62,7 @@ class Lr0 {
   int32_t transition(int32_t state, int32_t symbol) const;
   // Pairs of a state and a state of `part` to which the same symbols lead. `part`: the automaton of the same rules,
   // without their dead alternatives.
-  std::vector<std::pair<int32_t, int32_t>> beside(const Lr0& part, Steps& steps) const;
+  std::vector<std::pair<int32_t, int32_t>> paired_states(const Lr0& part, Steps& steps) const;
   int32_t target(int32_t transition) const { return targets_[transition]; }
   int32_t row_begin(int32_t state) const { return row_begin_[state]; }
 

@@ -144,7 +144,7 @@ nb::list states_of_living(NamedRules& named, const Lr0& automaton, const std::ve
   if (part_rows)
     for (const LalrRow& row : *part_rows) of_part[row.state] = &row;
   nb::list out;
-  for (const auto& [own, other] : automaton.beside(part, steps)) {
+  for (const auto& [own, other] : automaton.paired_states(part, steps)) {
     if (of_state[own] == nullptr) continue;
     Terminals doubtful = of_state[own]->terminals;
     if (const LalrRow* row = of_part[other])

@@ -7,13 +7,13 @@
 namespace guided::lark {
 namespace {
 
-constexpr int32_t kMostBrackets = 100;
-constexpr int32_t kMostRepetitions = 10'000;
+constexpr int32_t kMaxBrackets = 100;
+constexpr int32_t kMaxRepetitions = 10'000;
 
 class Parser {
  public:
   Parser(std::u32string_view text, int32_t most_depth)
-      : tokens_(text), most_depth_(std::min(most_depth, kMostBrackets)) {}
+      : tokens_(text), most_depth_(std::min(most_depth, kMaxBrackets)) {}
 
   std::vector<Statement> statements() {
     std::vector<Statement> out;
@@ -198,7 +198,7 @@ class Parser {
 
   int32_t count() {
     const int32_t out = number();
-    if (out < 0 || out > kMostRepetitions) throw Unusual{};
+    if (out < 0 || out > kMaxRepetitions) throw Unusual{};
     return out;
   }
 

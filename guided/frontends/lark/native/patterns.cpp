@@ -10,7 +10,7 @@
 namespace guided::lark {
 namespace {
 
-constexpr size_t kMostPattern = 1'000'000;
+constexpr size_t kMaxPattern = 1'000'000;
 
 // Python's `re.escape`.
 std::u32string escaped(const std::u32string& text) {
@@ -159,7 +159,7 @@ TerminalPattern Patterns::sequence(const Notation& tree, const OfTerminal& termi
   if (tree.parts.size() == 1) return of(tree.parts[0], terminal);
   TerminalPattern out;
   for (const Notation& part : tree.parts) out.value += of(part, terminal).regexp();
-  if (out.value.size() > kMostPattern) throw Unusual{};
+  if (out.value.size() > kMaxPattern) throw Unusual{};
   return out;
 }
 
@@ -185,7 +185,7 @@ TerminalPattern Patterns::choice(const Notation& tree, const OfTerminal& termina
     out.value += each.pattern.regexp();
   }
   out.value += U')';
-  if (out.value.size() > kMostPattern) throw Unusual{};
+  if (out.value.size() > kMaxPattern) throw Unusual{};
   return out;
 }
 

@@ -37,8 +37,8 @@ Ranges complement(const Ranges& ranges) {
 
 namespace {
 
-constexpr int32_t kMostGroups = 100, kMostRounds = 1000;
-constexpr int64_t kMostWidth = int64_t{1} << 31;
+constexpr int32_t kMaxGroups = 100, kMaxRounds = 1000;
+constexpr int64_t kMaxWidth = int64_t{1} << 31;
 constexpr int kIgnoreCase = 1, kDotAll = 2;
 
 Width operator+(const Width& a, const Width& b) {
@@ -54,7 +54,7 @@ Width either(const Width& a, const Width& b) {
 class RegexReader {
  public:
   RegexReader(std::u32string_view text, Alphabet& alphabet, const RegexLimits& limits)
-      : text_(text), alphabet_(alphabet), most_depth_(std::min(limits.depth, kMostGroups)), nodes_left_(limits.nodes) {}
+      : text_(text), alphabet_(alphabet), most_depth_(std::min(limits.depth, kMaxGroups)), nodes_left_(limits.nodes) {}
 
   Pattern read() {
     Pattern out = choice(0, 0);
@@ -107,7 +107,7 @@ class RegexReader {
       spend(1);
       if (const auto counts = quantifier()) piece = repeated(std::move(piece), *counts);
       out.width = out.width + piece.width;
-      if (out.width.low > kMostWidth || out.width.high > kMostWidth) throw Unusual{};
+      if (out.width.low > kMaxWidth || out.width.high > kMaxWidth) throw Unusual{};
       is_nothing = is_nothing || piece.tree.kind == Kind::kNothing;
       out.tree.parts.push_back(std::move(piece.tree));
     }
@@ -172,7 +172,7 @@ class RegexReader {
       const size_t begin = at_;
       int32_t out = 0;
       while (is_digit(peek())) {
-        out = std::min(10 * out + static_cast<int32_t>(text_[at_] - '0'), 10 * kMostRounds);
+        out = std::min(10 * out + static_cast<int32_t>(text_[at_] - '0'), 10 * kMaxRounds);
         ++at_;
       }
       return at_ == begin ? std::nullopt : std::optional(out);
@@ -190,7 +190,7 @@ class RegexReader {
   std::optional<Counts> quantifier() {
     auto out = mark();
     if (!out) return out;
-    if (out->low >= kMostRounds || out->high >= kMostRounds || (out->high != kUnbounded && out->high < out->low))
+    if (out->low >= kMaxRounds || out->high >= kMaxRounds || (out->high != kUnbounded && out->high < out->low))
       throw Unusual{};
     is_lazy_ = take('?');
     const size_t here = at_;
