@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable
 
-from guided.ir.ranges import Ranges
+from guided.ir.ranges import Ranges, contains
 
 __all__ = ["CharacterClasses"]
 
@@ -26,7 +26,7 @@ class CharacterClasses:
         numbers: dict[tuple[bool, ...], int] = {}
         self._lows, self._numbers = borders, list[int]()
         for low in borders:
-            signature = tuple(_contains(ranges, low) for ranges in sets)
+            signature = tuple(contains(ranges, low) for ranges in sets)
             self._numbers.append(numbers.setdefault(signature, len(numbers)))
         self.count = len(numbers)
         self._of_set = {
@@ -45,8 +45,3 @@ class CharacterClasses:
     def classes_in_range(self, low: int, high: int) -> frozenset[int]:
         """The classes of the characters from `low` to `high`."""
         return frozenset(self._numbers[bisect_right(self._lows, low) - 1 : bisect_right(self._lows, high)])
-
-
-def _contains(ranges: Ranges, point: int) -> bool:
-    at = bisect_right(ranges, (point, 0x110000))
-    return at > 0 and point <= ranges[at - 1][1]

@@ -16,7 +16,7 @@ from typing import Final
 from guided.errors import SpecError, UnsupportedError
 from guided.frontends.lark.scan import Token, is_terminal
 from guided.frontends.regex import parse_regex
-from guided.frontends.regex.algebra import ANY_TEXT, alt, chars, conj, join, negate, repeat, seq, text
+from guided.frontends.regex.algebra import ANY_TEXT, alt, chars, conj, negate, repeat, seq, text
 from guided.frontends.regex.derivatives import Terms, TooLarge
 from guided.ir.nodes import EPSILON, Automaton, Node
 from guided.limits import Limits
@@ -158,7 +158,7 @@ class Expression:
                 )
         if low > high:
             raise self._error(f"the range ends before it begins: {first.text}..{last.text}", first)
-        return chars(join([((ord(low), ord(high)),)]))
+        return chars(((ord(low), ord(high)),))
 
     def _regex(self, token: Token) -> Node:
         body, flags = token.text[1:].rsplit("/", 1)
