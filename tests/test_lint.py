@@ -11,13 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from guided.errors import GuidedError
-from guided.frontends.common.common_text import common_text
 from guided.frontends.common.lint_finding import LintFinding
-from guided.frontends.gbnf.lint import lint_gbnf
+from guided.frontends.gbnf import lint_gbnf
 from guided.frontends.json_schema import JsonSchemaOptions, json_schema_to_grammar
 from guided.frontends.lark import LarkOptions, lark_to_lexed
 from guided.frontends.lark.dialect.expressions import determinise
-from guided.frontends.lark.lint import lint_lark
+from guided.frontends.lark.lint import common_text, lint_lark
 from guided.frontends.library import library
 from guided.frontends.lint import lint_grammar
 from guided.frontends.regex import parse_regex

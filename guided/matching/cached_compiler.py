@@ -23,8 +23,8 @@ from guided.errors import (
     brief,
     warn_of,
 )
-from guided.frontends.common.named_tokens import find_token
 from guided.frontends.json_schema.options import JsonSchemaOptions
+from guided.frontends.lark.scan import find_token
 from guided.frontends.stored import Tables
 from guided.ir import Grammar
 from guided.ir.release import free_entries

@@ -1,8 +1,9 @@
 """Finds likely mistakes in a Lark text. In: a text. Out: findings about its terminals and rules.
 
 Terminals collide if they match a common text at a position where Lark may try both. The one that Lark tries first takes
-the text, so the other one never matches it. The examples are shortest common texts of the lexer's automata
-(`common_text.py`).
+the text, so the other one never matches it. The examples are shortest common texts of the lexer's automata, found by a
+breadth-first search over pairs of states (Hopcroft and Ullman 1979, section 3.2), which gives up beyond `_MAX_STATES`
+pairs.
 
 Terminals are compared if they share a row of the LALR(1) table. If the grammar has no such table, or the lexer is
 Lark's basic lexer, all pairs are compared. Without a lexer, nothing collides.
@@ -17,21 +18,25 @@ from itertools import islice
 from typing import Final
 
 from guided.errors import LimitExceeded
-from guided.frontends.common.common_text import common_text
 from guided.frontends.common.lint_finding import LintFinding
+from guided.frontends.common.regular_texts import Texts
 from guided.frontends.common.rule_lint import lint_rules, reached, unused
+from guided.frontends.regex.derivatives import TooLarge
 from guided.ir.nodes import Alt, Node, Ref, Seq, Special
+from guided.ir.ranges import Ranges, intersect
 from guided.limits import Limits
-from guided.meter import fail_if_exhausted
+from guided.meter import fail_if_exhausted, spend
 
 from . import LarkOptions, load_lark, read_lark
 from .lalr import Rules, terminal_states
 from .loader import Loaded, LoadedTerminal
 from .rules import origin
 
-__all__ = ["lint_lark"]
+__all__ = ["common_text", "lint_lark"]
 
 _MAX_PAIRS: Final = 2_000
+_MAX_STATES: Final = 50_000  # pairs of states in the search for a common text
+_READABLE: Ranges = ((ord("a"), ord("z")), (ord("A"), ord("Z")), (ord("0"), ord("9")), (33, 126), (32, 32))
 
 
 def lint_lark(text: str, options: LarkOptions, limits: Limits | None = None) -> list[LintFinding]:
@@ -137,3 +142,43 @@ def _collision(loaded: Loaded, first: LoadedTerminal, second: LoadedTerminal, ex
     name = "NAME" if second.name.startswith("__") else second.name
     hint = "" if by_priority else f"let one of them exclude the other, or set a priority, such as {name}.2"
     return LintFinding("collision", names[first.name], message, hint, example, not by_priority)
+
+
+def common_text(first: Node, second: Node) -> str | None:
+    """A shortest text that both nodes generate, preferably of letters and digits, or None. Raises LimitExceeded."""
+    try:
+        return _search_common(Texts(first), Texts(second))
+    except TooLarge as error:
+        raise LimitExceeded("states", error.most + 1, error.most, fixed=True) from None
+
+
+def _search_common(first: Texts, second: Texts) -> str | None:
+    start = (first.start, second.start)
+    before: dict[tuple[int, int], tuple[tuple[int, int], int] | None] = {start: None}
+    todo = [start]
+    for pair in todo:  # grows during the loop
+        spend()
+        if first.accepts(pair[0]) and second.accepts(pair[1]):
+            return _text(before, pair)
+        for low, high, to in first.edges(pair[0]):
+            for other_low, other_high, other_to in second.edges(pair[1]):
+                overlap = max(low, other_low), min(high, other_high)
+                if overlap[0] <= overlap[1] and (to, other_to) not in before:
+                    before[to, other_to] = pair, _most_readable(overlap)
+                    todo.append((to, other_to))
+        if len(before) > _MAX_STATES:
+            hint = "too many states were visited to find a text that both match"
+            raise LimitExceeded("states", len(before), _MAX_STATES, fixed=True, hint=hint)
+    return None
+
+
+def _most_readable(bounds: tuple[int, int]) -> int:
+    return next((found[0][0] for part in _READABLE if (found := intersect((part,), (bounds,)))), bounds[0])
+
+
+def _text(before: dict[tuple[int, int], tuple[tuple[int, int], int] | None], pair: tuple[int, int]) -> str:
+    out = []
+    while (step := before[pair]) is not None:
+        pair, code = step
+        out.append(chr(code))
+    return "".join(reversed(out))
