@@ -31,6 +31,7 @@ from . import LarkOptions, load_lark, read_lark
 from .lalr import Rules, terminal_states
 from .loader import Loaded, LoadedTerminal
 from .rules import origin
+from .terminal_texts import common_edges
 
 __all__ = ["common_text", "lint_lark"]
 
@@ -46,9 +47,8 @@ def lint_lark(text: str, options: LarkOptions, limits: Limits | None = None) -> 
         SpecError, UnsupportedError, LimitExceeded: see `read_lark`.
     """
     loaded = load_lark(text, options, limits)
-    all_rules = {name: [each.symbols for each in alternatives] for name, alternatives in loaded.rules.items()}
-    nodes = {name: _node(symbols) for name, symbols in all_rules.items()}
-    rules = {name: all_rules[name] for name in reached(nodes, loaded.start)}
+    nodes = {name: _node(alternatives) for name, alternatives in loaded.rules.items()}
+    rules = {name: loaded.rules[name] for name in reached(nodes, loaded.start)}
     lexer = read_lark(text, options, limits, found=[]).lexer
     found = {} if lexer is None else {each.name: each.item for each in lexer.terminals}
     shapes = lint_rules(nodes, loaded.start, lambda name: origin(loaded, name))
@@ -160,12 +160,10 @@ def _search_common(first: Texts, second: Texts) -> str | None:
         spend()
         if first.accepts(pair[0]) and second.accepts(pair[1]):
             return _text(before, pair)
-        for low, high, to in first.edges(pair[0]):
-            for other_low, other_high, other_to in second.edges(pair[1]):
-                overlap = max(low, other_low), min(high, other_high)
-                if overlap[0] <= overlap[1] and (to, other_to) not in before:
-                    before[to, other_to] = pair, _most_readable(overlap)
-                    todo.append((to, other_to))
+        for overlap, to in common_edges(first.edges(pair[0]), second.edges(pair[1])):
+            if to not in before:
+                before[to] = pair, _most_readable(overlap)
+                todo.append(to)
         if len(before) > _MAX_STATES:
             hint = "too many states were visited to find a text that both match"
             raise LimitExceeded("states", len(before), _MAX_STATES, fixed=True, hint=hint)
