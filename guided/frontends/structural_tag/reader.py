@@ -208,9 +208,6 @@ class _Reader:
     def count(self, value: Any, at: str) -> int:
         return self._integer(value, at, 0)
 
-    def at_least(self, value: Any, at: str) -> int:
-        return self._integer(value, at, 0)
-
     def at_most(self, value: Any, at: str) -> int:
         return self._integer(value, at, -1)
 
@@ -325,6 +322,6 @@ def _example(kind: str, field: str) -> str:
     examples = {
         "string": '"..."', "schema": "{...}", "format": '{"type": "any_text"}', "formats": '[{"type": "any_text"}]',
         "begin": '"<tag>"', "end": '"</tag>"', "token": '"<|call|>"', "some_strings": '["<tag"]', "tags": "[{...}]",
-        "some_tokens": '["<|call|>"]', "at_least": "0", "at_most": "8, or -1 for unbounded",
+        "some_tokens": '["<|call|>"]', "count": "0", "at_most": "8, or -1 for unbounded",
     }  # fmt: skip
     return f'"{field}": {examples.get(kind, "[...]")}'
