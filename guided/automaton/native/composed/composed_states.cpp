@@ -47,8 +47,7 @@ ComposedStates::Reached ComposedStates::after_byte(const std::vector<Spot>& from
     }
     if (to != kDead) reach({spot.at, to}, out);
   }
-  std::ranges::sort(out.spots);
-  out.spots.erase(std::ranges::unique(out.spots).begin(), out.spots.end());
+  sort_unique(out.spots);
   return out;
 }
 
@@ -68,8 +67,7 @@ void ComposedStates::read(int32_t state, std::string_view bytes, Reached& out) c
 
 int32_t ComposedStates::intern(Reached&& reached) {
   if (reached.spots.empty() && !reached.accepting) return kDead;
-  std::ranges::sort(reached.spots);
-  reached.spots.erase(std::ranges::unique(reached.spots).begin(), reached.spots.end());
+  sort_unique(reached.spots);
   const int32_t number = size_.load(std::memory_order_relaxed);
   const auto [at, added] = ids_.try_emplace({reached.spots, reached.accepting}, number);
   if (!added) return at->second;
@@ -244,8 +242,7 @@ std::vector<int32_t> ComposedStates::controls(int32_t state) const {
   std::vector<int32_t> out;
   for (const Spot& spot : spots(state))
     for (int32_t token : part(spot.at).controls(spot.state)) out.push_back(token);
-  std::ranges::sort(out);
-  out.erase(std::ranges::unique(out).begin(), out.end());
+  sort_unique(out);
   return out;
 }
 
@@ -282,8 +279,7 @@ std::vector<Spot> ComposedStates::spots_of(const std::vector<int32_t>& coded) co
   std::vector<Spot> out;
   for (int32_t code : coded)
     out.insert(out.end(), spots(code < 0 ? ~code : code).begin(), spots(code < 0 ? ~code : code).end());
-  std::ranges::sort(out);
-  out.erase(std::ranges::unique(out).begin(), out.end());
+  sort_unique(out);
   return out;
 }
 

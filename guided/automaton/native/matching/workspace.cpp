@@ -133,10 +133,9 @@ std::vector<int32_t> Workspace::controls(int32_t state) const {
   for (const Thread& t : arena.config(state)) {
     if (t.pos == kExit) continue;
     const Position& p = g.positions[t.pos];
-    for (int32_t i = p.token_lo; i < p.token_hi; ++i) out.push_back(g.tokens[i].token);
+    for (const TokenEdge& edge : g.tokens_of(p)) out.push_back(edge.token);
   }
-  std::sort(out.begin(), out.end());
-  out.erase(std::unique(out.begin(), out.end()), out.end());
+  sort_unique(out);
   return out;
 }
 

@@ -152,6 +152,13 @@ auto unlocked(Value (Matcher::*method)(Arguments...)) {
     return unlocked(self, [&] { return (self.*method)(arguments...); });
   };
 }
+template <class Value>
+auto unlocked_on_bytes(Value (Matcher::*method)(std::string_view)) {
+  return [method](Matcher& self, const nb::bytes& data) {
+    std::string_view bytes = view(data);
+    return unlocked(self, [&] { return (self.*method)(bytes); });
+  };
+}
 
 bool accept_token(Matcher& self, int64_t id) {
   InUse use(self);
@@ -319,20 +326,10 @@ void bind_matcher(nb::module_& m) {
       .def_prop_ro("configurations", alone(&Matcher::configurations), "How many states the grammar has visited so far.")
       .def_prop_ro("memory_bytes", alone(&Matcher::bytes),
                    "The memory of these states and of what is cached for them, in bytes.")
-      .def(
-          "_accept_bytes",
-          [](Matcher& self, const nb::bytes& data) {
-            std::string_view bytes = view(data);
-            return unlocked(self, [&] { return self.accept_bytes(bytes); });
-          },
-          "data"_a, "Step over bytes as one step, whatever tokens they may have been. False: refused, state unchanged.")
-      .def(
-          "_accept_part",
-          [](Matcher& self, const nb::bytes& data) {
-            std::string_view bytes = view(data);
-            return unlocked(self, [&] { return self.accept_part(bytes); });
-          },
-          "data"_a, "Step over bytes of a token that goes on, as one step. False: refused, state unchanged.")
+      .def("_accept_bytes", unlocked_on_bytes(&Matcher::accept_bytes), "data"_a,
+           "Step over bytes as one step, whatever tokens they may have been. False: refused, state unchanged.")
+      .def("_accept_part", unlocked_on_bytes(&Matcher::accept_part), "data"_a,
+           "Step over bytes of a token that goes on, as one step. False: refused, state unchanged.")
       .def("_end_token", unlocked(&Matcher::end_token),
            "End the token whose bytes were stepped over, as one step. False: it may not end, state unchanged.")
       .def("_forced", unlocked(&Matcher::forced), "limit"_a,
@@ -358,13 +355,8 @@ void bind_matcher(nb::module_& m) {
             return unlocked(self, [&] { return self.characters(bytes, first); });
           },
           "data"_a, "begun"_a, kCharacters)
-      .def(
-          "_open_rules",
-          [](Matcher& self, const nb::bytes& data) {
-            std::string_view bytes = view(data);
-            return unlocked(self, [&] { return self.open_rules(bytes); });
-          },
-          "data"_a, "The names of the rules that are open after these bytes.")
+      .def("_open_rules", unlocked_on_bytes(&Matcher::open_rules), "data"_a,
+           "The names of the rules that are open after these bytes.")
       .def(
           "_accepted",
           [](Matcher& self) {
