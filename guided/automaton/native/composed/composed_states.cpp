@@ -293,25 +293,14 @@ int32_t ComposedStates::import(const ComposedStates& other, int32_t state, const
 // ---- the compiled grammar
 CompiledComposition::CompiledComposition(PartGraph graph, std::shared_ptr<const TokenVocabulary> vocabulary,
                                          CallLimits limits)
-    : Compiled(std::move(vocabulary)), graph_(std::move(graph)), limits_(limits) {
-  renew();
+    : CompiledInto(std::move(vocabulary), limits), graph_(std::move(graph)) {
+  renew(fresh());
 }
 
-void CompiledComposition::renew() {
+std::shared_ptr<ComposedStates> CompiledComposition::fresh() const {
   std::vector<std::shared_ptr<States>> parts;
   for (const std::shared_ptr<Compiled>& part : graph_.parts()) parts.push_back(part->states());
-  renew(std::move(parts));
-}
-
-void CompiledComposition::renew(std::vector<std::shared_ptr<States>> parts) {
-  current_ = std::make_shared<ComposedStates>(graph_, std::move(parts), *vocabulary, limits_);
-  ++rebuilds_;
-}
-
-std::shared_ptr<States> CompiledComposition::states() {
-  std::lock_guard<std::mutex> lock(mutex_);
-  if (current_->is_broken()) renew();
-  return current_;
+  return states_over(std::move(parts));
 }
 
 // The parts themselves carry over their states.
@@ -335,13 +324,10 @@ std::shared_ptr<States> CompiledComposition::renewed(const std::shared_ptr<State
     for (const Spot& spot : spots)
       if (graph_.at(spot.at).part == static_cast<int32_t>(p)) moved[spot] = own[next++];
   }
-  if (current_ == old || current_->parts() != parts || current_->is_broken()) renew(std::move(parts));
+  if (current_ == old || current_->parts() != parts || current_->is_broken()) renew(states_over(std::move(parts)));
   const std::lock_guard<std::mutex> reading(from.mutex());
   const StatesLock both(*current_, {});
-  for (int32_t& code : carried) {
-    const int32_t at = current_->import(from, code < 0 ? ~code : code, moved);
-    code = code < 0 ? ~at : at;
-  }
+  carry(carried, [&](int32_t state) { return current_->import(from, state, moved); });
   current_->leave_room();
   return current_;
 }
