@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from guided import Limits
 from guided.automaton import _core
-from guided.automaton.build import compile_native
+from guided.automaton.build import Target, compile_native
 from guided.errors import GuidedError
 from guided.ir import Alt, And, Chars, Grammar, Length, Node, Not, Ref, Repeat, Seq, Text
 from guided.matching import GrammarCompiler, GrammarMatcher, allocate_token_bitmask, allowed_tokens
@@ -274,11 +274,8 @@ def test_tables_are_bounded_in_bytes() -> None:
         for name in [*SPECS, *SPECS]:
             reading = ReadingCompiler(words)
             SPECS[name](reading)
-            matcher = _core.Matcher(
-                compile_native(
-                    reading.rules, native, limits=Limits(), special_ids=special, end_tokens=sorted(words.eos_token_ids)
-                )
-            )
+            target = Target(native, special, sorted(words.eos_token_ids))
+            matcher = _core.Matcher(compile_native(reading.rules, target, Limits()))
             rng = random.Random(1)
             bitmask = allocate_token_bitmask(1, words.size)
             for _ in range(25):

@@ -11,16 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from guided.errors import GuidedError
-from guided.frontends.common.common_text import common_text
 from guided.frontends.common.lint_finding import LintFinding
-from guided.frontends.gbnf.lint import lint_gbnf
+from guided.frontends.gbnf import lint_gbnf
 from guided.frontends.json_schema import JsonSchemaOptions, json_schema_to_grammar
 from guided.frontends.lark import LarkOptions, lark_to_lexed
 from guided.frontends.lark.dialect.expressions import determinise
-from guided.frontends.lark.lint import lint_lark
+from guided.frontends.lark.lint import common_text, lint_lark
 from guided.frontends.library import library
 from guided.frontends.lint import lint_grammar
 from guided.frontends.regex import parse_regex
+from guided.ir.nodes import Automaton, Grammar
 from guided.matching import GrammarCompiler, GrammarMatcher
 from guided.matching.explain.ambiguity import find_ambiguous_alternatives
 from guided.vocabulary import Vocabulary
@@ -272,6 +272,11 @@ def test_unbounded_means_endless() -> None:
         grammar = COMPILER.compile_regex(pattern)
         assert bool(lint_grammar(grammar.grammar, "regex")) == endless, pattern
         assert (GrammarMatcher(grammar).min_tokens_to_finish() > 0) is True
+
+
+def test_unbounded_text_before_white_space() -> None:
+    lines = Automaton(((False, ((10, 10, 1), (97, 122, 0))), (True, ())), 0)  # [a-z]*\n
+    assert [each.kind for each in lint_grammar(Grammar({"root": lines}, "root"), "regex")] == ["unbounded"]
 
 
 # --- random grammars of GBNF

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from guided.frontends.common.rule_lint import recursive
-from guided.frontends.gbnf.lint import lint_gbnf
+from guided.frontends.gbnf import lint_gbnf
 from guided.frontends.lark import LarkOptions
 from guided.frontends.lark.lint import lint_lark
 from guided.frontends.lint import lint_grammar

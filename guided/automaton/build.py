@@ -1,6 +1,6 @@
 """Compiles a grammar with the native core: passes the IR nodes to the core and adds hints to its errors.
 
-In: a `Grammar`, the native vocabulary, `Limits`, and the ids of special token names. Out: the native compiled grammar.
+In: a `Grammar`, a vocabulary, and `Limits`. Out: the native compiled grammar.
 
 The core's `NodeReader` visits the nodes, children before parents, and reads most of them itself. A shared node (the
 same object in several places) is read once. For a node that it cannot read, such as a `Permutation` or a node with
@@ -10,7 +10,7 @@ unusual fields, the reader calls back into this module, which checks the node an
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from functools import lru_cache
 from hashlib import blake2b
 from typing import TypeAlias, get_args
@@ -54,7 +54,7 @@ from guided.ir.tokens import is_any_text
 from guided.limits import Limits
 from guided.meter import compiling, fail_if_exhausted, seconds_left, spend
 
-__all__ = ["GrammarBuilder", "compile_native"]
+__all__ = ["GrammarBuilder", "Target", "compile_native"]
 
 _MAX_COUNT = 2**30 - 1
 """The largest bound of a repetition or length window that the core stores."""
@@ -80,21 +80,25 @@ _HINTS = {
 """A part of the core's error message -> a hint about what to write instead."""
 
 
-def compile_native(
-    grammar: Grammar,
-    vocabulary: _core.TokenVocabulary,
-    *,
-    limits: Limits,
-    special_ids: Mapping[str, Collection[int]],
-    end_tokens: Collection[int],
-    text_ids: Callable[[], frozenset[int]] = frozenset,
-) -> _core.CompiledRules:
-    """Compile `grammar` for `vocabulary`.
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What compilation needs to know about a vocabulary.
 
-    Args:
+    Attributes:
+        vocabulary: the core's view of it.
         special_ids: the name of a special token -> its ids.
         end_tokens: the ids that end an output; a grammar cannot name them.
         text_ids: returns the ids that have text; called only if the grammar contains `OtherTokens`.
+    """
+
+    vocabulary: _core.TokenVocabulary
+    special_ids: dict[str, list[int]] = field(default_factory=dict)
+    end_tokens: Collection[int] = ()
+    text_ids: Callable[[], frozenset[int]] = frozenset
+
+
+def compile_native(grammar: Grammar, target: Target, limits: Limits) -> _core.CompiledRules:
+    """Compile a grammar for a vocabulary.
 
     Raises:
         SpecError: the language is empty, a node is malformed, or a rule is missing.
@@ -112,7 +116,7 @@ def compile_native(
             f"the rules of a grammar must be a mapping from names to nodes, not a {type(grammar.rules).__name__}",
             hint='write Grammar({"start": node})',
         )
-    return GrammarBuilder(grammar, limits, special_ids, end_tokens, vocabulary.size, text_ids).compile(vocabulary)
+    return GrammarBuilder(grammar, target, limits).compile()
 
 
 class GrammarBuilder:
@@ -122,19 +126,10 @@ class GrammarBuilder:
         builder: the core's builder; its first encoding is UTF-8.
     """
 
-    def __init__(
-        self,
-        grammar: Grammar,
-        limits: Limits,
-        special_ids: Mapping[str, Collection[int]],
-        end_tokens: Collection[int],
-        size: int,
-        text_ids: Callable[[], frozenset[int]],
-    ) -> None:
-        self.grammar, self.limits, self.special_ids, self.size = grammar, limits, special_ids, size
-        self.text_ids, self.limits_tokens = text_ids, False
+    def __init__(self, grammar: Grammar, target: Target, limits: Limits) -> None:
+        self.grammar, self.target, self.limits, self.limits_tokens = grammar, target, limits, False
         self.quoted = 0  # characters in the documents of all `Substrings` so far
-        self.end_tokens = frozenset(end_tokens)
+        self.end_tokens = frozenset(target.end_tokens)
         self.builder = _core.Builder()
         self.rule = ""
         self.rule_number = {name: i for i, name in enumerate(grammar.rules)}
@@ -142,7 +137,7 @@ class GrammarBuilder:
         self.encodings: list[tuple[Encoding, int]] = []
         self._add_encoding(UTF8)
 
-    def compile(self, vocabulary: _core.TokenVocabulary, prefix: str = "") -> _core.CompiledRules:
+    def compile(self, prefix: str = "") -> _core.CompiledRules:
         """Compile the grammar. `prefix`: of the names of rules. Errors: those of `compile_native`."""
         if self.grammar.start not in self.rule_number:
             raise SpecError(
@@ -165,8 +160,8 @@ class GrammarBuilder:
         ]
         try:
             return self.builder.compile(
-                vocabulary, rules, names, start, limits.states, seconds_left(limits.seconds), limits.memory,
-                limits.work, limits.call_work, later_rules, self._later_compiler(vocabulary) if later_rules else None,
+                self.target.vocabulary, rules, names, start, limits.states, seconds_left(limits.seconds), limits.memory,
+                limits.work, limits.call_work, later_rules, self._later_compiler() if later_rules else None,
             )  # fmt: skip
         except LimitExceeded as error:
             if error.limit == "seconds":
@@ -180,16 +175,14 @@ class GrammarBuilder:
             error.hint = next((hint for words, hint in _HINTS.items() if words in error.reason), "")
             raise
 
-    def _later_compiler(
-        self, vocabulary: _core.TokenVocabulary
-    ) -> Callable[[Sequence[int]], list[_core.CompiledRules]]:
+    def _later_compiler(self) -> Callable[[Sequence[int]], list[_core.CompiledRules]]:
         """The function that the core calls to compile deferred rules when they are entered.
 
         It adds the origins of the compiled rules to the origins of this grammar.
         """
         later, origins = list(self.grammar.later.items()), self.grammar.origins
         assert isinstance(origins, dict)
-        limits, special_ids, end_tokens, text_ids = self.limits, self.special_ids, self.end_tokens, self.text_ids
+        target, limits = self.target, self.limits
 
         def compile_later(numbers: Sequence[int]) -> list[_core.CompiledRules]:
             out = []
@@ -197,8 +190,7 @@ class GrammarBuilder:
                 with compiling(limits, work=False):
                     grammar, prefix = it.read(), f"{rule}: "
                     origins.update({prefix + name: grammar.origins.get(name, name) for name in grammar.rules})
-                    builder = GrammarBuilder(grammar, limits, special_ids, end_tokens, vocabulary.size, text_ids)
-                    out.append(builder.compile(vocabulary, prefix))
+                    out.append(GrammarBuilder(grammar, target, limits).compile(prefix))
             return out
 
         return compile_later
@@ -314,7 +306,7 @@ class GrammarBuilder:
 
     def _add_other_tokens(self, node: OtherTokens) -> int:
         named = {number for token in node.but for number in self._find_ids(token)}
-        texts = self.text_ids()
+        texts = self.target.text_ids()
         if is_any_text(node, named, texts):
             return self.reader.read(Repeat(ANY_CHAR, node.min, None), self.add_checked)
         return self.builder.repeat(self._add_tokens(sorted(texts - named)), *self._native_bounds(node.min, node.max))
@@ -328,16 +320,16 @@ class GrammarBuilder:
 
     def _find_ids(self, token: int | str) -> list[int]:
         """The ids of a token that the grammar names."""
-        ids = [token] if isinstance(token, int) else sorted(self.special_ids.get(token, ()))
+        ids = [token] if isinstance(token, int) else sorted(self.target.special_ids.get(token, ()))
         if not ids:
-            known = ", ".join(sorted(self.special_ids)[:8]) or "none"
-            close = close_name(str(token), self.special_ids)
+            known = ", ".join(sorted(self.target.special_ids)[:8]) or "none"
+            close = close_name(str(token), self.target.special_ids)
             hint = f"did you mean {close}?" if close else "use the name or the id of a token in the vocabulary"
             message = f"the vocabulary has no control token {token!r} (it has: {known})"
             raise VocabularyError(message, token=token, hint=hint)
         for number in ids:
-            if not 0 <= number < self.size:
-                message = f"{number} is not a token id of this vocabulary (0 to {self.size - 1})"
+            if not 0 <= number < self.target.vocabulary.size:
+                message = f"{number} is not a token id of this vocabulary (0 to {self.target.vocabulary.size - 1})"
                 raise VocabularyError(message, token=number, hint="ids differ between models; name the token instead")
         return ids
 

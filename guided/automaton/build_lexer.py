@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from guided.automaton import _core
-from guided.automaton.build import compile_native
+from guided.automaton.build import Target, compile_native
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
 from guided.ir.indentation import Indentation
 from guided.ir.nodes import Grammar, Lexer, Node
@@ -48,13 +48,8 @@ def compile_lexed(
     marks = {name: at for name, at in ids.items() if name in contexts}
     end = len(ids)
     terminal_vocabulary = _core.TokenVocabulary([None] * end, [end], end + 1, _TABLE_BYTES)
-    parser = compile_native(
-        replace(grammar, lexer=None),
-        terminal_vocabulary,
-        limits=limits,
-        special_ids={name: [at] for name, at in ids.items()},
-        end_tokens=[end],
-    )
+    target = Target(terminal_vocabulary, {name: [at] for name, at in ids.items()}, [end])
+    parser = compile_native(replace(grammar, lexer=None), target, limits)
     texts = [_compile_terminal(terminal.name, terminal.item, vocabulary, limits) for terminal in lexer.terminals]
     keywords = []
     for terminal_number, terminal in enumerate(lexer.terminals):
@@ -110,7 +105,7 @@ def _to_native(indentation: Indentation, number: Mapping[str, int], symbols: Map
 
 def _compile_terminal(name: str, item: Node, vocabulary: _core.TokenVocabulary, limits: Limits) -> _core.CompiledRules:
     try:
-        return compile_native(Grammar({"start": item}), vocabulary, limits=limits, special_ids={}, end_tokens=[])
+        return compile_native(Grammar({"start": item}), Target(vocabulary), limits)
     except SpecError as error:
         raise SpecError(f"terminal {name}: {error.message}", hint=error.hint) from None
     except UnsupportedError as error:

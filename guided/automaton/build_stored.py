@@ -12,13 +12,13 @@ Cost: about a tenth of reading the IR.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, TypeAlias
 
 from guided.automaton import _core
-from guided.automaton.build import GrammarBuilder
+from guided.automaton.build import GrammarBuilder, Target
 from guided.automaton.native_encodings import native_encoding
 from guided.errors import GuidedError
 from guided.frontends.stored import Tables
@@ -52,18 +52,9 @@ class CompiledTable:
     schemas: Mapping[str, Embedded]
 
 
-def compile_stored(
-    tables: Tables,
-    number: int,
-    vocabulary: _core.TokenVocabulary,
-    *,
-    limits: Limits,
-    special_ids: dict[str, list[int]],
-    end_tokens: Collection[int],
-    text_ids: Callable[[], frozenset[int]],
-) -> CompiledTable | None:
-    """Compile the grammar of a table. None if the IR must be read instead. For the arguments see `compile_native`."""
-    return _TableCompiler(tables, vocabulary, limits, special_ids, sorted(end_tokens), text_ids).compile(number)
+def compile_stored(tables: Tables, number: int, target: Target, limits: Limits) -> CompiledTable | None:
+    """Compile the grammar of a table. None if the IR must be read instead."""
+    return _TableCompiler(tables, target, limits).compile(number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +62,8 @@ class _TableCompiler:
     """Compiles the tables of a file."""
 
     tables: Tables
-    vocabulary: _core.TokenVocabulary
+    target: Target
     limits: Limits
-    special_ids: dict[str, list[int]]
-    end_tokens: list[int]
-    text_ids: Callable[[], frozenset[int]]
 
     def compile(self, number: int, prefix: str = "") -> CompiledTable | None:
         try:
@@ -88,7 +76,9 @@ class _TableCompiler:
             embedded = {at: read_row(at) for at in table.embedded}
             schemas = {name: embedded[at] for name, at in table.schemas}
             if table.has_lexer:
-                native: _core.Compiled = table.compile_lexer(native_encoding(UTF8), self.vocabulary, self._bounds())
+                native: _core.Compiled = table.compile_lexer(
+                    native_encoding(UTF8), self.target.vocabulary, self._bounds()
+                )
             else:
                 native = self._compile_rules(table, read_row, origins, prefix)
         except _REFUSALS:
@@ -102,18 +92,13 @@ class _TableCompiler:
     def _compile_rules(
         self, table: _core.StoredTable, read_row: Callable[[int], Any], origins: dict[str, str], prefix: str
     ) -> _core.CompiledRules:
-        builder = self._builder(Grammar({}))
-        later = table.later
+        builder, target, later = GrammarBuilder(Grammar({}), self.target, self.limits), self.target, table.later
         digests = [blake2b(bytes.fromhex(content), digest_size=16).digest() for _, content, _, _ in later]
         return table.compile_rules(
-            builder.builder, native_encoding(UTF8), lambda at: builder.add_checked(read_row(at)), self.vocabulary,
-            self.special_ids, self.end_tokens, self._bounds(), prefix, digests,
+            builder.builder, native_encoding(UTF8), lambda at: builder.add_checked(read_row(at)), target.vocabulary,
+            target.special_ids, sorted(target.end_tokens), self._bounds(), prefix, digests,
             self._later_compiler(later, origins) if later else None,
         )  # fmt: skip
-
-    def _builder(self, grammar: Grammar) -> GrammarBuilder:
-        vocabulary = self.vocabulary
-        return GrammarBuilder(grammar, self.limits, self.special_ids, self.end_tokens, vocabulary.size, self.text_ids)
 
     def _later_compiler(
         self, later: Sequence[tuple[str, str, int, int]], origins: dict[str, str]
@@ -134,4 +119,4 @@ class _TableCompiler:
                 return table.native
             grammar = self.tables.read(number)
             origins.update({prefix + name: grammar.origins.get(name, name) for name in grammar.rules})
-            return self._builder(grammar).compile(self.vocabulary, prefix)
+            return GrammarBuilder(grammar, self.target, self.limits).compile(prefix)

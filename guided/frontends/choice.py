@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from guided.errors import LimitExceeded, SpecError
 from guided.ir.nodes import Alt, Grammar, Node, Text
+from guided.ir.ranges import has_surrogate
 from guided.keywords import read_items
 from guided.limits import Limits
 
@@ -47,7 +48,7 @@ def choice_to_grammar(choices: Iterable[str], *, limits: Limits = _DEFAULT_LIMIT
                 if _is_scalar(choice)
                 else "",
             )
-        if any("\ud800" <= c <= "\udfff" for c in choice):
+        if has_surrogate(choice):
             raise SpecError(
                 f"choice {at} contains a lone surrogate, which cannot occur in a text",
                 pointer=f"/{at}",

@@ -31,6 +31,7 @@ from guided.frontends.python_types.type_schema import type_to_schema
 from guided.frontends.regex import Classes, parse_regex
 from guided.frontends.stored import Tables
 from guided.ir.nodes import Grammar, Node, Special, Text
+from guided.ir.ranges import has_surrogate
 from guided.keywords import keywords_checked
 from guided.limits import Limits
 
@@ -167,7 +168,7 @@ def text(text: str) -> Expr:
     """Exactly this text."""
     if not isinstance(text, str):
         raise SpecError(f"a text is a string, not a {type(text).__name__}", hint="decode it, or write str(value)")
-    if any("\ud800" <= c <= "\udfff" for c in text):
+    if has_surrogate(text):
         raise SpecError("the text contains a lone surrogate, which cannot occur in a text", text=repr(text))
     return NodePart(Text(text))
 

@@ -13,7 +13,8 @@ from typing import Any, Final
 
 from guided.frontends.common.finite import FiniteValues
 from guided.frontends.common.lint_finding import LintFinding
-from guided.frontends.common.rule_lint import reached, recursive
+from guided.frontends.common.regular_texts import Texts
+from guided.frontends.common.rule_lint import in_cycles, reached, recursive
 from guided.frontends.common.rule_table import children, parts_of
 from guided.ir.nodes import Alt, And, Automaton, Chars, Distinct, Grammar, Length, MaxTokens, Node, Ref, Repeat, Text
 from guided.ir.serial import ByIdentity
@@ -123,33 +124,12 @@ def _is_space(node: Node) -> bool:
 
 def _has_unbounded_texts(automaton: Automaton) -> bool:
     """Whether its texts may have any length, ignoring whitespace."""
-    states = automaton.states
-    before: dict[int, set[int]] = {}
-    for at, (_, edges) in enumerate(states):
-        for low, high, to in edges:
-            if not _is_space(Chars(((low, high),))):
-                before.setdefault(to, set()).add(at)
-    live = {at for at, (accepts, _) in enumerate(states) if accepts}
-    work = list(live)
-    while work:
-        for at in before.get(work.pop(), ()):
-            if at not in live:
-                live.add(at)
-                work.append(at)
-    # Repeatedly remove states without outgoing edges. The remaining states lead to a cycle.
-    ahead = {at: {to for low, high, to in states[at][1] if to in live and at in before.get(to, ())} for at in live}
-    work = [at for at in live if not ahead[at]]
-    removed = set(work)
-    while work:
-        at = work.pop()
-        for source in before.get(at, ()):
-            if source not in live or source in removed:
-                continue
-            ahead[source].discard(at)
-            if not ahead[source]:
-                removed.add(source)
-                work.append(source)
-    return bool(live - removed)
+    texts = Texts(automaton)
+    following = {
+        at: {to for low, high, to in edges if texts.is_live(to) and not _is_space(Chars(((low, high),)))}
+        for at, (_, edges) in enumerate(automaton.states)
+    }
+    return bool(in_cycles(following))
 
 
 def _longest_text(automaton: Automaton) -> int:

@@ -18,7 +18,7 @@ from typing import TypeVar
 from guided.close_names import close_name
 from guided.errors import LimitExceeded, SpecError
 from guided.ir.nodes import Chars, Grammar, Node, Repeat, Seq
-from guided.ir.ranges import ALL_CHARS, Ranges, charset, complement
+from guided.ir.ranges import ALL_CHARS, Ranges, charset, complement, union
 from guided.keywords import read_items
 from guided.limits import Limits
 
@@ -108,7 +108,7 @@ def _default_class(name: str) -> Ranges:
     if name == "LETTER":
         return charset((*_default_class("UPPER"), *_default_class("LOWER")))
     if name == "PUNCT":
-        others = (_default_class(other) for other in ("LETTER", "DIGIT", "NEWLINE", "SPACE"))
-        return complement(charset(pair for ranges in others for pair in ranges))
+        others = [_default_class(other) for other in ("LETTER", "DIGIT", "NEWLINE", "SPACE")]
+        return complement(union(others))
     test = _TESTS[name]
     return charset((code, code) for low, high in ALL_CHARS for code in range(low, high + 1) if test(chr(code)))

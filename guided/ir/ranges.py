@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
 from typing import Final, TypeAlias
 
-__all__ = ["ALL_CHARS", "Ranges", "charset", "complement", "has_surrogate", "intersect"]
+__all__ = [
+    "ALL_CHARS", "Ranges", "charset", "complement", "contains", "has_surrogate", "intersect", "union", "without",
+]  # fmt: skip
 
 Ranges: TypeAlias = tuple[tuple[int, int], ...]
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
@@ -58,14 +61,33 @@ def complement(ranges: Ranges) -> Ranges:
 
 
 def intersect(a: Ranges, b: Ranges) -> Ranges:
-    """The code points in both."""
+    """The code points in both, in one pass."""
+    if a is b or b is ALL_CHARS:
+        return a
     out: list[tuple[int, int]] = []
-    at = 0
-    for low, high in a:
-        while at < len(b) and b[at][1] < low:
-            at += 1
-        other = at
-        while other < len(b) and b[other][0] <= high:
-            out.append((max(low, b[other][0]), min(high, b[other][1])))
-            other += 1
-    return charset(out)
+    i = j = 0
+    while i < len(a) and j < len(b):
+        low, high = max(a[i][0], b[j][0]), min(a[i][1], b[j][1])
+        if low <= high:
+            out.append((low, high))
+        if a[i][1] < b[j][1]:
+            i += 1
+        else:
+            j += 1
+    return tuple(out)
+
+
+def union(sets: Sequence[Ranges]) -> Ranges:
+    """The code points in any of the sets."""
+    return sets[0] if len(sets) == 1 else charset(pair for ranges in sets for pair in ranges)
+
+
+def without(ranges: Ranges, *others: Ranges) -> Ranges:
+    """The code points that are in none of the others."""
+    return intersect(ranges, complement(union(others)))
+
+
+def contains(ranges: Ranges, code: int) -> bool:
+    """Whether a code point is in a set."""
+    at = bisect_right(ranges, (code, 0x110000)) - 1
+    return at >= 0 and code <= ranges[at][1]

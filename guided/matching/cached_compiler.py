@@ -7,12 +7,24 @@ adds a method for each kind of specification.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from os import PathLike
+from typing import Final
 
 from guided.automaton import _core
-from guided.errors import Finding, GuidedError, LimitExceeded, SpecError, VocabularyError, brief, warn_of
-from guided.frontends.common.named_tokens import find_token
+from guided.errors import (
+    Finding,
+    GuidedError,
+    LimitExceeded,
+    SpecError,
+    UnsupportedError,
+    VocabularyError,
+    brief,
+    warn_of,
+)
+from guided.frontends.json_schema.options import JsonSchemaOptions
+from guided.frontends.lark.scan import find_token
 from guided.frontends.stored import Tables
 from guided.ir import Grammar
 from guided.ir.release import free_entries
@@ -23,11 +35,22 @@ from guided.matching.grammar_cache import GrammarCache, content_of
 from guided.matching.grammar_folder import GrammarFolder
 from guided.matching.native import NativeCompiler, vocabulary_digest
 from guided.matching.stored import write_specification
-from guided.matching.why_empty import WHY_EMPTY
 from guided.meter import compiling
 from guided.vocabulary import Vocabulary
 
 __all__ = ["CachedCompiler"]
+
+_WHY_EMPTY: Final = {
+    "regex": "its parts contradict each other: check lookarounds, empty sets and lone surrogates",
+    "json_schema": "its keywords contradict each other",
+    "choice": "give at least one string without lone surrogates",
+    "pattern": "give a class with characters",
+    "lark": "look for rules that can never end, and for terminals that others shadow",
+    "gbnf": "look for rules that can never end, and for empty character classes",
+    "structural_tag": "look for contradictions: an end that is excluded, a schema that allows nothing",
+    "expr": "look for parts that contradict each other, and for rules that can never end",
+}
+"""Kind of specification -> what to look for if it generates nothing."""
 
 
 class CachedCompiler:
@@ -99,6 +122,27 @@ class CachedCompiler:
             warn_of(compiled.findings)
         return compiled
 
+    def _compile_with_fallback(
+        self, compile_with: Callable[[JsonSchemaOptions], CompiledGrammar], options: JsonSchemaOptions
+    ) -> CompiledGrammar:
+        """Compile with `options`. If the grammar is then empty, allow all members, or all characters of classes.
+
+        If the specification itself is wrong, the last attempt raises the error.
+        """
+        attempts = [options]
+        if options.classes == "plain":
+            attempts.append(replace(options, classes="full"))
+        if options.additional_properties == "minimal":
+            attempts += [replace(attempt, additional_properties=None) for attempt in attempts]
+        *first, last = attempts
+        with compiling(self.limits, work=False):  # all attempts together
+            for attempt in first:
+                try:
+                    return compile_with(attempt)
+                except (SpecError, UnsupportedError):
+                    pass
+            return compile_with(last)
+
     def _find_cached(self, key: tuple[object, ...]) -> CompiledGrammar | None:
         text = key[1]
         if isinstance(text, str) and len(text) > self.limits.spec_length:
@@ -135,7 +179,7 @@ class CachedCompiler:
         except SpecError as error:  # the grammar generates nothing
             why_empty()
             shown = source if isinstance(source, str) else ""
-            raise SpecError(error.message, text=shown, span=(0, len(shown)), hint=WHY_EMPTY[kind]) from None
+            raise SpecError(error.message, text=shown, span=(0, len(shown)), hint=_WHY_EMPTY[kind]) from None
         except VocabularyError as error:
             if isinstance(source, str) and error.token is not None and (at := find_token(source, error.token)):
                 error.located(source, at)

@@ -29,7 +29,6 @@ from guided.keywords import keywords_checked
 from guided.matching.cached_compiler import CachedCompiler
 from guided.matching.compile_any import CompileAny
 from guided.matching.compiled import CompiledGrammar
-from guided.matching.fallback_options import compile_with_fallback
 from guided.matching.grammar_cache import content_of
 from guided.meter import compiling
 
@@ -88,7 +87,7 @@ class GrammarCompiler(CachedCompiler, CompileAny):
             key = ("json_schema", text, isinstance(schema, str), own, content_of(known), tuple(texts.items()))
             return self._compile(key, schema, read, why_empty=lambda: read([], True), parts=(schema, known))
 
-        return compile_with_fallback(compiled, JsonSchemaOptions.of(**options), self.limits)
+        return self._compile_with_fallback(compiled, JsonSchemaOptions.of(**options))
 
     @keywords_checked()
     def compile_regex(
@@ -128,7 +127,7 @@ class GrammarCompiler(CachedCompiler, CompileAny):
                 ),
             )
 
-        return compile_with_fallback(compiled, JsonSchemaOptions.of(classes=classes), self.limits)
+        return self._compile_with_fallback(compiled, JsonSchemaOptions.of(classes=classes))
 
     @keywords_checked()
     def compile_gbnf(self, text: str, *, root: str = "root", allow_special_tokens: bool = False) -> CompiledGrammar:
@@ -204,7 +203,7 @@ class GrammarCompiler(CachedCompiler, CompileAny):
             parts = None if folders else [it for it in given.values() if isinstance(it, Mapping)]
             return self._compile(("lark", text, own, schemas), text, read, why_empty, parts=parts)
 
-        return compile_with_fallback(compiled, JsonSchemaOptions.of(**options), self.limits)
+        return self._compile_with_fallback(compiled, JsonSchemaOptions.of(**options))
 
     @keywords_checked(JsonSchemaKeywords.__annotations__)
     def compile_structural_tag(
@@ -240,7 +239,7 @@ class GrammarCompiler(CachedCompiler, CompileAny):
             parts_later = partial(read, later=True) if self._native.native.byte_complete else None
             return self._compile(key, spec, read, lambda: read([], True), read_first=parts_later, parts=(spec,))
 
-        return compile_with_fallback(compiled, JsonSchemaOptions.of(**options), self.limits)
+        return self._compile_with_fallback(compiled, JsonSchemaOptions.of(**options))
 
     def compile_choice(self, choices: Sequence[str]) -> CompiledGrammar:
         """Compile a set of strings; the output is one of them."""
@@ -297,7 +296,7 @@ class GrammarCompiler(CachedCompiler, CompileAny):
             read = partial(expr_to_grammar, expr, self.limits, options=own)
             return self._compile(("expr", expr, own), expr, read, stored=lambda: stored_tables(expr, self.limits))
 
-        return compile_with_fallback(compiled, JsonSchemaOptions.of(**options), self.limits)
+        return self._compile_with_fallback(compiled, JsonSchemaOptions.of(**options))
 
 
 def _single(node: Any) -> Grammar:

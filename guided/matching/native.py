@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import threading
 from array import array
-from functools import cached_property
+from functools import cache, partial
 from hashlib import blake2b
 from typing import Final
 from weakref import WeakKeyDictionary
 
 from guided.automaton import _core
+from guided.automaton.build import Target, compile_native
+from guided.automaton.build_composed import compile_composed
+from guided.automaton.build_lexer import compile_lexed
 from guided.automaton.build_stored import CompiledTable, compile_stored
-from guided.automaton.compile import compile_grammar
 from guided.frontends.common.left_recursion import check_regions
 from guided.frontends.stored import Tables
 from guided.ir import Grammar
@@ -79,36 +81,26 @@ class NativeCompiler:
         self.special_ids: dict[str, list[int]] = {}
         for number, name in vocabulary.special_tokens.items():
             self.special_ids.setdefault(name, []).append(number)
-
-    @cached_property
-    def _text_ids(self) -> frozenset[int]:
-        return text_ids(self.vocabulary)
+        known_text_ids = cache(lambda: text_ids(vocabulary))
+        self._target = Target(self.native, self.special_ids, vocabulary.eos_token_ids, known_text_ids)
 
     def compile(self, grammar: Grammar, limits: Limits) -> _core.Compiled:
-        """Compile a grammar.
+        """Compile a grammar of any kind: rules over bytes, with a lexer, or composed of such grammars.
 
         Raises:
             SpecError: it is malformed, or generates nothing. UnsupportedError: the core does not support a part.
             VocabularyError: the vocabulary lacks a token. LimitExceeded: it is too large.
         """
         check_regions(grammar)
-        return compile_grammar(
-            grammar,
-            self.native,
-            limits=limits,
-            special_ids=self.special_ids,
-            end_tokens=self.vocabulary.eos_token_ids,
-            text_ids=lambda: self._text_ids,
-        )
+        if isinstance(grammar, Grammar) and grammar.composed:
+            return compile_composed(grammar, partial(self._compile_part, limits=limits), self.native, limits)
+        return self._compile_part(grammar, limits)
+
+    def _compile_part(self, grammar: Grammar, limits: Limits) -> _core.Compiled:
+        if isinstance(grammar, Grammar) and grammar.lexer is not None:
+            return compile_lexed(grammar, grammar.lexer, self.native, limits)
+        return compile_native(grammar, self._target, limits)
 
     def compile_stored(self, tables: Tables, number: int, limits: Limits) -> CompiledTable | None:
         """Compile a stored grammar; None: its IR has to be read."""
-        return compile_stored(
-            tables,
-            number,
-            self.native,
-            limits=limits,
-            special_ids=self.special_ids,
-            end_tokens=self.vocabulary.eos_token_ids,
-            text_ids=lambda: self._text_ids,
-        )
+        return compile_stored(tables, number, self._target, limits)

@@ -23,11 +23,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from types import MappingProxyType
+from typing import Any
 
 from guided.automaton.reference.language import Language, State, accepts, viable
-from guided.automaton.reference.tokens import without_other_tokens
 from guided.errors import LimitExceeded, SpecError, VocabularyError
-from guided.ir.nodes import Grammar
+from guided.frontends.common.rule_table import replace_nodes
+from guided.ir.nodes import Grammar, Node, OtherTokens
+from guided.ir.tokens import other_tokens
 
 __all__ = ["ReferenceGrammar", "State", "accepts", "viable"]
 
@@ -66,7 +68,7 @@ class ReferenceGrammar:
         live = frozenset(byte for data in strings for byte in data)
         self._byte_complete = all(bytes([byte]) in strings for byte in live)
         self._strings = sorted(strings)
-        grammar = without_other_tokens(grammar, self._texts, special_tokens)
+        grammar = _without_other_tokens(grammar, self._texts, special_tokens)
         self._language = Language(grammar, live)
         self._controls = self._control_ids(len(tokens), special_tokens)
         self._terminated = State(frozenset(), accepting=True)
@@ -186,3 +188,20 @@ class ReferenceGrammar:
                     raise LimitExceeded("states", len(seen), MAX_SEARCH, fixed=True)
             level, distance = next_level, distance + 1
         return None
+
+
+def _without_other_tokens(grammar: Grammar, text_ids: Collection[int], special_tokens: Mapping[int, str]) -> Grammar:
+    """The grammar with each `OtherTokens` replaced by a list of the tokens that it allows."""
+
+    def ids(token: int | str) -> Collection[int]:
+        found = [token] if isinstance(token, int) else [id for id, name in special_tokens.items() if name == token]
+        if not found:
+            raise VocabularyError(f"the vocabulary has no control token {token!r}")
+        return found
+
+    def change(node: Any) -> Node | None:
+        if not isinstance(node, OtherTokens):
+            return None
+        return other_tokens(node, {id for token in node.but for id in ids(token)}, text_ids)
+
+    return replace_nodes(grammar, change)

@@ -5,18 +5,22 @@ from __future__ import annotations
 import json
 import threading
 from collections import OrderedDict
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from guided.compat.xgrammar.base import XGRObject
 from guided.compat.xgrammar.config import SERIALIZATION_VERSION
 from guided.compat.xgrammar.exception import DeserializeFormatError, as_xgrammar
 from guided.compat.xgrammar.grammar import Grammar, named_recipes, schema_text, tag_text
-from guided.compat.xgrammar.named_tokens import with_token_ids
 from guided.compat.xgrammar.recipe import JsonSchema, Lark, Recipe, Regex, StructuralTag, from_text
 from guided.compat.xgrammar.schema_options import SchemaOptions
 from guided.compat.xgrammar.serialized import load_serialized
 from guided.compat.xgrammar.tokenizer_info import TokenizerInfo
 from guided.errors import VocabularyError, brief
+from guided.frontends.common.rule_table import replace_nodes
+from guided.frontends.regex.algebra import alt
+from guided.ir.nodes import Grammar as IR
+from guided.ir.nodes import Node, OtherTokens, Special
 from guided.matching import CompiledGrammar as Compiled
 from guided.matching import GrammarCompiler as Compiler
 from guided.matching.compiled import native_vocabulary
@@ -106,12 +110,12 @@ class _Parts:
                 with as_xgrammar():
                     try:
                         self._grammars_by_stops[ends] = compiler.compile_grammar(
-                            with_token_ids(ir, tokens.ids_of) if controls else ir
+                            _with_token_ids(ir, tokens.ids_of) if controls else ir
                         )
                     except VocabularyError as error:
                         if not isinstance(error.token, str):
                             raise
-                        self._grammars_by_stops[ends] = compiler.compile_grammar(with_token_ids(ir, tokens.ids_of))
+                        self._grammars_by_stops[ends] = compiler.compile_grammar(_with_token_ids(ir, tokens.ids_of))
             return self._grammars_by_stops[ends]
 
     def memory_bytes(self) -> int:
@@ -235,3 +239,24 @@ class GrammarCompiler(XGRObject):
             while self._cached_grammars and total > self._cache_limit:
                 key, _ = self._cached_grammars.popitem(last=False)
                 total -= sizes[key]
+
+
+def _with_token_ids(grammar: IR, ids_of: Callable[[str], Sequence[int]]) -> IR:
+    """The grammar with ids instead of the names of tokens. xgrammar finds a token by its text, whether or not it is a
+    control token. VocabularyError: no token has this name."""
+
+    def to_ids(name: int | str) -> Sequence[int]:
+        found = [name] if isinstance(name, int) else ids_of(name)
+        if not found:
+            raise VocabularyError(f"no token of the vocabulary is spelled {name!r}", token=name)
+        return found
+
+    def change(node: Any) -> Node | None:
+        match node:
+            case Special(token):
+                return alt([Special(number) for number in to_ids(token)])
+            case OtherTokens(but, low, high):
+                return OtherTokens(tuple(number for token in but for number in to_ids(token)), low, high)
+        return None
+
+    return replace_nodes(grammar, change)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -16,14 +17,15 @@ import numpy as np
 from guided.automaton import _core
 from guided.compat.xgrammar.arrays import as_rows, copy_visible_bits
 from guided.compat.xgrammar.base import XGRObject
-from guided.compat.xgrammar.captures import order_captures
 from guided.compat.xgrammar.compiler import CompiledGrammar
 from guided.compat.xgrammar.draft_tree import traverse
 from guided.compat.xgrammar.exception import as_xgrammar
+from guided.compat.xgrammar.lark_text import HIDDEN
 from guided.matching import CompiledGrammar as Compiled
 from guided.matching import GrammarMatcher as Matcher
 from guided.matching.explain.explanation import bytes_of
 from guided.matching.protocol import accept_any_id
+from guided.matching.regions.parse_paths import Capture
 
 if TYPE_CHECKING:
     import torch
@@ -200,7 +202,7 @@ class GrammarMatcher(XGRObject):
         Each text is captured once, according to one parse of the output, so `deduplicate` has no effect.
         """
         with as_xgrammar():
-            return order_captures(*self._matcher.captures_with_places())
+            return _order_captures(*self._matcher.captures_with_places())
 
     def is_terminated(self) -> bool:
         """Whether the output has ended: after a stop token, or, with `terminate_without_stop_token`, once complete."""
@@ -281,3 +283,25 @@ def _check_temperature(given: float | None) -> float | None:
     if not 0 <= value < math.inf:
         raise RuntimeError(f"default_temperature must be a finite non-negative number, not {value}")
     return value
+
+
+def _order_captures(found: Sequence[Capture], text: bytes) -> list[tuple[str, bytes]]:
+    """The captures of a text as (name, text), in xgrammar's order: by the ends of their rules (after any `suffix`),
+    inner ones first. The text of a `stop` (`lark_text.py`) belongs only to its own capture.
+
+    `found` is sorted by their beginnings.
+    """
+    hidden = [capture for capture in found if capture.name.startswith(HIDDEN)]
+    ordered = [*reversed(found)]
+    ordered.sort(key=lambda capture: (capture.closed, -capture.start))
+    named = [(capture.name.removeprefix(HIDDEN), _text_without(capture, hidden, text)) for capture in ordered]
+    return [each for each in named if each[0]]
+
+
+def _text_without(capture: Capture, hidden: Sequence[Capture], text: bytes) -> bytes:
+    out, at = bytearray(), capture.start
+    for one in hidden:
+        if one is not capture and at <= one.start and one.end <= capture.end:
+            out += text[at : one.start]
+            at = one.end
+    return bytes(out + text[at : capture.end])

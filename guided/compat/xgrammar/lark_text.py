@@ -1,6 +1,6 @@
 r"""Rewrites a Lark text from xgrammar's dialect to guided's. In: a text. Out: the rewritten text with source positions.
 
-    stop="x"             suffix="x", with a mark: no enclosing capture contains its text (`captures.py`)
+    stop="x"             suffix="x", with a mark: no enclosing capture contains its text (`grammar_matcher.py`)
     /\u{61}(?<n>\d)$/i   /(?a:a(?P<n>\d))/i: escapes, groups and classes are those of ECMA-262; i folds only ASCII
     "end"i               /(?ai:end)/
     r[max_tokens=9]: a*  r[max_tokens=9]: (...)*, with the body of the rule a, if the grammar ignores nothing

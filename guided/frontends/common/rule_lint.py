@@ -6,19 +6,23 @@ chain of rules, each of which may be replaced by the next one alone, leads back 
 parse trees.
 
 Cost: linear in the rules and their references. It does not examine operations on regular languages: it assumes that
-they generate a text, but not the empty one.
+they generate a text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import TypeVar
 
 from guided.frontends.common.lint_finding import LintFinding
+from guided.frontends.common.nullable import is_nullable, nullable_rules
 from guided.frontends.common.rule_table import parts_of
 from guided.frontends.json_schema.text.productive import productive_rules
-from guided.ir.nodes import Alt, Automaton, Length, MaxTokens, Node, Ref, Repeat, Seq, Text
+from guided.ir.nodes import Alt, MaxTokens, Node, Ref, Repeat, Seq
 
-__all__ = ["lint_rules", "reached", "recursive", "unused"]
+__all__ = ["in_cycles", "lint_rules", "reached", "recursive", "unused"]
+
+T = TypeVar("T")
 
 
 def lint_rules(rules: Mapping[str, Node], start: str, place: Callable[[str], str]) -> Iterator[LintFinding]:
@@ -31,8 +35,8 @@ def lint_rules(rules: Mapping[str, Node], start: str, place: Callable[[str], str
             yield LintFinding(
                 "empty-rule", place(name), message, "add an alternative that does not need the rule itself"
             )
-    nullable = _nullable(rules, names)
-    cyclic = _in_cycles({name: dict.fromkeys(_single_rules(rules[name], nullable)) for name in names})
+    nullable = nullable_rules({name: rules[name] for name in names})
+    cyclic = in_cycles({name: dict.fromkeys(_single_rules(rules[name], nullable)) for name in names})
     for name in names:
         if name in cyclic:
             message = "it can derive itself, so one text has infinitely many parse trees"
@@ -57,7 +61,7 @@ def reached(rules: Mapping[str, Node], start: str) -> list[str]:
 
 def recursive(rules: Mapping[str, Node]) -> list[str]:
     """The rules that contain themselves, directly or through other rules."""
-    cyclic = _in_cycles({name: _referenced_rules(node) for name, node in rules.items()})
+    cyclic = in_cycles({name: _referenced_rules(node) for name, node in rules.items()})
     return [name for name in rules if name in cyclic]
 
 
@@ -66,15 +70,15 @@ def _referenced_rules(node: Node) -> dict[str, None]:
     return dict.fromkeys(part.name for part in parts_of(node) if isinstance(part, Ref))
 
 
-def _in_cycles(following: Mapping[str, Iterable[str]]) -> set[str]:
+def in_cycles(following: Mapping[T, Collection[T]]) -> set[T]:
     """The names that lead back to themselves: strongly connected components (Tarjan 1972)."""
-    number: dict[str, int] = {}
-    lowest: dict[str, int] = {}  # for names whose component is incomplete
-    stack: list[str] = []
-    out = set[str]()
-    path: list[tuple[str, Iterator[str]]] = []
+    number: dict[T, int] = {}
+    lowest: dict[T, int] = {}  # for names whose component is incomplete
+    stack: list[T] = []
+    out = set[T]()
+    path: list[tuple[T, Iterator[T]]] = []
 
-    def enter(name: str) -> None:
+    def enter(name: T) -> None:
         number[name] = lowest[name] = len(number)
         stack.append(name)
         path.append((name, iter(following.get(name, ()))))
@@ -103,43 +107,6 @@ def _in_cycles(following: Mapping[str, Iterable[str]]) -> set[str]:
     return out
 
 
-def _nullable(rules: Mapping[str, Node], names: Sequence[str]) -> set[str]:
-    """The rules that generate the empty text. Rules discovered late come first, since others consist of them."""
-    users: dict[str, list[str]] = {}
-    for name in names:
-        for each in _referenced_rules(rules[name]):
-            users.setdefault(each, []).append(name)
-    out = set[str]()
-    work = list(names)
-    while work:
-        name = work.pop()
-        if name not in out and _is_nullable(rules[name], out):
-            out.add(name)
-            work += users.get(name, ())
-    return out
-
-
-def _is_nullable(node: Node, nullable: set[str]) -> bool:
-    match node:
-        case Text(text):
-            return text == ""
-        case Ref(name):
-            return name in nullable
-        case Seq(items):
-            return all(_is_nullable(item, nullable) for item in items)
-        case Alt(items):
-            return any(_is_nullable(item, nullable) for item in items)
-        case Repeat(item, low, _):
-            return low == 0 or _is_nullable(item, nullable)
-        case Length(item, low, _):
-            return low == 0 and _is_nullable(item, nullable)
-        case MaxTokens(item):
-            return _is_nullable(item, nullable)
-        case Automaton(states, start):
-            return states[start][0]
-    return False
-
-
 def _single_rules(node: Node, nullable: set[str]) -> Iterator[str]:
     """The rules by which a node can be replaced, if all its other parts are empty."""
     match node:
@@ -149,12 +116,12 @@ def _single_rules(node: Node, nullable: set[str]) -> Iterator[str]:
             for item in items:
                 yield from _single_rules(item, nullable)
         case Seq(items):
-            non_nullable = [at for at, item in enumerate(items) if not _is_nullable(item, nullable)]
+            non_nullable = [at for at, item in enumerate(items) if not is_nullable(item, nullable)]
             for at, item in enumerate(items):
                 if non_nullable in ([], [at]):
                     yield from _single_rules(item, nullable)
         case Repeat(item, low, high):
-            if high != 0 and (low <= 1 or _is_nullable(item, nullable)):
+            if high != 0 and (low <= 1 or is_nullable(item, nullable)):
                 yield from _single_rules(item, nullable)
         case MaxTokens(item):
             yield from _single_rules(item, nullable)

@@ -38,7 +38,7 @@ from guided.ir.nodes import (
 from guided.ir.serial import ByIdentity
 from guided.meter import spend
 
-__all__ = ["RuleTable", "Scope", "children", "defined_here", "parts_of", "with_children"]
+__all__ = ["RuleTable", "Scope", "children", "defined_here", "parts_of", "replace_nodes"]
 
 Scope: TypeAlias = Mapping[str, str]  # name of a rule -> its name in the table
 
@@ -121,7 +121,7 @@ def parts_of(node: Any) -> Iterator[Any]:
             work += reversed(children(item))
 
 
-def with_children(node: Any, change: Callable[[Any], Generator[Any, Any, Any]]) -> Generator[Any, Any, Any]:
+def _with_children(node: Any, change: Callable[[Any], Generator[Any, Any, Any]]) -> Generator[Any, Any, Any]:
     """A node, or a tuple of nodes, whose parts `change` has replaced. Returns the same object if nothing changed.
 
     Yields generators whose results it needs, for `run`.
@@ -136,6 +136,19 @@ def with_children(node: Any, change: Callable[[Any], Generator[Any, Any, Any]]) 
     for name, part in old.items():
         new[name] = yield change(part)
     return node if all(new[name] is old[name] for name in old) else replace(node, **new)
+
+
+def replace_nodes(grammar: Grammar, change: Callable[[Any], Node | None]) -> Grammar:
+    """The grammar in which `change` has replaced nodes. It returns None for a node whose parts are to be visited."""
+    done: ByIdentity[Any, Any] = ByIdentity()
+
+    def visit(node: Any) -> Generator[Any, Any, Any]:
+        if node not in done:
+            changed = change(node)
+            done[node] = (yield _with_children(node, visit)) if changed is None else changed
+        return done[node]
+
+    return replace(grammar, rules={name: run(visit(node)) for name, node in grammar.rules.items()})
 
 
 def _rename(
@@ -156,7 +169,7 @@ def _rename(
             raise SpecError(f"the grammar refers to {node.name!r}, which is not defined", hint=defined_here("", names))
         out = Ref(names[node.name])
     else:
-        out = yield with_children(node, lambda part: _rename(part, names, done, without_references))
+        out = yield _with_children(node, lambda part: _rename(part, names, done, without_references))
     if out is node and not isinstance(node, Ref):
         without_references[node] = node
     else:

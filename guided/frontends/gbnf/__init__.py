@@ -22,11 +22,13 @@ which the core does not support, and rule options that occur only in grammars th
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from guided.close_names import close_name
 from guided.errors import Finding, LimitExceeded, SpecError, UnsupportedError, warn_of
+from guided.frontends.common.lint_finding import LintFinding
+from guided.frontends.common.rule_lint import lint_rules, reached, unused
 from guided.ir.nodes import ANY_CHAR, And, Grammar, Length, MaxTokens, Node, Not, Repeat, Seq
 from guided.limits import Limits
 from guided.meter import compiling
@@ -34,7 +36,7 @@ from guided.meter import compiling
 from .rules import Rule, read_rules
 from .why_empty import why_empty
 
-__all__ = ["gbnf_to_grammar", "is_gbnf"]
+__all__ = ["gbnf_to_grammar", "is_gbnf", "lint_gbnf"]
 
 _LARK_RULE: Final = re.compile(r"^[^\S\n]*[?!]*[A-Za-z_]\w*(?:\.-?\d+)?\s*(?:\{[^{}]*\}\s*)?:(?![:=])", re.MULTILINE)
 
@@ -152,3 +154,12 @@ def _why_not_regular(rule: Rule, rules: Mapping[str, Rule]) -> str:
             on_path.add(following)
             waiting.append(iter(dict.fromkeys(rules[following].refers)))
     return ""
+
+
+def lint_gbnf(grammar: Grammar) -> Iterator[LintFinding]:
+    """Findings on the rules that generate nothing, that derive themselves, or that no output uses."""
+    yield from lint_rules(grammar.rules, grammar.start, grammar.origins.__getitem__)
+    used = set(reached(grammar.rules, grammar.start))
+    for name in grammar.rules:
+        if name not in used:
+            yield unused("rule", grammar.origins[name])

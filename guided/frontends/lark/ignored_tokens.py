@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from guided.errors import UnsupportedError
+from guided.frontends.common.regular_texts import Texts
 from guided.frontends.common.rule_table import RuleTable
 from guided.frontends.lark.dialect.expressions import determinise
 from guided.frontends.regex.algebra import ANY_TEXT, conj, negate, seq
@@ -101,11 +102,11 @@ def _pieces(rule: str, node: Node | None) -> list[_Piece]:
     automaton = determinise(node, rule)
     start = (False, automaton.states[automaton.start][1])  # a start state that does not accept the empty text
     states: _States = (*automaton.states, start)
-    live = _live_states(states)
+    is_live = Texts(Automaton(states)).is_live
     ends: dict[tuple[tuple[int, int, int], ...], set[int]] = {}
     for number, (accepts, edges) in enumerate(states):
         if accepts:
-            ends.setdefault(tuple(edge for edge in edges if edge[2] in live), set()).add(number)
+            ends.setdefault(tuple(edge for edge in edges if is_live(edge[2])), set()).add(number)
     out = []
     for edges, numbers in ends.items():
         texts = Automaton(
@@ -115,24 +116,16 @@ def _pieces(rule: str, node: Node | None) -> list[_Piece]:
     return out
 
 
-def _live_states(states: _States) -> set[int]:
-    """The states from which an accepting state can be reached."""
-    out = {number for number, (accepts, _) in enumerate(states) if accepts}
-    while more := {n for n, (_, edges) in enumerate(states) if n not in out and any(to in out for _, _, to in edges)}:
-        out |= more
-    return out
-
-
 def _without(node: Node, rule: str, piece: _Piece) -> Node | None:
     """The texts of a node that do not extend the ignored match: the node itself if none does, None if all do."""
     longer = piece.longer
     assert longer is not None
-    whole, live, extends_match = determinise(node, rule), _live_states(longer.states), False
+    whole, is_live, extends_match = determinise(node, rule), Texts(longer).is_live, False
     todo = [(whole.start, longer.start)]
     for state, rest in todo:  # grows during the loop
         for low, high, to in whole.states[state][1]:
             for other_low, other_high, after in longer.states[rest][1]:
-                if max(low, other_low) > min(high, other_high) or after not in live:
+                if max(low, other_low) > min(high, other_high) or not is_live(after):
                     continue
                 if longer.states[after][0]:
                     extends_match = True

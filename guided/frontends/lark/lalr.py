@@ -19,7 +19,7 @@ a few nanoseconds each. Then there is no table.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
@@ -34,8 +34,9 @@ __all__ = [
     "State",
     "kernels",
     "nullable",
-    "rules_with_complete_alternative",
+    "productive",
     "terminal_states",
+    "without_terminals",
 ]
 
 MAX_STEPS: Final = 20_000_000
@@ -90,10 +91,27 @@ def _items(kernel: list[tuple[str, int, int]]) -> frozenset[Item]:
 
 def nullable(rules: Rules) -> set[str]:
     """The rules that match the empty text."""
-    return rules_with_complete_alternative(rules, terminals_count=False)
+    return _with_complete_alternative(rules, terminals_count=False)
 
 
-def rules_with_complete_alternative(rules: Rules, *, terminals_count: bool) -> set[str]:
+def productive(rules: Rules) -> set[str]:
+    """The rules that generate something, if all terminals do."""
+    return _with_complete_alternative(rules, terminals_count=True)
+
+
+def without_terminals(rules: Rules, names: Set[str]) -> Rules:
+    """The rules with terminals that match no text.
+
+    A parser treats such a terminal as a rule without alternatives. Lark's table has the items before it.
+    """
+    out: dict[str, list[tuple[tuple[str, bool], ...]]] = {
+        name: [tuple((symbol, is_term and symbol not in names) for symbol, is_term in each) for each in alternatives]
+        for name, alternatives in rules.items()
+    }
+    return out | {name: [] for name in names}
+
+
+def _with_complete_alternative(rules: Rules, *, terminals_count: bool) -> set[str]:
     """The rules with an alternative that consists only of such rules and, if `terminals_count`, of terminals.
 
     Each alternative counts its missing symbols down, so the cost is linear (Dowling and Gallier 1984).

@@ -26,10 +26,10 @@ from typing import Final
 
 from guided.ir.nodes import Terminal
 
-from .lalr import Item, Rules, State, rules_with_complete_alternative, terminal_states
+from .lalr import Item, Rules, State, productive, terminal_states
 from .terminal_texts import TerminalTexts, share_a_text
 
-__all__ = ["Marks", "mark_positions", "productive_rules"]
+__all__ = ["Marks", "mark_positions"]
 
 _MAX_PAIRS: Final = 200_000
 
@@ -50,7 +50,7 @@ def mark_positions(
     texts: Mapping[str, TerminalTexts],
 ) -> Marks:
     """See the module docstring. `always`: the terminals that are tried everywhere; `texts`: the texts of each."""
-    states = _states(rules, start, productive_rules(rules))
+    states = _states(rules, start, productive(rules))
     matters = _CanMatter(terminals, always, texts)
     marked_kernels = {state.kernel for state in states if matters(state)}
     lr_items = {lr_item for kernel in marked_kernels for lr_item in kernel}
@@ -73,19 +73,19 @@ def mark_positions(
     return Marks(by_item, contexts)
 
 
-def _states(rules: Rules, start: str, productive: set[str]) -> list[State]:
+def _states(rules: Rules, start: str, living: set[str]) -> list[State]:
     """The states of the table, with the items at which an exact parser may be in them.
 
     Alternatives without texts are in the table, but an exact parser never takes them. So their items are left out, and
     so are states that only they lead to. Terminals that only they can accept are doubtful, too.
     """
-    if len(productive) == len(rules):
+    if len(living) == len(rules):
         return terminal_states(rules, start) or []
     kept = {
-        name: [number for number, symbols in enumerate(rules[name]) if _is_productive(symbols, productive)]
-        for name in productive
+        name: [number for number, symbols in enumerate(rules[name]) if _is_productive(symbols, living)]
+        for name in living
     }
-    return (terminal_states(rules, start, kept) or []) if start in productive else []
+    return (terminal_states(rules, start, kept) or []) if start in living else []
 
 
 class _CanMatter:
@@ -123,10 +123,5 @@ class _CanMatter:
         )
 
 
-def productive_rules(rules: Rules) -> set[str]:
-    """The rules that generate something. An exact parser ignores the others."""
-    return rules_with_complete_alternative(rules, terminals_count=True)
-
-
-def _is_productive(symbols: Sequence[tuple[str, bool]], productive: set[str]) -> bool:
-    return all(is_term or name in productive for name, is_term in symbols)
+def _is_productive(symbols: Sequence[tuple[str, bool]], living: set[str]) -> bool:
+    return all(is_term or name in living for name, is_term in symbols)

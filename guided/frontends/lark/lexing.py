@@ -15,7 +15,6 @@ counts, and each expression reads each string of its priority.
 from __future__ import annotations
 
 import re._parser as parser  # type: ignore[import-not-found]
-from collections.abc import Set
 from typing import Final
 
 from guided.errors import GuidedError, LimitExceeded, SpecError, UnsupportedError
@@ -27,7 +26,7 @@ from guided.ir.nodes import EPSILON, Alt, Grammar, Keyword, Lexer, Node, Ref, Re
 from guided.limits import Limits
 from guided.meter import spend
 
-from .lalr import FIRST, Item, Rules
+from .lalr import FIRST, Item, Rules, without_terminals
 from .lexer_contexts import Marks, mark_positions
 from .loader import Loaded, LoadedTerminal
 from .rules import origin
@@ -65,7 +64,7 @@ def add_lexer(
     if not (loaded.initial_skip and loaded.final_skip) or loaded.skip_once:
         reason = "a lexer skips any number of ignored terminals everywhere"
         raise UnsupportedError(reason, hint='use semantics="scannerless", or remove the options')
-    rules: Rules = {name: [each.symbols for each in alternatives] for name, alternatives in loaded.rules.items()}
+    rules: Rules = loaded.rules
     always = frozenset(loaded.ignored) | ({indentation.newline} if indentation is not None else set())
     used = always | {name for each in rules.values() for symbols in each for name, is_term in symbols if is_term}
     if len(used) > _MAX_TERMINALS:
@@ -74,7 +73,7 @@ def add_lexer(
     terminals, texts = _terminals(loaded, [loaded.terminals[name] for name in used & loaded.terminals.keys()], limits)
     without_text = (used & loaded.terminals.keys()) - {each.name for each in terminals}
     if without_text:
-        rules = _without(rules, without_text)
+        rules = without_terminals(rules, without_text)
     marks = mark_positions(rules, loaded.start, terminals, always, texts) if contextual else Marks({}, {})
     nodes = _nodes(rules, marks)
     origins = {name: origin(loaded, name) for name in rules}
@@ -85,18 +84,6 @@ def add_lexer(
         origins[begin] = origins[loaded.start]
     lexer = Lexer(terminals, frozenset(loaded.ignored), indentation, marks.contexts, contextual)
     return Grammar(nodes, begin, origins, regions=loaded.regions), lexer
-
-
-def _without(rules: Rules, names: Set[str]) -> Rules:
-    """The rules with terminals that match no text.
-
-    A parser treats such a terminal as a rule without alternatives. Lark's table has the items before it.
-    """
-    out: dict[str, list[tuple[tuple[str, bool], ...]]] = {
-        name: [tuple((symbol, is_term and symbol not in names) for symbol, is_term in each) for each in alternatives]
-        for name, alternatives in rules.items()
-    }
-    return out | {name: [] for name in names}
 
 
 def _nodes(rules: Rules, marks: Marks) -> dict[str, Node]:

@@ -1,8 +1,9 @@
 """Finds likely mistakes in a Lark text. In: a text. Out: findings about its terminals and rules.
 
 Terminals collide if they match a common text at a position where Lark may try both. The one that Lark tries first takes
-the text, so the other one never matches it. The examples are shortest common texts of the lexer's automata
-(`common_text.py`).
+the text, so the other one never matches it. The examples are shortest common texts of the lexer's automata, found by a
+breadth-first search over pairs of states (Hopcroft and Ullman 1979, section 3.2), which gives up beyond `_MAX_STATES`
+pairs.
 
 Terminals are compared if they share a row of the LALR(1) table. If the grammar has no such table, or the lexer is
 Lark's basic lexer, all pairs are compared. Without a lexer, nothing collides.
@@ -17,21 +18,26 @@ from itertools import islice
 from typing import Final
 
 from guided.errors import LimitExceeded
-from guided.frontends.common.common_text import common_text
 from guided.frontends.common.lint_finding import LintFinding
+from guided.frontends.common.regular_texts import Texts
 from guided.frontends.common.rule_lint import lint_rules, reached, unused
+from guided.frontends.regex.derivatives import TooLarge
 from guided.ir.nodes import Alt, Node, Ref, Seq, Special
+from guided.ir.ranges import Ranges, intersect
 from guided.limits import Limits
-from guided.meter import fail_if_exhausted
+from guided.meter import fail_if_exhausted, spend
 
 from . import LarkOptions, load_lark, read_lark
 from .lalr import Rules, terminal_states
 from .loader import Loaded, LoadedTerminal
 from .rules import origin
+from .terminal_texts import common_edges
 
-__all__ = ["lint_lark"]
+__all__ = ["common_text", "lint_lark"]
 
 _MAX_PAIRS: Final = 2_000
+_MAX_STATES: Final = 50_000  # pairs of states in the search for a common text
+_READABLE: Ranges = ((ord("a"), ord("z")), (ord("A"), ord("Z")), (ord("0"), ord("9")), (33, 126), (32, 32))
 
 
 def lint_lark(text: str, options: LarkOptions, limits: Limits | None = None) -> list[LintFinding]:
@@ -41,9 +47,8 @@ def lint_lark(text: str, options: LarkOptions, limits: Limits | None = None) -> 
         SpecError, UnsupportedError, LimitExceeded: see `read_lark`.
     """
     loaded = load_lark(text, options, limits)
-    all_rules = {name: [each.symbols for each in alternatives] for name, alternatives in loaded.rules.items()}
-    nodes = {name: _node(symbols) for name, symbols in all_rules.items()}
-    rules = {name: all_rules[name] for name in reached(nodes, loaded.start)}
+    nodes = {name: _node(alternatives) for name, alternatives in loaded.rules.items()}
+    rules = {name: loaded.rules[name] for name in reached(nodes, loaded.start)}
     lexer = read_lark(text, options, limits, found=[]).lexer
     found = {} if lexer is None else {each.name: each.item for each in lexer.terminals}
     shapes = lint_rules(nodes, loaded.start, lambda name: origin(loaded, name))
@@ -137,3 +142,41 @@ def _collision(loaded: Loaded, first: LoadedTerminal, second: LoadedTerminal, ex
     name = "NAME" if second.name.startswith("__") else second.name
     hint = "" if by_priority else f"let one of them exclude the other, or set a priority, such as {name}.2"
     return LintFinding("collision", names[first.name], message, hint, example, not by_priority)
+
+
+def common_text(first: Node, second: Node) -> str | None:
+    """A shortest text that both nodes generate, preferably of letters and digits, or None. Raises LimitExceeded."""
+    try:
+        return _search_common(Texts(first), Texts(second))
+    except TooLarge as error:
+        raise LimitExceeded("states", error.most + 1, error.most, fixed=True) from None
+
+
+def _search_common(first: Texts, second: Texts) -> str | None:
+    start = (first.start, second.start)
+    before: dict[tuple[int, int], tuple[tuple[int, int], int] | None] = {start: None}
+    todo = [start]
+    for pair in todo:  # grows during the loop
+        spend()
+        if first.accepts(pair[0]) and second.accepts(pair[1]):
+            return _text(before, pair)
+        for overlap, to in common_edges(first.edges(pair[0]), second.edges(pair[1])):
+            if to not in before:
+                before[to] = pair, _most_readable(overlap)
+                todo.append(to)
+        if len(before) > _MAX_STATES:
+            hint = "too many states were visited to find a text that both match"
+            raise LimitExceeded("states", len(before), _MAX_STATES, fixed=True, hint=hint)
+    return None
+
+
+def _most_readable(bounds: tuple[int, int]) -> int:
+    return next((found[0][0] for part in _READABLE if (found := intersect((part,), (bounds,)))), bounds[0])
+
+
+def _text(before: dict[tuple[int, int], tuple[tuple[int, int], int] | None], pair: tuple[int, int]) -> str:
+    out = []
+    while (step := before[pair]) is not None:
+        pair, code = step
+        out.append(chr(code))
+    return "".join(reversed(out))

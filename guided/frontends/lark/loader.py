@@ -28,17 +28,10 @@ from .native_grammar import LARGEST_WIDTH, NativeGrammar, NativeTerminal
 from .scan import is_terminal
 from .sources import Sources
 
-__all__ = ["Alternative", "Loaded", "LoadedTerminal", "load", "native_loaded"]
+__all__ = ["Loaded", "LoadedTerminal", "load", "native_loaded"]
 
 _Error = TypeVar("_Error", bound=GuidedError)
 _RANGE: Final = re.compile(r"\[(\\?[^-]+|-)-(.+)\]", re.DOTALL)
-
-
-@dataclass(frozen=True, slots=True)
-class Alternative:
-    """The symbols of one alternative, in order: (name, whether it is a terminal)."""
-
-    symbols: tuple[tuple[str, bool], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +69,7 @@ class Loaded:
 
     text: str
     start: str
-    rules: dict[str, list[Alternative]]
+    rules: dict[str, list[Symbols]]
     terminals: dict[str, LoadedTerminal]
     ignored: tuple[str, ...]
     lines: dict[str, int]
@@ -162,11 +155,10 @@ def _loaded(
     text: str, start: str, rules: dict[str, list[Symbols]], terminals: dict[str, LoadedTerminal],
     ignored: tuple[str, ...], sources: Sources, produced: Collection[str],
 ) -> Loaded:  # fmt: skip
-    out = {name: [Alternative(symbols) for symbols in alternatives] for name, alternatives in rules.items()}
     for name in (*(name for name, is_term in _symbols(rules) if is_term), *ignored):
         if name not in terminals and name not in produced:
             _refuse_declared(name, sources)
-    return Loaded(text, start, out, terminals, ignored, _lines(text), sources)
+    return Loaded(text, start, rules, terminals, ignored, _lines(text), sources)
 
 
 def _symbols(rules: Mapping[str, Iterable[Symbols]]) -> dict[tuple[str, bool], None]:

@@ -30,7 +30,7 @@ def scannerless_grammar(loaded: Loaded, limits: Limits) -> Grammar:
     Raises:
         SpecError, UnsupportedError, LimitExceeded: see `terminal_node`, and `IgnoredTokens`.
     """
-    table, rules = RuleTable(), {name: [each.symbols for each in found] for name, found in loaded.rules.items()}
+    table, rules = RuleTable(), loaded.rules
     if loaded.start not in rules:
         raise SpecError(f"the rule {loaded.start!r} generates nothing", text=loaded.text)
     used = sorted({name for found in rules.values() for symbols in found for name, is_term in symbols if is_term})

@@ -22,8 +22,9 @@ from typing import Final
 from guided.errors import SpecError
 from guided.meter import spend
 
-__all__ = ["Token", "is_terminal", "scan", "scan_leniently"]
+__all__ = ["Token", "find_token", "is_terminal", "scan", "scan_leniently"]
 
+_IDS: Final = re.compile(r"<\[\^?([\d,-]+)\]>")
 _TOKEN: Final = re.compile(
     r"""
     (?P<space>   [ \t\f]+ | \\[ ]*\r?\n )
@@ -155,3 +156,22 @@ def _unexpected_character(text: str, at: int) -> SpecError:
         "@": "@name refers to one of grammars={name: text}",
     }.get(char, "")
     return SpecError(f"unexpected character {char!r}", text=text, span=(at, at + 1), hint=hint)
+
+
+def find_token(text: str, token: int | str) -> tuple[int, int] | None:
+    """The first span in which a text, of any notation, names a token: `<think>`, `<|call|>`, `<[128000]>`, `<[1,5-9]>`.
+
+    None if an imported file names it, for example. The core, which looks tokens up when it compiles a grammar for a
+    vocabulary, knows the token but not the text.
+    """
+    for each in scan_leniently(text):
+        if each.kind == "special" and (each.text == token or (isinstance(token, int) and _lists_id(each.text, token))):
+            return each.span
+    at = text.find(token) if isinstance(token, str) else -1
+    return (at, at + len(str(token))) if at >= 0 else None
+
+
+def _lists_id(written: str, token: int) -> bool:
+    found = _IDS.fullmatch(written)
+    pieces = [piece.partition("-") for piece in found[1].split(",")] if found is not None else []
+    return any(low and int(low) <= token <= int(high or low) for low, _, high in pieces)

@@ -15,7 +15,7 @@ from guided.frontends.lark import _lark
 from guided.frontends.regex.derivatives import TooLarge
 from guided.ir.nodes import Automaton, Node
 
-__all__ = ["TerminalTexts", "share_a_text", "texts_of"]
+__all__ = ["TerminalTexts", "common_edges", "share_a_text", "texts_of"]
 
 _MAX_STATES: Final = 10_000
 
@@ -49,7 +49,7 @@ def _share_a_text(one: Texts, other: Texts) -> bool:
                 continue
             if one.accepts(a) or other.accepts(b) or len(seen) > _MAX_STATES:
                 return True
-            for to in _common(one.edges(a), other.edges(b)):
+            for _, to in common_edges(one.edges(a), other.edges(b)):
                 if to not in seen:
                     seen.add(to)
                     todo.append(to)
@@ -58,11 +58,11 @@ def _share_a_text(one: Texts, other: Texts) -> bool:
     return False
 
 
-def _common(first: Edges, second: Edges) -> Iterator[tuple[int, int]]:
-    """The pairs of states after the characters that both states can read."""
+def common_edges(first: Edges, second: Edges) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
+    """The ranges of characters that both states can read, and the pairs of states after them."""
     i = j = 0
     while i < len(first) and j < len(second):
         (low, high, to), (other_low, other_high, other_to) = first[i], second[j]
         if low <= other_high and other_low <= high:
-            yield to, other_to
+            yield (max(low, other_low), min(high, other_high)), (to, other_to)
         i, j = (i + 1, j) if high < other_high else (i, j + 1)

@@ -30,6 +30,7 @@ from guided.frontends.regex.leftmost_match import Undecided, is_deterministic, l
 from guided.frontends.regex.python_syntax import PythonReader
 from guided.frontends.regex.tree import erase
 from guided.ir.nodes import Automaton, Node
+from guided.ir.ranges import has_surrogate
 from guided.limits import Limits
 from guided.meter import spend
 
@@ -59,7 +60,7 @@ def terminal_node(terminal: LoadedTerminal, limits: Limits) -> Node:
     if terminal.node is not None:
         return terminal.node
     shown = terminal.shown or terminal.name
-    if terminal.is_text and any("\ud800" <= char <= "\udfff" for char in terminal.value):
+    if terminal.is_text and has_surrogate(terminal.value):
         raise SpecError(f"terminal {shown} contains a lone surrogate, which cannot occur in a text")
     if terminal.is_text and terminal.flags <= {"i"} and len(terminal.value) <= _MAX_LITERAL:
         return Automaton(_lark.string_states(terminal.value, bool(terminal.flags), alphabet()))

@@ -20,7 +20,7 @@ from guided.frontends.common.regular_texts import Texts
 from guided.ir.nodes import Length
 from guided.limits import Limits
 
-from .lalr import Rules, rules_with_complete_alternative
+from .lalr import Rules, productive, without_terminals
 from .loader import Loaded
 from .terminals import node_of
 
@@ -32,7 +32,7 @@ _MAX_TERMINALS: Final = 1_000  # terminals in an output
 
 def why_empty(loaded: Loaded, lexer: str | None, limits: Limits) -> SpecError | None:
     """See the module docstring. None: no reason was found. `lexer`: "contextual", "basic", or None without a lexer."""
-    rules: Rules = {name: [each.symbols for each in found] for name, found in loaded.rules.items()}
+    rules: Rules = loaded.rules
     used = {name for found in rules.values() for symbols in found for name, is_terminal in symbols if is_terminal}
     languages = {name: Texts(node_of(loaded, name, limits)) for name in sorted(used & loaded.terminals.keys())}
     texts = {name: _shortest(language) for name, language in languages.items()}
@@ -41,22 +41,16 @@ def why_empty(loaded: Loaded, lexer: str | None, limits: Limits) -> SpecError | 
         if terminal.max_tokens == 0 and texts.get(name):
             texts[name] = None
     empty_terminals = {name for name, text in texts.items() if text is None}
-    as_rules = {
-        name: [
-            tuple((symbol, is_terminal and symbol not in empty_terminals) for symbol, is_terminal in each)
-            for each in found
-        ]
-        for name, found in rules.items()
-    } | {name: [] for name in empty_terminals}
-    productive = rules_with_complete_alternative(as_rules, terminals_count=True)
-    if loaded.start not in productive:
-        return _rule_error(loaded, as_rules, productive, empty_terminals)
+    as_rules = without_terminals(rules, empty_terminals)
+    living = productive(as_rules)
+    if loaded.start not in living:
+        return _rule_error(loaded, as_rules, living, empty_terminals)
     if lexer is None:
         return None
     return _lexer_error(loaded, rules, languages, {name: text or "" for name, text in texts.items()}, lexer == "basic")
 
 
-def _rule_error(loaded: Loaded, rules: Rules, productive: set[str], empty_terminals: set[str]) -> SpecError:
+def _rule_error(loaded: Loaded, rules: Rules, living: set[str], empty_terminals: set[str]) -> SpecError:
     order = [loaded.start]
     for name in order:  # grows during the loop
         if name in empty_terminals:
@@ -65,21 +59,17 @@ def _rule_error(loaded: Loaded, rules: Rules, productive: set[str], empty_termin
             symbol
             for symbols in rules.get(name, ())
             for symbol, _ in symbols
-            if _is_unproductive(symbol, rules, productive, order)
+            if symbol in rules and symbol not in living and symbol not in order
         )
     path = [loaded.start]
     while True:
-        following = (symbol for symbol, _ in rules[path[-1]][0] if symbol in rules and symbol not in productive)
+        following = (symbol for symbol, _ in rules[path[-1]][0] if symbol in rules and symbol not in living)
         path.append(next(following))
         if path[-1] in path[:-1]:
             break
     name = loaded.sources.written(path[-1])
     message = f"the specification allows no output at all: the rule {name} always needs itself"
     return loaded.located(SpecError(message, hint="add an alternative that does not need the rule itself"), path[-1])
-
-
-def _is_unproductive(symbol: str, rules: Rules, productive: set[str], seen: list[str]) -> bool:
-    return symbol in rules and symbol not in productive and symbol not in seen
 
 
 def _terminal_error(loaded: Loaded, name: str) -> SpecError:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any, Final, TypeAlias
 
 from guided.frontends.json_schema.documents.keywords import RESTRICTING
+from guided.frontends.json_schema.documents.source_spans import escape
 
 __all__ = [
     "Finite",
@@ -18,7 +19,6 @@ __all__ = [
     "merge",
     "schemas_in",
     "target",
-    "token",
     "types_of",
 ]
 
@@ -62,7 +62,7 @@ def schemas_in(value: _Json) -> Iterator[tuple[str, Any]]:
     """The schemas in the keywords that strict mode supports, each with a JSON Pointer relative to this schema."""
     for keyword in _MAPS:
         if isinstance(inner := value.get(keyword), dict):
-            yield from ((f"/{keyword}/{token(name)}", each) for name, each in inner.items())
+            yield from ((f"/{keyword}/{escape(name)}", each) for name, each in inner.items())
     for keyword in _LISTS:
         if isinstance(inner := value.get(keyword), list):
             yield from ((f"/{keyword}/{number}", each) for number, each in enumerate(inner))
@@ -121,11 +121,6 @@ def target(root: _Json, reference: Any) -> Any:
 def listed(types: Any) -> list[Any]:
     """The value of `type`, as a list."""
     return types if isinstance(types, list) else [] if types is None else [types]
-
-
-def token(name: str) -> str:
-    """A name as a token of a JSON Pointer."""
-    return name.replace("~", "~0").replace("/", "~1")
 
 
 def types_of(schema: _Json) -> list[str]:

@@ -16,6 +16,7 @@ from typing import Any, Final, TypeAlias
 
 from guided.errors import LimitExceeded, brief
 from guided.frontends.json_schema.check import Entry
+from guided.frontends.json_schema.documents.source_spans import escape
 from guided.frontends.openai.parts import (
     Finite,
     have_distinct_values,
@@ -23,7 +24,6 @@ from guided.frontends.openai.parts import (
     listed,
     merge,
     target,
-    token,
     types_of,
 )
 
@@ -122,7 +122,7 @@ class _Writer:
     def _convert_object(self, value: _Json, at: str, depth: int) -> _Json:
         written: _Json = {}
         for keyword, inner in value.items():
-            self._keyword(keyword, inner, f"{at}/{token(keyword)}", depth, written)
+            self._keyword(keyword, inner, f"{at}/{escape(keyword)}", depth, written)
         self._add_type(written, at)
         if written.get("type") == "object":
             self._close_object(written, at)
@@ -132,7 +132,7 @@ class _Writer:
 
     def _keyword(self, keyword: str, inner: Any, at: str, depth: int, written: _Json) -> None:
         if keyword in ("properties", "$defs", "definitions") and isinstance(inner, dict):
-            each = {name: self._schema(one, f"{at}/{token(name)}", depth + 1) for name, one in inner.items()}
+            each = {name: self._schema(one, f"{at}/{escape(name)}", depth + 1) for name, one in inner.items()}
             written[keyword] = each
         elif keyword in ("anyOf", "oneOf") and isinstance(inner, list):
             cases = [self._schema(one, f"{at}/{number}", depth + 1) for number, one in enumerate(inner)]
@@ -187,7 +187,7 @@ class _Writer:
             )
         names = []
         for name, member in members.items():
-            place = f"{at}/properties/{token(name)}"
+            place = f"{at}/properties/{escape(name)}"
             if name in required or self._finite.is_finite(member):
                 names.append(name)
             else:

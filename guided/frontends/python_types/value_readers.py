@@ -27,9 +27,11 @@ import types
 import typing
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from typing import Any, Final
 
 from guided.errors import SpecError, UnsupportedError, brief
+from guided.frontends.json_schema.documents.source_spans import pointer_of
 from guided.frontends.python_types.pydantic_types import is_read_by_pydantic, pydantic_reader
 from guided.frontends.python_types.string_types import TEXTS, StringConstraint
 from guided.frontends.python_types.type_parts import (
@@ -71,8 +73,7 @@ class _Location:
         return _Location((*self.path, key), self.memo)
 
     def error(self, message: str) -> SpecError:
-        pointer = "".join("/" + str(key).replace("~", "~0").replace("/", "~1") for key in self.path)
-        return SpecError(message, pointer=pointer)
+        return SpecError(message, pointer=pointer_of(self.path))
 
     def mismatch(self, value: Any, wanted: str) -> SpecError:
         return self.error(f"{brief(value)} is not {wanted}")
@@ -194,7 +195,7 @@ class _Readers:
             read = self._members(members, name_of(tp), depth)
             if typing.is_typeddict(tp):
                 return read
-            return lambda value, location: _instance(tp, read(value, location), location)
+            return lambda value, location: _construct(partial(tp, **read(value, location)), tp, location)
         if isinstance(tp, type) and issubclass(tp, tuple) and hasattr(tp, "_fields"):
             hints = hints_of(tp)
             items = [self.of(hints.get(field, Any), depth) for field in tp._fields]
@@ -356,10 +357,6 @@ def _object(key: _Reader, item: _Reader) -> _Reader:
         return {key(name, location.at(name)): item(part, location.at(name)) for name, part in value.items()}
 
     return read
-
-
-def _instance(tp: Any, members: dict[str, Any], location: _Location) -> Any:
-    return _construct(lambda: tp(**members), tp, location)
 
 
 def _construct(make: Callable[[], Any], tp: Any, location: _Location) -> Any:

@@ -12,11 +12,11 @@ All functions here that walk an IR tree are generators that `run` drives. So dep
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable
 from typing import Any, TypeVar
 
 from guided.ir.nodes import ANY_CHAR, EMPTY, EPSILON, Alt, And, Chars, Length, Node, Not, Repeat, Seq, Text
-from guided.ir.ranges import ALL_CHARS, Ranges, charset
+from guided.ir.ranges import ALL_CHARS, Ranges, charset, has_surrogate, intersect, union
 from guided.ir.serial import serial
 from guided.meter import spend
 
@@ -28,15 +28,12 @@ __all__ = [
     "chars",
     "conj",
     "is_any_text",
-    "join",
     "measure",
-    "meet",
     "negate",
     "repeat",
     "run",
     "seq",
     "text",
-    "within",
 ]
 
 T = TypeVar("T")
@@ -72,7 +69,7 @@ def is_any_text(node: Node) -> bool:
 
 def text(value: str) -> Node:
     """The literal text. A lone surrogate in it matches nothing."""
-    if any("\ud800" <= c <= "\udfff" for c in value):
+    if has_surrogate(value):
         return EMPTY
     return Text(value) if value else EPSILON
 
@@ -93,33 +90,6 @@ def as_chars(node: object) -> Ranges | None:
     if isinstance(node, Text) and len(node.text) == 1:
         return ((ord(node.text), ord(node.text)),)
     return None
-
-
-def meet(a: Ranges, b: Ranges) -> Ranges:
-    """The code points in both, in one pass."""
-    if a is b or b is ALL_CHARS:
-        return a
-    out: list[tuple[int, int]] = []
-    i = j = 0
-    while i < len(a) and j < len(b):
-        low, high = max(a[i][0], b[j][0]), min(a[i][1], b[j][1])
-        if low <= high:
-            out.append((low, high))
-        if a[i][1] < b[j][1]:
-            i += 1
-        else:
-            j += 1
-    return tuple(out)
-
-
-def join(sets: Sequence[Ranges]) -> Ranges:
-    """The code points in any of the sets."""
-    return sets[0] if len(sets) == 1 else charset(r for ranges in sets for r in ranges)
-
-
-def within(a: Ranges, b: Ranges) -> bool:
-    """Whether every code point of `a` is in `b`."""
-    return meet(a, b) == a
 
 
 def seq(parts: Iterable[Node]) -> Node:
@@ -173,9 +143,9 @@ def alt(branches: Iterable[Node]) -> Node:
             seen.add(serial(branch))
             out.append(branch)
     if first_chars >= 0:
-        out[first_chars] = chars(join(sets))
-    union: Node = out[0] if len(out) == 1 else Alt(tuple(out)) if out else EMPTY
-    return repeat(union, 0, 1) if nullable else union
+        out[first_chars] = chars(union(sets))
+    whole: Node = out[0] if len(out) == 1 else Alt(tuple(out)) if out else EMPTY
+    return repeat(whole, 0, 1) if nullable else whole
 
 
 def repeat(item: Node, low: int, high: int | None) -> Node:
@@ -293,7 +263,7 @@ class Edges:
                 result = (True, ALL_CHARS)
                 for item in items:
                     nullable, some = yield self._edge(item, last)
-                    result = (result[0] and nullable, meet(result[1], some))
+                    result = (result[0] and nullable, intersect(result[1], some))
             case Not(item):
                 result = (not (yield self._edge(item, last))[0], ALL_CHARS)
             case Length(item, low, high):
@@ -319,7 +289,7 @@ class Edges:
 
     def _compute_restriction(self, node: Node, ranges: Ranges, empty: bool, last: bool) -> Generator[Any, Any, Node]:
         nullable, some = yield self._edge(node, last)
-        inside = meet(some, ranges)
+        inside = intersect(some, ranges)
         if not inside:
             return EPSILON if nullable and empty else EMPTY
         if inside == some and (empty or not nullable):

@@ -15,9 +15,8 @@ Cost: one state for each derivative; it raises `TooLarge` if there are too many.
 from __future__ import annotations
 
 from guided.ir.nodes import Automaton, Node
-from guided.ir.ranges import Ranges, charset
+from guided.ir.ranges import Ranges, charset, intersect
 
-from .algebra import meet
 from .budget import Budget
 from .derivatives import Terms
 
@@ -32,7 +31,7 @@ _LOW: Ranges = ((0xDC00 + STAND_IN, 0xDFFF + STAND_IN),)
 
 def has_surrogates(ranges: Ranges) -> bool:
     """Whether a set contains the representation of a surrogate."""
-    return bool(meet(ranges, (*_HIGH, *_LOW)))
+    return bool(intersect(ranges, (*_HIGH, *_LOW)))
 
 
 def texts_of_units(node: Node, budget: Budget) -> Automaton:
@@ -56,11 +55,11 @@ def texts_of_units(node: Node, budget: Budget) -> Automaton:
         budget.spend(1)
         to: dict[int, list[tuple[int, int]]] = {}
         for ranges, target in terms.transitions(term):
-            if alone := meet(ranges, _SINGLE_UNITS):
+            if alone := intersect(ranges, _SINGLE_UNITS):
                 to.setdefault(state(target), []).extend(alone)
-            if high := meet(ranges, _HIGH):
+            if high := intersect(ranges, _HIGH):
                 for more, after in terms.transitions(target):
-                    if low := meet(more, _LOW):
+                    if low := intersect(more, _LOW):
                         to.setdefault(state(after), []).extend(_pairs(high, low))
         edges = sorted((low, high, target) for target, found in to.items() for low, high in charset(found))
         budget.spend(len(edges))

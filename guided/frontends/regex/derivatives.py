@@ -34,15 +34,14 @@ from guided.ir.nodes import (
     Substrings,
     Text,
 )
-from guided.ir.ranges import ALL_CHARS, Ranges, charset
+from guided.ir.ranges import ALL_CHARS, Ranges, charset, contains, union
 from guided.ir.serial import serial
 from guided.ir.substrings import beginnings, is_substring
 from guided.meter import spend
 
 from .algebra import ANY_TEXT, alt, chars, conj, negate, repeat, run, seq
-from .algebra import join as union
 
-__all__ = ["ANY_STRING", "EMPTY_LANGUAGE", "EMPTY_STRING", "Terms", "TooLarge", "contains", "partition"]
+__all__ = ["ANY_STRING", "EMPTY_LANGUAGE", "EMPTY_STRING", "Terms", "TooLarge", "partition"]
 
 EMPTY_LANGUAGE, EMPTY_STRING, ANY_STRING = 0, 1, 2
 """The first terms of every table: the empty language, the empty string, and all strings."""
@@ -55,12 +54,6 @@ class TooLarge(Exception):
     def __init__(self, most: int, what: str = "states") -> None:
         self.most, self.what = most, what
         super().__init__(most, what)
-
-
-def contains(ranges: Ranges, code: int) -> bool:
-    """Whether a code point is in a set."""
-    at = bisect_right(ranges, (code, 0x110000)) - 1
-    return at >= 0 and code <= ranges[at][1]
 
 
 def partition(sets: Iterable[Ranges]) -> list[Ranges]:

@@ -12,9 +12,7 @@ import unicodedata
 from functools import cache, lru_cache
 from importlib.resources import files
 
-from guided.ir.ranges import ALL_CHARS, Ranges, charset, complement
-
-from .derivatives import contains
+from guided.ir.ranges import ALL_CHARS, Ranges, charset, complement, contains
 
 __all__ = [
     "LINE_ENDS",

@@ -21,12 +21,12 @@ from collections.abc import Generator, Sequence
 from typing import Any
 
 from guided.ir.nodes import EPSILON, Alt, And, Chars, Length, Node, Repeat, Seq, Text
-from guided.ir.ranges import Ranges
+from guided.ir.ranges import Ranges, contains, intersect, union
 from guided.ir.serial import serial
 
-from .algebra import Edges, chars, conj, join, meet, run
+from .algebra import Edges, chars, conj, run
 from .budget import Budget
-from .derivatives import Terms, TooLarge, contains
+from .derivatives import Terms, TooLarge
 from .state_elimination import eliminate
 
 __all__ = ["Contexts"]
@@ -59,7 +59,7 @@ class Contexts:
                     if len(self.states) > _LIMIT:
                         raise TooLarge(_LIMIT)
                 targets.setdefault(self.number[after], []).append(block)
-            self.transitions.append([(join(sets), target) for target, sets in targets.items()])
+            self.transitions.append([(union(sets), target) for target, sets in targets.items()])
         rows = {frozenset((to, ranges) for ranges, to in row) for row in self.transitions}
         self._only_last_char = one_char or len(rows) == 1
         self._paths: dict[int, dict[int, Node]] = {}
@@ -120,7 +120,10 @@ class Contexts:
         match node:
             case Chars(wanted):
                 result = frozenset(
-                    target for start in starts for ranges, target in self.transitions[start] if meet(ranges, wanted)
+                    target
+                    for start in starts
+                    for ranges, target in self.transitions[start]
+                    if intersect(ranges, wanted)
                 )
             case Text(value):
                 for c in value:

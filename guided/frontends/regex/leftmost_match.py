@@ -25,14 +25,15 @@ for each position are allowed; `_MAX_STEPS` bounds the work.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
 from guided.ir.nodes import Alt, Automaton, Chars, Repeat, Seq, Text
-from guided.ir.ranges import ALL_CHARS, Ranges, intersect
+from guided.ir.ranges import ALL_CHARS, Ranges, contains, intersect
 
+from .algebra import as_chars
 from .budget import Budget
 from .derivatives import TooLarge
 from .tree import Cat, Look, Or, Times, Tree
@@ -156,7 +157,7 @@ class Program:
         match tree:
             case Repeat(item, low, high) if low == high:
                 return self.times(item, low, high, False, then)
-            case Look(item, ahead=False, negative=negative) if (behind := _one_char(item)) is not None:
+            case Look(item, ahead=False, negative=negative) if (behind := as_chars(item)) is not None:
                 return self.add(Step(ways=(then,), neighbour=behind, negative=negative))
         raise Undecided
 
@@ -185,16 +186,6 @@ class Program:
         for _ in range(low):
             at = self.compile(item, at)
         return at
-
-
-def _one_char(tree: Tree) -> Ranges | None:
-    """The characters of a tree that matches exactly one character, else None."""
-    match tree:
-        case Chars(ranges):
-            return ranges
-        case Text(text) if len(text) == 1:
-            return ((ord(text), ord(text)),)
-    return None
 
 
 def may_be_empty(tree: Tree) -> bool:
@@ -270,7 +261,7 @@ class _Subsets:
             elif not step.ways:
                 out.append(at)
                 break
-            elif step.neighbour is None or (before is not None and _contains(step.neighbour, before)) != step.negative:
+            elif step.neighbour is None or (before is not None and contains(step.neighbour, before)) != step.negative:
                 stack.extend(reversed(step.ways))
         self.spend(len(seen))
         return tuple(out)
@@ -318,10 +309,3 @@ def _unambiguous_ways(steps: Sequence[Step], start: int) -> tuple[list[int] | No
         else:
             stack.extend(reversed(step.ways))
     return out, len(seen)
-
-
-def _contains(ranges: Ranges | None, point: int) -> bool:
-    if ranges is None:
-        return False
-    at = bisect_right(ranges, (point, 0x110000))
-    return at > 0 and point <= ranges[at - 1][1]

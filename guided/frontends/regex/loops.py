@@ -25,10 +25,11 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from guided.ir.nodes import EMPTY, EPSILON, Alt, Chars, Length, Node, Repeat, Seq, Text
+from guided.ir.ranges import contains
 from guided.ir.serial import serial
 
 from .algebra import alt, chars, repeat, run, seq
-from .derivatives import ANY_STRING, EMPTY_LANGUAGE, EMPTY_STRING, TooLarge, contains, partition
+from .derivatives import ANY_STRING, EMPTY_LANGUAGE, EMPTY_STRING, TooLarge, partition
 from .state_elimination import eliminate
 from .tree import Cat, Look, Or, Times, Tree
 

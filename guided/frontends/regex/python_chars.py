@@ -20,10 +20,7 @@ from functools import cache
 
 import numpy as np
 
-from guided.ir.ranges import Ranges, charset, complement
-
-from .algebra import meet
-from .derivatives import contains
+from guided.ir.ranges import Ranges, charset, complement, contains, intersect
 
 __all__ = ["class_ranges", "ignore_case", "plain_class"]
 
@@ -109,7 +106,7 @@ def _re_matches_astral_capitals() -> bool:
 
 def _is_cased(ranges: Ranges, ascii_only: bool) -> bool:
     if ascii_only:
-        return bool(meet(ranges, ((0x41, 0x5A), (0x61, 0x7A))))
+        return bool(intersect(ranges, ((0x41, 0x5A), (0x61, 0x7A))))
     lower, upper, _ = _cases()
     return any(contains(ranges, code) for table in (lower, upper) for code in table)
 
@@ -141,10 +138,10 @@ def ignore_case(
     found.extend(code for key, group in equivalents.items() if contains(ranges, key) for code in group)
     found.extend(code for key in found[:] for code in equivalents.get(key, ()))
     wanted.extend((code, code) for code in found)
-    wanted.extend(meet(ranges, _unchanged(ascii_only)))
+    wanted.extend(intersect(ranges, _unchanged(ascii_only)))
     kept = charset(wanted)
     capitals = [(code, code) for code, small in lower.items() if contains(kept, small)]
-    return charset((*meet(kept, _unchanged(ascii_only)), *capitals))
+    return charset((*intersect(kept, _unchanged(ascii_only)), *capitals))
 
 
 @cache

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Iterator
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
 
 from guided.errors import GuidedError, UnsupportedError
 from guided.frontends.json_schema.algebra.conditional import bind
@@ -35,7 +35,16 @@ from guided.ir.serial import ByIdentity, serial
 from guided.limits import Limits
 from guided.meter import compiling
 
-__all__ = ["ArgumentsNarrowing", "Place", "Places", "arguments_goal", "is_json", "non_string_pattern"]
+__all__ = [
+    "ArgumentsNarrowing",
+    "Place",
+    "Places",
+    "arguments_goal",
+    "is_json",
+    "non_string_pattern",
+    "refuse_counted",
+    "refuse_unique",
+]
 
 Place: TypeAlias = frozenset[Goal]
 
@@ -256,3 +265,18 @@ class Places:
 def arguments_goal(expander: Expander, root: Schema) -> Goal:
     """The goal of the arguments: they satisfy the schema, and are an object."""
     return expander.goal((expander.negation.derive(root, Shape(types=("object",))), root))
+
+
+def refuse_unique(schema: Schema) -> NoReturn:
+    """Refuse items that must differ."""
+    raise UnsupportedError(
+        "uniqueItems is not supported in this style", pointer=schema.at("uniqueItems"), hint="leave uniqueItems out"
+    )
+
+
+def refuse_counted(counted: str) -> NoReturn:
+    """Refuse a keyword that counts members whose names may occur twice."""
+    raise UnsupportedError(
+        "undeclared properties may occur twice in this style, so they cannot be counted", pointer=counted,
+        hint='write "additionalProperties": false, and name the properties',
+    )  # fmt: skip

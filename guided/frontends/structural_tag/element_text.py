@@ -40,6 +40,8 @@ from guided.frontends.structural_tag.argument_places import (
     Places,
     arguments_goal,
     non_string_pattern,
+    refuse_counted,
+    refuse_unique,
 )
 from guided.frontends.structural_tag.element_forms import ElementForm
 from guided.ir.encodings import UTF8, Encoding, Form, Span
@@ -249,10 +251,7 @@ class ElementNotation(Notation):
     def check_unique(self, schema: Schema, level: int) -> None:
         """See `Notation`."""
         if level < 0:
-            raise UnsupportedError(
-                "uniqueItems is not supported in this style", pointer=schema.at("uniqueItems"),
-                hint="leave uniqueItems out",
-            )  # fmt: skip
+            refuse_unique(schema)
 
     def field(self, name: str, value: Node, required: bool, level: int, where: str | None = None) -> Field:
         """See `Notation`."""
@@ -309,10 +308,7 @@ class ElementNotation(Notation):
             cases = text.items if isinstance(text, Alt) else (text,)  # the gap is not a member
             return either([case if case is self._gap else Distinct(case, names) for case in cases])
         if counted is not None:
-            raise UnsupportedError(
-                "undeclared properties may occur twice in this style, so they cannot be counted", pointer=counted,
-                hint='write "additionalProperties": false, and name the properties',
-            )  # fmt: skip
+            refuse_counted(counted)
         return text
 
 

@@ -13,16 +13,13 @@ quotation mark.
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Any
 
 from guided.errors import UnsupportedError
 from guided.frontends.common.aho_corasick import free_text
-from guided.frontends.common.rule_table import with_children
-from guided.frontends.regex.algebra import run
-from guided.ir.nodes import EMPTY, And, Automaton, Chars, Encoded, Grammar, Text
-from guided.ir.serial import ByIdentity
+from guided.frontends.common.rule_table import replace_nodes
+from guided.ir.nodes import EMPTY, And, Automaton, Chars, Encoded, Grammar, Node, Text
 from guided.limits import Limits
 
 __all__ = ["without_strings"]
@@ -37,21 +34,17 @@ def without_strings(grammar: Grammar, excluded: Sequence[str], limits: Limits) -
         LimitExceeded: the strings have too many characters.
     """
     without = free_text([], excluded, limits=limits).without
-    done: ByIdentity[Any, Any] = ByIdentity()
 
-    def exclude(node: Any) -> Generator[Any, Any, Any]:
-        if node not in done:
-            match node:
-                case Encoded(item, encoding):
-                    done[node] = Encoded(And((item, without)), encoding)
-                case Text(text) if len(text) > 1 and '"' in text:
-                    done[node] = EMPTY if any(one in json.loads(text) for one in excluded) else node
-                case Chars(ranges) if any(low <= _QUOTE <= high for low, high in ranges):
-                    raise UnsupportedError("strings of this schema cannot be distinguished from other text")
-                case Automaton(states) if any(low <= _QUOTE <= high for _, edges in states for low, high, _ in edges):
-                    raise UnsupportedError("strings of this schema cannot be distinguished from other text")
-                case _:
-                    done[node] = yield with_children(node, exclude)
-        return done[node]
+    def exclude(node: Any) -> Node | None:
+        match node:
+            case Encoded(item, encoding):
+                return Encoded(And((item, without)), encoding)
+            case Text(text) if len(text) > 1 and '"' in text:
+                return EMPTY if any(one in json.loads(text) for one in excluded) else node
+            case Chars(ranges) if any(low <= _QUOTE <= high for low, high in ranges):
+                raise UnsupportedError("strings of this schema cannot be distinguished from other text")
+            case Automaton(states) if any(low <= _QUOTE <= high for _, edges in states for low, high, _ in edges):
+                raise UnsupportedError("strings of this schema cannot be distinguished from other text")
+        return None
 
-    return replace(grammar, rules={name: run(exclude(node)) for name, node in grammar.rules.items()})
+    return replace_nodes(grammar, exclude)

@@ -78,7 +78,7 @@ FORMATS: Final[Mapping[str, Mapping[str, Field]]] = {
     "optional": _ONE,
     "plus": _ONE,
     "star": _ONE,
-    "repeat": {"min": Field("at_least"), "max": Field("at_most"), **_ONE},
+    "repeat": {"min": Field("count"), "max": Field("at_most"), **_ONE},
     "dispatch": {"rules": Field("string_rules"), "loop": Field("boolean", True), "excludes": _STRINGS},
     "token_dispatch": {"rules": Field("token_rules"), "loop": Field("boolean", True), "exclude_tokens": _TOKENS},
 }

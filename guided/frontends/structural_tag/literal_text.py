@@ -30,7 +30,12 @@ from guided.frontends.json_schema.text.narrow import Narrowing
 from guided.frontends.json_schema.text.notation import Notation
 from guided.frontends.json_schema.text.spelling import MINIMAL_STRING, QUOTE, Layout, layout_of
 from guided.frontends.regex import parse_regex
-from guided.frontends.structural_tag.argument_places import ArgumentsNarrowing, arguments_goal
+from guided.frontends.structural_tag.argument_places import (
+    ArgumentsNarrowing,
+    arguments_goal,
+    refuse_counted,
+    refuse_unique,
+)
 from guided.frontends.structural_tag.literal_forms import LiteralForm
 from guided.ir.encodings import UTF8, Encoding, Form, Span
 from guided.ir.nodes import EPSILON, And, Encoded, Node, Not, Seq, Text
@@ -154,10 +159,7 @@ class LiteralNotation(Notation):
 
     def check_unique(self, schema: Schema, level: int) -> None:
         """See `Notation`."""
-        raise UnsupportedError(
-            "uniqueItems is not supported in this style", pointer=schema.at("uniqueItems"),
-            hint="leave uniqueItems out",
-        )  # fmt: skip
+        refuse_unique(schema)
 
     def field(self, name: str, value: Node, required: bool, level: int, where: str | None = None) -> Field:
         """See `Notation`."""
@@ -201,8 +203,5 @@ class LiteralNotation(Notation):
         if not self._is_bare(level):
             return super().distinct(text, known, level, counted)
         if counted is not None:
-            raise UnsupportedError(
-                "undeclared properties may occur twice in this style, so they cannot be counted", pointer=counted,
-                hint='write "additionalProperties": false, and name the properties',
-            )  # fmt: skip
+            refuse_counted(counted)
         return text

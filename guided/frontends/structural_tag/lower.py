@@ -175,13 +175,8 @@ class Lowering:
         least = None if changes or it["excludes"] else shortest_text_bound(schema, self.options)
         return part if least is None else DeferredPart(part, at, repr(schema).encode(), least)
 
-    def json(
-        self, schema: Any, pointer: str, changes: Mapping[str, Any], excludes: Sequence[str], own_pointer: str = ""
-    ) -> Expr:
-        """The JSON of a schema. Its strings do not contain the strings of `excludes`.
-
-        `own_pointer`: where the caller's schema is in `schema`; `pointer`: where it is in the structural tag.
-        """
+    def json(self, schema: Any, pointer: str, changes: Mapping[str, Any], excludes: Sequence[str]) -> Expr:
+        """The JSON of a schema, which is at `pointer`. Its strings do not contain the strings of `excludes`."""
 
         def read(limits: Limits, whole: JsonSchemaOptions, findings: list[Finding]) -> Grammar:
             own_findings: list[Finding] = []
@@ -191,12 +186,11 @@ class Lowering:
                 if excludes:
                     grammar = without_strings(grammar, excludes, limits)
             except (SpecError, UnsupportedError) as error:
-                error.pointer = error.pointer.removeprefix(own_pointer)
                 raise located(error, pointer) from None
-            findings += [replace(one, pointer=pointer + one.pointer.removeprefix(own_pointer)) for one in own_findings]
+            findings += [replace(one, pointer=pointer + one.pointer) for one in own_findings]
             return replace(
                 grammar,
-                origins={name: pointer + place.removeprefix(own_pointer) for name, place in grammar.origins.items()},
+                origins={name: pointer + place for name, place in grammar.origins.items()},
                 schemas={name: replace(one, prefix=pointer) for name, one in grammar.schemas.items()},
             )
 

@@ -16,6 +16,7 @@ from guided.errors import LimitExceeded, SpecError, brief
 from guided.frontends.json_schema.documents.source_spans import escape, syntax_hint
 from guided.frontends.structural_tag.argument_forms import ArgumentForm, argument_form
 from guided.frontends.structural_tag.formats import FORMATS, REQUIRED, Format
+from guided.ir.ranges import has_surrogate
 from guided.limits import Limits
 
 __all__ = ["read_structural_tag"]
@@ -184,7 +185,7 @@ class _Reader:
     def string(self, value: Any, at: str) -> str:
         if not isinstance(value, str):
             raise SpecError(f"this is {_kind(value)}, not a string", pointer=at, hint='write "text"')
-        if any("\ud800" <= c <= "\udfff" for c in value):
+        if has_surrogate(value):
             raise SpecError(
                 "the string contains a lone surrogate, which cannot occur in a text", pointer=at, hint="remove \\udXXX"
             )
@@ -205,9 +206,6 @@ class _Reader:
         return value
 
     def count(self, value: Any, at: str) -> int:
-        return self._integer(value, at, 0)
-
-    def at_least(self, value: Any, at: str) -> int:
         return self._integer(value, at, 0)
 
     def at_most(self, value: Any, at: str) -> int:
@@ -324,6 +322,6 @@ def _example(kind: str, field: str) -> str:
     examples = {
         "string": '"..."', "schema": "{...}", "format": '{"type": "any_text"}', "formats": '[{"type": "any_text"}]',
         "begin": '"<tag>"', "end": '"</tag>"', "token": '"<|call|>"', "some_strings": '["<tag"]', "tags": "[{...}]",
-        "some_tokens": '["<|call|>"]', "at_least": "0", "at_most": "8, or -1 for unbounded",
+        "some_tokens": '["<|call|>"]', "count": "0", "at_most": "8, or -1 for unbounded",
     }  # fmt: skip
     return f'"{field}": {examples.get(kind, "[...]")}'

@@ -200,7 +200,7 @@ class ToolStyle:
         free = {"type": "any_text", "excludes": excluded}
         block: Json = {"type": "tag", "begin": begin, "content": free, "end": marks["end"]}
         if marks["after"]:
-            block = {"type": "sequence", "elements": [block, _text(marks["after"])]}
+            block = _sequence([block, _text(marks["after"])])
         if mode == "enabled":
             return [block]
         alternatives = {"type": "or", "elements": [block, _text(marks["skipped"])]} if "skipped" in marks else block
@@ -285,33 +285,13 @@ class ToolStyle:
         single = chosen.mode == "named" or not parallel
         if reasoning == "disabled":
             return _tags_with_separator(tags, channels["separator"], single)
-        thoughts = {"type": "sequence", "elements": [message["reasoning"], _text(channels["separator"])]}
+        between = _text(channels["separator"])
+        thoughts: Json = {"type": "star", "content": _sequence([message["reasoning"], between])}
+        first = _tags_with_separator(tags, channels["separator"], True)
         if single:
-            return {
-                "type": "sequence",
-                "elements": [
-                    {"type": "star", "content": thoughts},
-                    _tags_with_separator(tags, channels["separator"], True),
-                ],
-            }
-        first = {"type": "star", "content": thoughts}
-        return {
-            "type": "sequence",
-            "elements": [
-                first,
-                _tags_with_separator(tags, channels["separator"], True),
-                {
-                    "type": "star",
-                    "content": {
-                        "type": "sequence",
-                        "elements": [
-                            _text(channels["separator"]),
-                            {"type": "or", "elements": [*tags, message["reasoning"]]},
-                        ],
-                    },
-                },
-            ],
-        }
+            return _sequence([thoughts, first])
+        later: Json = _sequence([between, {"type": "or", "elements": [*tags, message["reasoning"]]}])
+        return _sequence([thoughts, first, {"type": "star", "content": later}])
 
 
 def _tags_with_separator(tags: list[Json], separator: str, single: bool) -> Json:

@@ -28,6 +28,7 @@ enum class Scales : uint8_t {
 };
 
 struct Format {
+  int32_t type;     // its number in ggml
   int32_t columns;  // of a block: 32 or 256
   int32_t bytes;    // of a block in the file
   int32_t group;    // columns of one scale: 16 or 32
@@ -58,65 +59,32 @@ struct Format {
   constexpr int32_t tile_bytes() const { return scale_bytes() + columns / 32 * plane_bytes(); }
 };
 
-constexpr Format kQ4_0{32, 18, 32, 4, 0, 8, Scales::Half};
-constexpr Format kQ4_1{32, 20, 32, 4, 0, 0, Scales::HalfRest};
-constexpr Format kQ5_0{32, 22, 32, 4, 1, 16, Scales::Half};
-constexpr Format kQ5_1{32, 24, 32, 4, 1, 0, Scales::HalfRest};
-constexpr Format kQ8_0{32, 34, 32, 8, 0, 128, Scales::Half};
-constexpr Format kQ2_K{256, 84, 16, 2, 0, 0, Scales::NibblesRest};
-constexpr Format kQ3_K{256, 110, 16, 2, 1, 4, Scales::Small};
-constexpr Format kQ4_K{256, 144, 32, 4, 0, 0, Scales::SmallRest};
-constexpr Format kQ5_K{256, 176, 32, 4, 1, 0, Scales::SmallRest};
-constexpr Format kQ6_K{256, 210, 16, 4, 2, 32, Scales::Small};
-constexpr Format kIQ4_NL{32, 18, 32, 4, 0, 128, Scales::Half, true};
-constexpr Format kIQ4_XS{256, 136, 32, 4, 0, 128, Scales::Small, true};
+constexpr Format kQ4_0{2, 32, 18, 32, 4, 0, 8, Scales::Half};
+constexpr Format kQ4_1{3, 32, 20, 32, 4, 0, 0, Scales::HalfRest};
+constexpr Format kQ5_0{6, 32, 22, 32, 4, 1, 16, Scales::Half};
+constexpr Format kQ5_1{7, 32, 24, 32, 4, 1, 0, Scales::HalfRest};
+constexpr Format kQ8_0{8, 32, 34, 32, 8, 0, 128, Scales::Half};
+constexpr Format kQ2_K{10, 256, 84, 16, 2, 0, 0, Scales::NibblesRest};
+constexpr Format kQ3_K{11, 256, 110, 16, 2, 1, 4, Scales::Small};
+constexpr Format kQ4_K{12, 256, 144, 32, 4, 0, 0, Scales::SmallRest};
+constexpr Format kQ5_K{13, 256, 176, 32, 4, 1, 0, Scales::SmallRest};
+constexpr Format kQ6_K{14, 256, 210, 16, 4, 2, 32, Scales::Small};
+constexpr Format kIQ4_NL{20, 32, 18, 32, 4, 0, 128, Scales::Half, true};
+constexpr Format kIQ4_XS{23, 256, 136, 32, 4, 0, 128, Scales::Small, true};
 
 // The numbers of IQ4_NL and IQ4_XS, each with 128 added.
 alignas(16) constexpr uint8_t kTable[16] = {1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 241};
 
+template <Format... formats, typename Work>
+bool with_one_of(int32_t ggml_type, const Work& work) {
+  return ((formats.type == ggml_type && (work.template operator()<formats>(), true)) || ...);
+}
+
 // Calls work.template operator()<format>() for a ggml type. Returns false if it is none of these.
 template <typename Work>
 bool with_format(int32_t ggml_type, const Work& work) {
-  switch (ggml_type) {
-    case 2:
-      work.template operator()<kQ4_0>();
-      return true;
-    case 3:
-      work.template operator()<kQ4_1>();
-      return true;
-    case 6:
-      work.template operator()<kQ5_0>();
-      return true;
-    case 7:
-      work.template operator()<kQ5_1>();
-      return true;
-    case 8:
-      work.template operator()<kQ8_0>();
-      return true;
-    case 10:
-      work.template operator()<kQ2_K>();
-      return true;
-    case 11:
-      work.template operator()<kQ3_K>();
-      return true;
-    case 12:
-      work.template operator()<kQ4_K>();
-      return true;
-    case 13:
-      work.template operator()<kQ5_K>();
-      return true;
-    case 14:
-      work.template operator()<kQ6_K>();
-      return true;
-    case 20:
-      work.template operator()<kIQ4_NL>();
-      return true;
-    case 23:
-      work.template operator()<kIQ4_XS>();
-      return true;
-    default:
-      return false;
-  }
+  return with_one_of<kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ8_0, kQ2_K, kQ3_K, kQ4_K, kQ5_K, kQ6_K, kIQ4_NL, kIQ4_XS>(ggml_type,
+                                                                                                             work);
 }
 
 }  // namespace guided

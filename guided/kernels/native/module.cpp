@@ -120,17 +120,19 @@ Number* at(uintptr_t address) {
   return reinterpret_cast<Number*>(address);
 }
 
-template <typename Number>
-void multiply_as(uintptr_t x, uintptr_t weights, uintptr_t bias, uintptr_t out, int64_t rows, int64_t outs, int64_t ins,
-                 int64_t threads) {
-  const Product<Number> product{
-      at<const Number>(x), at<const Number>(weights), at<const Number>(bias), at<Number>(out), rows, outs, ins, outs};
-  multiply(product, threads);
+// Calls work with the type of the numbers.
+template <typename Work>
+void with_type(bool half, const Work& work) {
+  half ? work.template operator()<bfloat16>() : work.template operator()<float>();
 }
 
 void multiply_rows(bool half, uintptr_t x, uintptr_t weights, uintptr_t bias, uintptr_t out, int64_t rows, int64_t outs,
                    int64_t ins, int64_t threads) {
-  (half ? multiply_as<bfloat16> : multiply_as<float>)(x, weights, bias, out, rows, outs, ins, threads);
+  with_type(half, [&]<typename N>() {
+    const Product<N> product{
+        at<const N>(x), at<const N>(weights), at<const N>(bias), at<N>(out), rows, outs, ins, outs};
+    multiply(product, threads);
+  });
 }
 
 void add_blocks(BlockMatrix& matrix, int32_t ggml_type, uintptr_t raw, int64_t rows, std::optional<uintptr_t> order,
@@ -141,10 +143,7 @@ void add_blocks(BlockMatrix& matrix, int32_t ggml_type, uintptr_t raw, int64_t r
 
 void multiply_by_blocks(const BlockMatrix& matrix, bool half, uintptr_t x, uintptr_t bias, uintptr_t out, int64_t rows,
                         int64_t threads) {
-  if (half)
-    matrix.multiply(at<const bfloat16>(x), at<const bfloat16>(bias), at<bfloat16>(out), rows, threads);
-  else
-    matrix.multiply(at<const float>(x), at<const float>(bias), at<float>(out), rows, threads);
+  with_type(half, [&]<typename N>() { matrix.multiply(at<const N>(x), at<const N>(bias), at<N>(out), rows, threads); });
 }
 
 void block_values(const BlockMatrix& matrix, uintptr_t rows, int64_t count, uintptr_t out) {
@@ -153,48 +152,33 @@ void block_values(const BlockMatrix& matrix, uintptr_t rows, int64_t count, uint
 
 void rms_norm_rows(bool half, uintptr_t x, uintptr_t weight, uintptr_t out, int64_t rows, int64_t size, float eps,
                    float offset) {
-  if (half)
-    rms_norm(at<const bfloat16>(x), at<const bfloat16>(weight), at<bfloat16>(out), rows, size, eps, offset);
-  else
-    rms_norm(at<const float>(x), at<const float>(weight), at<float>(out), rows, size, eps, offset);
+  with_type(half,
+            [&]<typename N>() { rms_norm(at<const N>(x), at<const N>(weight), at<N>(out), rows, size, eps, offset); });
 }
 
 void swiglu_rows(bool half, uintptr_t x, uintptr_t out, int64_t rows, int64_t size) {
-  if (half)
-    swiglu(at<const bfloat16>(x), at<bfloat16>(out), rows, size);
-  else
-    swiglu(at<const float>(x), at<float>(out), rows, size);
+  with_type(half, [&]<typename N>() { swiglu(at<const N>(x), at<N>(out), rows, size); });
 }
 
 void geglu_rows(bool half, uintptr_t x, uintptr_t out, int64_t rows, int64_t size) {
-  if (half)
-    geglu(at<const bfloat16>(x), at<bfloat16>(out), rows, size);
-  else
-    geglu(at<const float>(x), at<float>(out), rows, size);
+  with_type(half, [&]<typename N>() { geglu(at<const N>(x), at<N>(out), rows, size); });
 }
 
 void softcap_rows(uintptr_t x, int64_t rows, int64_t size, float cap) { softcap(at<float>(x), rows, size, cap); }
 
 void gelu_rows(bool half, bool exact, uintptr_t x, uintptr_t out, int64_t rows, int64_t size) {
-  if (half)
-    gelu(exact, at<const bfloat16>(x), at<bfloat16>(out), rows, size);
-  else
-    gelu(exact, at<const float>(x), at<float>(out), rows, size);
+  with_type(half, [&]<typename N>() { gelu(exact, at<const N>(x), at<N>(out), rows, size); });
 }
 
 void rotate_rows(bool half, uintptr_t x, int64_t stride, uintptr_t cos, uintptr_t sin, int64_t rows, int64_t heads,
                  int64_t size, int64_t turned) {
-  if (half)
-    rotate(at<bfloat16>(x), stride, at<const bfloat16>(cos), at<const bfloat16>(sin), rows, heads, size, turned);
-  else
-    rotate(at<float>(x), stride, at<const float>(cos), at<const float>(sin), rows, heads, size, turned);
+  with_type(half, [&]<typename N>() {
+    rotate(at<N>(x), stride, at<const N>(cos), at<const N>(sin), rows, heads, size, turned);
+  });
 }
 
 void pack_rows(bool half, uintptr_t x, int64_t stride, uintptr_t out, int64_t rows, int64_t heads, int64_t size) {
-  if (half)
-    pack(at<const bfloat16>(x), stride, at<int8_t>(out), rows, heads, size);
-  else
-    pack(at<const float>(x), stride, at<int8_t>(out), rows, heads, size);
+  with_type(half, [&]<typename N>() { pack(at<const N>(x), stride, at<int8_t>(out), rows, heads, size); });
 }
 
 }  // namespace

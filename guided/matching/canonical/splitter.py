@@ -23,6 +23,7 @@ than the Unicode tables of the packages tokenizers and tiktoken (16.0) are lette
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 from typing import Final, NamedTuple, TypeAlias
@@ -34,9 +35,8 @@ from guided.frontends.regex.ecma_syntax import EcmaReader
 from guided.frontends.regex.leftmost_match import Program, Step, may_be_empty
 from guided.frontends.regex.tree import Look, Tree, cat, either, look, times
 from guided.ir.nodes import EPSILON, Alt, Chars, Repeat
-from guided.ir.ranges import Ranges, complement
+from guided.ir.ranges import Ranges, complement, contains
 from guided.limits import Limits
-from guided.matching.canonical.classes import CharacterClasses
 from guided.meter import compiling
 from guided.vocabulary.byte_pairs import HINT, Split
 
@@ -49,6 +49,40 @@ MAX_SIZE: Final = 100_000
 Positions: TypeAlias = tuple[int, ...]
 """Positions of a program, the preferred one first."""
 _BETWEEN: Final = (-1,)  # instead of positions: in a piece between two matches
+
+
+class _CharacterClasses:
+    """Classes of characters that the given sets do not distinguish.
+
+    Attributes:
+        count: the number of classes; they are numbered from 0.
+    """
+
+    def __init__(self, sets: Iterable[Ranges]) -> None:
+        sets = list(dict.fromkeys(sets))
+        borders = sorted({0, *(edge for ranges in sets for low, high in ranges for edge in (low, high + 1))})
+        numbers: dict[tuple[bool, ...], int] = {}
+        self._lows, self._numbers = borders, list[int]()
+        for low in borders:
+            signature = tuple(contains(ranges, low) for ranges in sets)
+            self._numbers.append(numbers.setdefault(signature, len(numbers)))
+        self.count = len(numbers)
+        self._of_set = {
+            ranges: sum(1 << number for signature, number in numbers.items() if signature[at])
+            for at, ranges in enumerate(sets)
+        }
+
+    def bits(self, ranges: Ranges) -> int:
+        """The classes that one of the given sets consists of, as bits."""
+        return self._of_set[ranges] if ranges else 0
+
+    def class_of(self, code: int) -> int:
+        """The class of a character."""
+        return self._numbers[bisect_right(self._lows, code) - 1]
+
+    def classes_in_range(self, low: int, high: int) -> frozenset[int]:
+        """The classes of the characters from `low` to `high`."""
+        return frozenset(self._numbers[bisect_right(self._lows, low) - 1 : bisect_right(self._lows, high)])
 
 
 class _Stage(NamedTuple):
@@ -153,7 +187,7 @@ class _Program(Program):
 class _Pattern:
     """A program over classes of characters, with cached steps."""
 
-    def __init__(self, program: _Program, classes: CharacterClasses) -> None:
+    def __init__(self, program: _Program, classes: _CharacterClasses) -> None:
         self.program, self.start = program, (program.start,)
         self._reads = [None if s.ranges is None else classes.bits(s.ranges) for s in program.steps]
         self._ahead = [None if s.neighbour is None else classes.bits(s.neighbour) for s in program.steps]
@@ -243,7 +277,7 @@ class Splitter:
 
     def __init__(self, splits: Sequence[Split]) -> None:
         programs = [_Program(split) for split in splits]
-        self.classes = CharacterClasses(r for p in programs for s in p.steps for r in (s.ranges, s.neighbour) if r)
+        self.classes = _CharacterClasses(r for p in programs for s in p.steps for r in (s.ranges, s.neighbour) if r)
         self._patterns = [_Pattern(program, self.classes) for program in programs]
         self._states: list[_State | None] = [None]
         self._numbers: dict[_State, int] = {}

@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 from guided.frontends.regex.ecma_chars import class_ranges as ecma_category
 from guided.frontends.regex.ecma_chars import property_set
 from guided.frontends.regex.python_chars import class_ranges
-from guided.ir.ranges import ALL_CHARS, Ranges, charset, complement, intersect
+from guided.ir.ranges import ALL_CHARS, Ranges, charset, complement, intersect, without
 
 __all__ = ["Part", "count", "describe", "join_with_or", "name_of", "parts_of"]
 
@@ -108,7 +108,7 @@ def _listed(characters: Ranges) -> list[Part]:
     for words, members in _classes():
         if not (common := intersect(remaining, members)):
             continue
-        absent = _minus(members, common)
+        absent = without(members, common)
         if not absent:
             parts.append(Part(words, members))
         elif count(absent) <= min(_MAX_EXCEPTIONS, count(members) // 5) and len(common) > 1:
@@ -116,7 +116,7 @@ def _listed(characters: Ranges) -> list[Part]:
             parts.append(Part(f"{words} other than {join_with_or(names)}", common))
         else:
             continue
-        remaining = _minus(remaining, common)
+        remaining = without(remaining, common)
     return parts + [part for low, high in remaining for part in _describe_run(low, high)]
 
 
@@ -133,10 +133,6 @@ def _describe_run(low: int, high: int) -> list[Part]:
     else:
         words = f"a character from {name_of(first)} to {name_of(last)}"
     return [Part(words, ((low, high),))]
-
-
-def _minus(a: Ranges, b: Ranges) -> Ranges:
-    return intersect(a, complement(b))
 
 
 @cache

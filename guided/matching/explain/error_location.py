@@ -15,7 +15,7 @@ from guided.matching.explain.explanation import explain, shortest_completion
 from guided.matching.explain.pointers import listed_refusals, named_places
 from guided.matching.explain.positions import in_words
 
-__all__ = ["ErrorLocation", "error_location_of"]
+__all__ = ["ErrorLocation", "error_location_of", "locate_error"]
 
 
 @dataclass(frozen=True)
@@ -97,10 +97,15 @@ def _lexing(explanation: Explanation) -> dict[str, Any] | None:
 def error_location_of(grammar: CompiledGrammar, data: bytes, *, ends: bool = False) -> ErrorLocation:
     """Where `data` stops being allowed, or its end if it is only incomplete. `ends`: it must be a whole output."""
     matcher = GrammarMatcher(grammar)
-    explanation = explain(matcher, data, ends=ends)
-    accepted = matcher.accept_string(data[: explanation.read])
-    assert accepted, "what was read is allowed"
-    text, offset = data.decode(errors="replace"), explanation.characters_read
+    return locate_error(matcher, b"", explain(matcher, data, ends=ends))
+
+
+def locate_error(matcher: GrammarMatcher, prefix: bytes, explanation: Explanation) -> ErrorLocation:
+    """Where the explained text stops being allowed. `matcher`: after the prefix, which is part of the location."""
+    text, read = (prefix + explanation.data).decode(errors="replace"), explanation.data[: explanation.read]
+    offset = len((prefix + read).decode(errors="replace"))
     if explanation.expected.begun:  # the text ends inside its last character
         offset = len(text)
-    return ErrorLocation(text, offset, explanation, shortest_completion(matcher)[0] or b"")
+    after = matcher.fork()
+    completion = shortest_completion(after)[0] or b"" if after.accept_string(read) else explanation.completion
+    return ErrorLocation(text, offset, explanation, completion)

@@ -283,8 +283,7 @@ def _accepted_symbols(matcher: ExplainedMatcher) -> list[int]:
 def _incomplete_bytes(matcher: ExplainedMatcher) -> bytes:
     """The bytes of an incomplete character at the end of the accepted text."""
     last = _accepted_symbols(matcher)[-3:]
-    start = next((at for at in range(len(last) - 1, -1, -1) if not 0x80 <= last[at] <= 0xBF), 0)
-    return bytes(last[start:])
+    return bytes(last[_last_start(last) or 0 :])
 
 
 @lru_cache(maxsize=2)
@@ -397,7 +396,7 @@ def _inside_character(possible: bytes) -> bool:
     return bool(possible) and 0x80 <= possible[0] <= 0xBF
 
 
-def _last_start(data: bytes) -> int | None:
+def _last_start(data: Sequence[int]) -> int | None:
     """The offset of the last character, or None if there are only continuation bytes."""
     return next((at for at in range(len(data) - 1, -1, -1) if not 0x80 <= data[at] <= 0xBF), None)
 

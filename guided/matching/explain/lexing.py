@@ -131,7 +131,7 @@ class LabelledLexer:
             whole = text + refused[:at]
             excluded = self._excluded_after(readings, excluded, whole)
             readings = self._after(readings, byte, len(whole))
-        return next((reason for reason in reversed(excluded.values())), "") if refused else ""
+        return next(reversed(excluded.values()), "") if refused else ""
 
     def _longer_match(self, reading: Reading, begins: tuple[int, ...], text: bytes) -> str:
         """The competitor that matches with the last byte of a text, in words; empty if none does."""

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from guided.frontends.common.lint_finding import LintFinding
-from guided.frontends.gbnf.lint import lint_gbnf
+from guided.frontends.gbnf import lint_gbnf
 from guided.frontends.lark import LarkOptions
 from guided.frontends.lark.lint import lint_lark
 from guided.frontends.library import library

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from guided.matching.bitmask import allocate_token_bitmask, allowed_tokens
-from guided.matching.explain.error_location import ErrorLocation
-from guided.matching.explain.explanation import Explanation, is_text, shortest_completion
+from guided.matching.explain.error_location import ErrorLocation, locate_error
+from guided.matching.explain.explanation import Explanation, is_text
 from guided.matching.least_tokens import LeastTokens, least_tokens
 from guided.matching.matcher import GrammarMatcher
 
@@ -70,21 +70,10 @@ def explain_next(matcher: GrammarMatcher, prefix: bytes, candidate: int | bytes 
     matcher.fill_next_token_bitmask(bitmask)
     return NextStep(
         explanation,
-        _locate_error(matcher, prefix, explanation if candidate is None else matcher.explain()),
-        _locate_error(matcher, prefix, explanation) if is_refused_text else None,
+        locate_error(matcher, prefix, explanation if candidate is None else matcher.explain()),
+        locate_error(matcher, prefix, explanation) if is_refused_text else None,
         [token for token in allowed_tokens(bitmask) if token < size],
         matcher.forced_tokens(),
         least_tokens(matcher),
         size,
     )
-
-
-def _locate_error(matcher: GrammarMatcher, prefix: bytes, explanation: Explanation) -> ErrorLocation:
-    """Where the prefix and the candidate text together stop being allowed."""
-    text, read = (prefix + explanation.data).decode(errors="replace"), explanation.data[: explanation.read]
-    offset = len((prefix + read).decode(errors="replace"))
-    if explanation.expected.begun:  # the text ends inside its last character
-        offset = len(text)
-    after = matcher.fork()
-    completion = shortest_completion(after)[0] or b"" if after.accept_string(read) else explanation.completion
-    return ErrorLocation(text, offset, explanation, completion)

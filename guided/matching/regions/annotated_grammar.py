@@ -20,7 +20,7 @@ from threading import RLock
 from typing import Any, Final, TypeAlias
 
 from guided.automaton import _core
-from guided.automaton.build import compile_native
+from guided.automaton.build import Target, compile_native
 from guided.automaton.build_lexer import ids_of_terminals
 from guided.errors import LimitExceeded
 from guided.ir.nodes import EPSILON, Alt, Ending, Grammar, Node, Region, Seq, Special
@@ -145,10 +145,8 @@ class AnnotatedGrammar:
         rules = dict(grammar.rules)
         for number, name in enumerate(grammar.regions):
             rules[name] = self._mark_node(rules[name], number)
-        compiled = compile_native(
-            Grammar(rules, grammar.start), marked_vocabulary,
-            limits=limits, special_ids=special_ids, end_tokens=ends, text_ids=text_ids,
-        )  # fmt: skip
+        target = Target(marked_vocabulary, special_ids, ends, text_ids)
+        compiled = compile_native(Grammar(rules, grammar.start), target, limits)
         self.automaton = Automaton(compiled)
         self.counts_tokens = compiled.limits_tokens
 
@@ -232,7 +230,7 @@ def automaton_of_rules(grammar: Grammar, limits: Limits) -> Automaton:
     Raises:
         SpecError: the grammar generates nothing.
     """
-    return Automaton(compile_native(grammar, _byte_vocabulary(), limits=limits, special_ids={}, end_tokens=[]))
+    return Automaton(compile_native(grammar, Target(_byte_vocabulary()), limits))
 
 
 @cache

@@ -159,6 +159,7 @@ class CountTokensRequest(ConvertedRequest):
         "context_management": "this server does not change conversations: send the messages that the model should see",
     }
 
+    renames = _NAMES
     model: str
     messages: Annotated[Annotated[list[InputMessage], Field(min_length=1)], BeforeValidator(_messages)]
     system: Annotated[TextContent | None, texts_at("system")] = None
@@ -216,23 +217,13 @@ class CountTokensRequest(ConvertedRequest):
         """Whether the answer contains the text of the reasoning."""
         return getattr(self.thinking, "display", None) != "omitted"
 
-    def rename(self, text: str) -> str:
-        """See `ConvertedRequest`."""
-        for pattern, name in _NAMES:
-            text = pattern.sub(name, text)
-        return re.sub(
-            r"^messages\.(\d+)[\w.]*|^message (\d+)(?=[: ])",
-            lambda match: self._chat_messages()[1][int(match[1] or match[2])],
-            text,
-        )
-
     def rename_pointer(self, pointer: str) -> str:
         """See `ConvertedRequest`."""
         return re.sub(r"^(tools/\d+)/function(/parameters)?(?=/|$)", _flatten, pointer)
 
     def chat_body(self) -> dict[str, Any]:
         """See `ConvertedRequest`."""
-        body: dict[str, Any] = {"model": self.model, "messages": self._chat_messages()[0]}
+        body: dict[str, Any] = {"model": self.model, "messages": self.chat_messages()[0]}
         if self.messages[-1].role == "assistant":
             body |= {"continue_final_message": True, "add_generation_prompt": False}
         if self.output_config is not None and self.output_config.format is not None:
@@ -240,8 +231,8 @@ class CountTokensRequest(ConvertedRequest):
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
         return body | self._chat_tools() | self._chat_thinking()
 
-    def _chat_messages(self) -> tuple[list[dict[str, Any]], list[str]]:
-        """The messages in the form of chat completions, and the location of each in this request."""
+    def chat_messages(self) -> tuple[list[dict[str, Any]], list[str]]:
+        """See `ConvertedRequest`."""
         messages, locations = list[dict[str, Any]](), list[str]()
         if self.system:
             messages.append({"role": "system", "content": plain(self.system)})

@@ -25,28 +25,6 @@ __all__ = ["add_document", "needs_key", "takes"]
 _Route = TypeVar("_Route", bound=Callable[..., Any])
 _Json = dict[str, Any]
 
-_TEXT: Final = {"type": ["string", "null"]}
-_OBJECT: Final = {"type": ["object", "null"]}
-_SCHEMA: Final = {"type": ["object", "boolean", "string", "null"], "description": "a JSON Schema, or its text"}
-_FIELDS: Final[Mapping[str, _Json]] = {
-    "response_format": _OBJECT,
-    "structured_outputs": _OBJECT,
-    "guided_json": _SCHEMA,
-    "guided_regex": _TEXT,
-    "guided_choice": {"type": ["array", "null"], "items": {"type": "string"}, "minItems": 1},
-    "guided_grammar": _TEXT,
-    "guided_json_object": {"type": ["boolean", "null"]},
-    "guided_whitespace_pattern": _TEXT,
-    "guided_decoding_backend": {"description": "ignored: there is only one backend"},
-    "json_schema": _SCHEMA,
-    "regex": _TEXT,
-    "ebnf": _TEXT,
-    "structural_tag": {"type": ["object", "string", "null"]},
-    "lark": _TEXT,
-    "gbnf": _TEXT,
-    "grammar": _TEXT,
-}
-"""The schemas of the fields that structured.py reads."""
 _ERROR: Final[_Json] = {
     "type": "object",
     "required": ["error"],
@@ -118,10 +96,6 @@ def _document(app: FastAPI, *, keys: bool) -> _Json:
     kinds = dict.fromkeys(kind for each in descriptions.values() for kind in each.kinds)
     _, definitions = models_json_schema([(kind, "validation") for kind in kinds], ref_template=_REF)
     schemas: _Json = definitions.get("$defs", {})
-    for schema in schemas.values():
-        for name in schema.get("properties", {}).keys() & _FIELDS.keys():
-            if not schema["properties"][name].keys() & {"type", "enum"}:
-                schema["properties"][name] = {"title": name, **_FIELDS[name]}
     components = document.setdefault("components", {})
     components["schemas"] = {**schemas, "Error": _ERROR, "AnthropicError": ERROR_SCHEMA}
     if keys:

@@ -6,11 +6,12 @@ completion get the names that their fields have in the original request.
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
-from typing import Any
+from typing import Any, ClassVar
 
 from guided.chat.conversation import MessageError
 from guided.errors import BudgetError, OptionError, SpecError, UnsupportedError
@@ -22,8 +23,13 @@ __all__ = ["ConvertedRequest"]
 
 
 class ConvertedRequest(Checked):
-    """See the module docstring."""
+    """See the module docstring.
 
+    Attributes:
+        renames: what occurs in fields of `chat` and messages about them, and what replaces it in this request.
+    """
+
+    renames: ClassVar[Sequence[tuple[re.Pattern[str], str]]] = ()
     model: str | None = None
 
     @abstractmethod
@@ -31,12 +37,22 @@ class ConvertedRequest(Checked):
         """The JSON object from which `chat` is parsed."""
 
     @abstractmethod
-    def rename(self, text: str) -> str:
-        """A field of `chat`, or a message about it, with the names of this request."""
+    def chat_messages(self) -> tuple[list[dict[str, Any]], list[str]]:
+        """The messages in the form of chat completions, and the location of each in this request."""
 
     @abstractmethod
     def rename_pointer(self, pointer: str) -> str:
         """A location in the tools of `chat`, such as `tools/0/function/parameters/type`, in this request."""
+
+    def rename(self, text: str) -> str:
+        """A field of `chat`, or a message about it, with the names of this request."""
+        for pattern, name in self.renames:
+            text = pattern.sub(name, text)
+        return re.sub(
+            r"^messages\.(\d+)[\w.]*|^message (\d+)(?=[: ])",
+            lambda match: self.chat_messages()[1][int(match[1] or match[2])],
+            text,
+        )
 
     def chat(self) -> ChatRequest:
         """The same request in the form of a chat completion.

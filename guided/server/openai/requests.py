@@ -39,6 +39,12 @@ _STOPS = ("stop", "stop_token_ids", "ignore_eos")
 _SEEDS: Final = range(-(2**63), 2**64)  # OpenAI's are signed, the engine's are not
 Count = Annotated[int, Field(ge=0, strict=True)]
 Counts = Annotated[list[Count], Field(fail_fast=True)]  # a million errors would take half a minute and gigabytes
+_Text = Annotated[Any, WithJsonSchema({"type": ["string", "null"]})]
+_Object = Annotated[Any, WithJsonSchema({"type": ["object", "null"]})]
+_Schema = Annotated[
+    Any,
+    WithJsonSchema({"type": ["object", "boolean", "string", "null"], "description": "a JSON Schema, or its text"}),
+]
 _PART: dict[str, Any] = {
     "type": "object",
     "properties": {"type": {"const": "text"}, "text": {"type": "string"}},
@@ -61,36 +67,40 @@ class StreamOptions(Checked):
 
 
 class Specified(Checked):
-    """Fields that constrain the text; see structured.py."""
+    """Fields that constrain the text. structured.py checks their values."""
 
     hints = {name: f'write "structured_outputs": {{"{name}": ...}}' for name in KINDS}  # noqa: RUF012
 
-    response_format: Any = None
-    structured_outputs: Any = None
-    guided_json: Any = None
-    guided_regex: Any = None
-    guided_choice: Any = None
-    guided_grammar: Any = None
-    guided_json_object: Any = None
-    guided_whitespace_pattern: Any = None
-    guided_decoding_backend: Any = None
-    json_schema: Any = None
-    regex: Any = None
-    ebnf: Any = None
-    structural_tag: Any = None
-    lark: Any = None
-    gbnf: Any = None
-    grammar: Any = None
+    response_format: _Object = None
+    structured_outputs: _Object = None
+    guided_json: _Schema = None
+    guided_regex: _Text = None
+    guided_choice: Annotated[
+        Any, WithJsonSchema({"type": ["array", "null"], "items": {"type": "string"}, "minItems": 1})
+    ] = None
+    guided_grammar: _Text = None
+    guided_json_object: Annotated[Any, WithJsonSchema({"type": ["boolean", "null"]})] = None
+    guided_whitespace_pattern: _Text = None
+    guided_decoding_backend: Annotated[Any, Field(description="ignored: there is only one backend")] = None
+    json_schema: _Schema = None
+    regex: _Text = None
+    ebnf: _Text = None
+    structural_tag: Annotated[Any, WithJsonSchema({"type": ["object", "string", "null"]})] = None
+    lark: _Text = None
+    gbnf: _Text = None
+    grammar: _Text = None
 
     def structured_output(self, *, allow_special_tokens: bool) -> Structured:
         """The constraint on the text. Raises as `structured` does."""
-        return structured(self.__dict__, allow_special_tokens=allow_special_tokens)
+        given = {name: getattr(self, name) for name in Specified.model_fields}
+        return structured(given, allow_special_tokens=allow_special_tokens)
 
 
 def _may_be_null(schema: dict[str, Any]) -> None:
     """Optional fields may be null; see `TextRequest`."""
     for name, property in schema["properties"].items():
-        if name not in schema.get("required", ()) and {"type": "null"} not in property.get("anyOf", ()):
+        types = [one["type"] for one in (property, *property.get("anyOf", ())) if "type" in one]  # none: any value
+        if name not in schema.get("required", ()) and types and not any("null" in type for type in types):
             schema["properties"][name] = {"anyOf": [property, {"type": "null"}]}
 
 

@@ -195,6 +195,7 @@ class _Reasoning(Checked):
 class InputTokensRequest(ConvertedRequest):
     """A request of /v1/responses/input_tokens: the fields that determine the prompt."""
 
+    renames = _NAMES
     input: Annotated[str | Annotated[list[InputItem], Field(min_length=1)], BeforeValidator(_items)]
     instructions: str | None = None
     text: _TextConfig | None = None
@@ -218,16 +219,6 @@ class InputTokensRequest(ConvertedRequest):
                 raise RequestError(f"{name}: {why}", param=name)
         return body
 
-    def rename(self, text: str) -> str:
-        """See `ConvertedRequest`."""
-        for pattern, name in _NAMES:
-            text = pattern.sub(name, text)
-        return re.sub(
-            r"^messages\.(\d+)[\w.]*|^message (\d+)(?=[: ])",
-            lambda match: self._messages()[1][int(match[1] or match[2])],
-            text,
-        )
-
     def rename_pointer(self, pointer: str) -> str:
         """See `ConvertedRequest`."""
         return re.sub(r"^(tools/\d+)/function(?=/|$)", r"\1", pointer)
@@ -235,7 +226,7 @@ class InputTokensRequest(ConvertedRequest):
     def chat_body(self) -> dict[str, Any]:
         """See `ConvertedRequest`."""
         format = self.text.chat_format if self.text is not None else None
-        body: dict[str, Any] = {"model": self.model, "messages": self._messages()[0]}
+        body: dict[str, Any] = {"model": self.model, "messages": self.chat_messages()[0]}
         body |= {} if format is None else {"response_format": format}
         if self.tools:
             tools = [_dump(tool) for tool in self.tools]
@@ -248,8 +239,8 @@ class InputTokensRequest(ConvertedRequest):
             body["reasoning_effort"] = self.reasoning.effort
         return body
 
-    def _messages(self) -> tuple[list[dict[str, Any]], list[str]]:
-        """The messages of the conversation, and the location of each in this request."""
+    def chat_messages(self) -> tuple[list[dict[str, Any]], list[str]]:
+        """See `ConvertedRequest`."""
         messages, locations = list[dict[str, Any]](), list[str]()
         if self.instructions is not None:
             messages.append({"role": "system", "content": self.instructions})

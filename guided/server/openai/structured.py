@@ -35,14 +35,7 @@ from guided.matching.compiler import GrammarCompiler
 from guided.matching.constraint import CompiledBy, Constraint
 from guided.server.http.errors import RequestError
 
-__all__ = ["FIELDS", "KINDS", "Structured", "structured"]
-
-FIELDS: Final = (
-    "response_format", "structured_outputs", "guided_json", "guided_regex", "guided_choice", "guided_grammar",
-    "guided_json_object", "guided_whitespace_pattern", "guided_decoding_backend", "json_schema", "regex", "ebnf",
-    "structural_tag", "lark", "gbnf", "grammar",
-)  # fmt: skip
-"""The fields of a request that constrain its text."""
+__all__ = ["KINDS", "Structured", "structured"]
 
 _DEPRECATED: Final = {
     "guided_json": "json",
@@ -83,13 +76,13 @@ class Structured:
 
 
 def structured(given: Mapping[str, Any], *, allow_special_tokens: bool = False) -> Structured:
-    """Combine the fields of a request into one constraint. Fields that are None are ignored.
+    """Combine the fields of a request that constrain its text into one constraint. Fields that are None are ignored.
 
     Raises:
         RequestError: a field is malformed, or several fields constrain the text.
         SpecError: no bundled grammar has the given name. Errors inside a specification are found when it compiles.
     """
-    fields = {name: given[name] for name in FIELDS if given.get(name) is not None}
+    fields = {name: value for name, value in given.items() if value is not None}
     warnings = {
         name: f"{name} is deprecated: write structured_outputs={{{_DEPRECATED.get(name, name)!r}: ...}}"
         for name in fields

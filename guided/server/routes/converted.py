@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, TypeVar
 
 from fastapi import Request
@@ -14,7 +15,7 @@ from guided.server.openai.streaming import wait_until_begun
 from guided.server.routes.openai import PreparedRequest, prepare_request
 from guided.server.server import Server, run_while_connected
 
-__all__ = ["begin_answer", "read_converted"]
+__all__ = ["begin_answer", "count_prompt_tokens", "read_converted"]
 
 _Body = TypeVar("_Body", bound=ConvertedRequest)
 
@@ -30,6 +31,14 @@ def read_converted(server: Server, kind: type[_Body], value: Any) -> tuple[_Body
     chat = body.chat()
     with body.rename_errors():
         return body, prepare_request(server, chat, allow_server_tools=False)
+
+
+async def count_prompt_tokens(server: Server, request: Request, kind: type[ConvertedRequest]) -> int:
+    """The number of tokens of a request's prompt. Raises as `read_converted` and `Server.encode`."""
+    body, prepared = await server.read(request, partial(read_converted, server, kind))
+    with body.rename_errors():
+        [part] = prepared.parts
+        return len(await server.encode(request, part.prompt))
 
 
 async def begin_answer(

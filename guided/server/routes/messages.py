@@ -15,7 +15,7 @@ from guided.server.http.openapi import takes
 from guided.server.http.request_context import request_context_of
 from guided.server.openai.streaming import last_event, stream_events
 from guided.server.openai.warnings import header_of
-from guided.server.routes.converted import begin_answer, read_converted
+from guided.server.routes.converted import begin_answer, count_prompt_tokens, read_converted
 from guided.server.server import Server, run_while_connected, stream_response
 
 __all__ = ["add"]
@@ -45,11 +45,7 @@ def add(app: FastAPI, server: Server) -> None:
     @takes(CountTokensRequest, answer={"input_tokens": "integer"})
     async def count_tokens(request: Request) -> dict[str, Any]:
         _check_version(request)
-        body, prepared = await server.read(request, partial(read_converted, server, CountTokensRequest))
-        with body.rename_errors():
-            [part] = prepared.parts
-            ids = await server.encode(request, part.prompt)
-        return {"input_tokens": len(ids)}
+        return {"input_tokens": await count_prompt_tokens(server, request, CountTokensRequest)}
 
 
 def _check_version(request: Request) -> None:

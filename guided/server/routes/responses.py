@@ -15,7 +15,7 @@ from guided.server.openai.responses_events import ResponseEvents
 from guided.server.openai.responses_request import InputTokensRequest, ResponsesRequest
 from guided.server.openai.streaming import last_event, stream_events
 from guided.server.openai.warnings import header_of
-from guided.server.routes.converted import begin_answer, read_converted
+from guided.server.routes.converted import begin_answer, count_prompt_tokens, read_converted
 from guided.server.server import Server, run_while_connected, stream_response
 
 __all__ = ["add"]
@@ -42,11 +42,10 @@ def add(app: FastAPI, server: Server) -> None:
     @app.post("/v1/responses/input_tokens")
     @takes(InputTokensRequest, answer={"object": "string", "input_tokens": "integer"})
     async def input_tokens(request: Request) -> dict[str, Any]:
-        body, prepared = await server.read(request, partial(read_converted, server, InputTokensRequest))
-        with body.rename_errors():
-            [part] = prepared.parts
-            ids = await server.encode(request, part.prompt)
-        return {"object": "response.input_tokens", "input_tokens": len(ids)}
+        return {
+            "object": "response.input_tokens",
+            "input_tokens": await count_prompt_tokens(server, request, InputTokensRequest),
+        }
 
     @app.get("/v1/responses/{response_id}")
     @app.delete("/v1/responses/{response_id}")

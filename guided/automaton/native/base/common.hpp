@@ -1,6 +1,7 @@
 // Basic types of the core: symbols, failures that become Python errors, the compile-time meter, hashing, byte sets.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -117,6 +118,13 @@ inline uint64_t mix(uint64_t h) {
   return h;
 }
 inline uint64_t combine(uint64_t h, uint64_t v) { return mix(h * 0x9E3779B97F4A7C15ull + v + 0x632BE59BD9B4E019ull); }
+
+// Sorts a list, and removes repeated items.
+template <class T>
+void sort_unique(std::vector<T>& list) {
+  std::sort(list.begin(), list.end());
+  list.erase(std::unique(list.begin(), list.end()), list.end());
+}
 
 // Combines two numbers into one key.
 inline uint64_t pair_key(int32_t a, int32_t b) {

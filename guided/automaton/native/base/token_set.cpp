@@ -6,8 +6,7 @@ namespace guided {
 static void sort_ids(std::vector<int32_t>& ids, int32_t words) {
   constexpr size_t kFew = 64;
   if (ids.size() < kFew) {
-    std::sort(ids.begin(), ids.end());
-    ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+    sort_unique(ids);
     return;
   }
   thread_local std::vector<uint32_t> bits;  // all zeros between calls

@@ -116,14 +116,13 @@ void CompletionFinder::find_memory_use() {
     const Rule& rule = grammar_.rules[r];
     CallMeter::work(1 + rule.size);
     bool enters = false, opens = false;
-    for (int32_t pos = rule.base; pos < rule.base + rule.size; ++pos) {
-      const Position& p = grammar_.positions[pos];
-      for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) {
-        const Effect::Op op = grammar_.effects[i].effect.op;
+    for (const Position& p : grammar_.positions_of(rule)) {
+      for (const EffectEdge& edge : grammar_.effects_of(p)) {
+        const Effect::Op op = edge.effect.op;
         opens |= op == Effect::Open;
         enters |= op == Effect::Begin || op == Effect::Keep;
       }
-      for (int32_t i = p.call_lo; i < p.call_hi; ++i) callers[grammar_.calls[i].rule].push_back(r);
+      for (const CallEdge& call : grammar_.calls_of(p)) callers[call.rule].push_back(r);
     }
     if (opens) memory_use_[r] = MemoryUse::Own;
     if (enters && !opens) changing.push_back(r);
@@ -155,7 +154,7 @@ bool CompletionFinder::enters(const Thread& t) {
 // ---- iterations
 // The number of remaining iterations that are all alike, without the current one; -1: too few.
 int64_t CompletionFinder::rounds_left(const Thread& t) {
-  const Rule& rule = grammar_.rules[grammar_.positions[t.pos].rule];
+  const Rule& rule = grammar_.rule_at(t.pos);
   if (rule.kind == RuleKind::Plain || rule.choices || rule.min <= kFewRounds) return -1;
   int64_t left = rule.min - 1 - rule.reach;
   if (rule.kind == RuleKind::Counter) {
@@ -171,7 +170,7 @@ int64_t CompletionFinder::rounds_left(const Thread& t) {
 // The same thread with another count.
 Thread CompletionFinder::in_round(const Thread& thread, int64_t count) {
   Thread out = thread;
-  const bool counter = grammar_.rules[grammar_.positions[thread.pos].rule].kind == RuleKind::Counter;
+  const bool counter = grammar_.rule_at(thread.pos).kind == RuleKind::Counter;
   out.reg = counter ? static_cast<int32_t>(count) : arena_.with_count(thread.reg, count);
   return out;
 }

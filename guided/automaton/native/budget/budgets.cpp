@@ -6,7 +6,7 @@ namespace guided {
 
 std::shared_ptr<const TokenGroups> BudgetMasks::groups(const Thread& partial, TokenTable& table) {
   // Near a bound, different guards may have let tokens with the same count through. No table distinguishes these.
-  const Rule& rule = arena_.grammar().rules[arena_.grammar().positions[partial.pos].rule];
+  const Rule& rule = arena_.grammar().rule_at(partial.pos);
   const bool near =
       table.relative && (partial.reg < rule.min || (rule.max >= 0 && partial.reg + table.furthest > rule.max));
   if (near || table.overflow) {
@@ -76,11 +76,9 @@ const BudgetMasks::Outlook& BudgetMasks::outlook(const Thread& thread, TokenTabl
                             &out.unsure);
   }
   if (partial.mem > kLastUnknownSet) {
-    std::sort(states.begin(), states.end());
-    states.erase(std::unique(states.begin(), states.end()), states.end());
+    sort_unique(states);
     for (int32_t state : states) completions_.written_later(state, out.later);
-    std::sort(out.later.begin(), out.later.end());
-    out.later.erase(std::unique(out.later.begin(), out.later.end()), out.later.end());
+    sort_unique(out.later);
     for (const auto& [needed, tokens] : out.staying)
       if (needed >= kUnreachable) tokens->each([&](int32_t token) { out.unsure.push_back(token); });
     for (const auto& [needed, token] : out.leaving)
@@ -132,12 +130,11 @@ int64_t BudgetMasks::reach(int32_t state) {
   if (most >= 0) return most;
   const Grammar& g = arena_.grammar();
   most = 0;
-  for (int32_t i = 0; i < c.count; ++i) {
-    const Thread t = c.threads[i];
+  for (const Thread& t : c) {
     if (t.pos == kExit) continue;
     const Position& p = g.positions[t.pos];
-    for (int32_t k = p.token_lo; k < p.token_hi; ++k)
-      most = std::max(most, completions_.distance(arena_.step_token(state, g.tokens[k].token)));
+    for (const TokenEdge& edge : g.tokens_of(p))
+      most = std::max(most, completions_.distance(arena_.step_token(state, edge.token)));
     if (p.bytes.count() == 0) continue;
     TokenTable& table = masks_.table(t);
     const Outlook& o = outlook(t, table);
@@ -157,8 +154,7 @@ void BudgetMasks::fill(int32_t state, int64_t most, uint32_t* row) {
   std::vector<uint32_t> allowed(words, 0), some;
   std::vector<int32_t> looked_at;
   const Config& c = arena_.config(state);
-  for (int32_t i = 0; i < c.count; ++i) {
-    const Thread t = c.threads[i];
+  for (const Thread& t : c) {
     if (t.pos == kExit || arena_.grammar().positions[t.pos].bytes.count() == 0) continue;
     TokenTable& table = masks_.table(t);
     const Outlook& o = outlook(t, table);
@@ -174,8 +170,7 @@ void BudgetMasks::fill(int32_t state, int64_t most, uint32_t* row) {
   }
   // For a bound, the first tokens of its text must be examined. Exact distances have no such text.
   if (arena_.grammar().token_distance.empty()) completions_.first_tokens(state, looked_at);
-  std::sort(looked_at.begin(), looked_at.end());
-  looked_at.erase(std::unique(looked_at.begin(), looked_at.end()), looked_at.end());
+  sort_unique(looked_at);
   for (int32_t token : looked_at)
     if (after(state, token) <= most) set_bit(allowed.data(), token);
   masks_.recipe(state).write(row, masks_.vocabulary().words);

@@ -30,7 +30,7 @@ void CompletionFinder::follow(Thread at, Completion& out, bool exactly) {
   for (;;) {
     CallMeter::work(kSymbolWork);
     if (grammar_.is_later(at.pos)) arena_.need(arena_.lone(at));
-    const Rule& rule = grammar_.rules[grammar_.positions[at.pos].rule];
+    const Rule& rule = grammar_.rule_at(at.pos);
     const bool begun = !out.symbols.empty(), drafted = at.mem < 0;
     if (begun && ((at.pos - rule.base) % kLinkEvery == 0 || out.symbols.size() >= kLongest)) return link();
     if (drafted ? letters_of_draft(at.mem) > 0 : arena_.uniqueness().alive(at.mem)) {
@@ -59,13 +59,10 @@ void CompletionFinder::follow(Thread at, Completion& out, bool exactly) {
         out.symbols.push_back(256 + grammar_.tokens[c.index].token);
         at.pos = grammar_.tokens[c.index].to;
         break;
-      case ShortestText::Choice::Call: {
+      case ShortestText::Choice::Call:
         if (begun) return link();
-        const CallEdge& call = grammar_.calls[c.index];
-        int32_t ret = call.tail ? at.ret : arena_.intern({{call.after, at.reg, at.ret}}, false);
-        at = {grammar_.rules[call.rule].start, arena_.initial_register(call.rule), ret, at.mem};
+        at = arena_.called(at, grammar_.calls[c.index]);
         break;
-      }
       case ShortestText::Choice::Operate:
         if (begun) return link();
         if (!operate(grammar_.effects[c.index], at, out, exactly)) return;
@@ -76,7 +73,7 @@ void CompletionFinder::follow(Thread at, Completion& out, bool exactly) {
 
 // Applies an action on the way. Returns false if the piece ends here.
 bool CompletionFinder::operate(const EffectEdge& e, Thread& at, Completion& out, bool exactly) {
-  const Rule& rule = grammar_.rules[grammar_.positions[at.pos].rule];
+  const Rule& rule = grammar_.rule_at(at.pos);
   if (e.effect.op == Effect::Begin && !exactly && is_drafted_from_here(at))
     if (out.next = draft(at); out.next >= 0) return false;
   if (at.mem < 0 && e.effect.of_memory()) return draft_effect(e, at, out);

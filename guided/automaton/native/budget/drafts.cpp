@@ -105,14 +105,11 @@ bool CompletionFinder::comes_nearer(const Thread& entry, const NewLetters::Way& 
     } else if (c.kind == ShortestText::Choice::Byte) {
       at.pos = grammar_.step(at.pos, static_cast<uint8_t>(c.index));
     } else if (c.kind == ShortestText::Choice::Call) {
-      const CallEdge& call = grammar_.calls[c.index];
-      const int32_t ret = call.tail ? at.ret : arena_.intern({{call.after, at.reg, at.ret}}, false);
-      at = {grammar_.rules[call.rule].start, arena_.initial_register(call.rule), ret};
+      at = arena_.called(at, grammar_.calls[c.index]);
     } else {
       const EffectEdge& e = grammar_.effects[c.index];
       if (e.effect.op == Effect::Keep) return at.ret == entry.ret && tree_.cost(e.to) < tree_.cost(entry.pos);
-      if (e.effect.of_memory() || !arena_.apply(grammar_.rules[grammar_.positions[at.pos].rule], e.effect, at))
-        return false;
+      if (e.effect.of_memory() || !arena_.apply(grammar_.rule_at(at.pos), e.effect, at)) return false;
       at.pos = e.to;
     }
   }

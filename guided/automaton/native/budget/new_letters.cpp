@@ -21,7 +21,7 @@ int NewLetters::needed(const Way& way, int64_t values) {
 std::optional<Thread> NewLetters::after(const Way& way, int letters) const {
   Thread out = way.loop;
   if (!way.counts) return out;
-  const Rule& rule = arena_.grammar().rules[arena_.grammar().positions[out.pos].rule];
+  const Rule& rule = arena_.grammar().rule_at(out.pos);
   const int64_t count = int64_t{out.reg} + letters;
   if (rule.max >= 0 && count + rule.reach > rule.max) return std::nullopt;
   out.reg = static_cast<int32_t>(rule.max < 0 ? std::min(count, rule.min) : count);
@@ -110,16 +110,11 @@ std::optional<NewLetters::Way> NewLetters::search(const Thread& thread) {
       const Thread& t = step.at;
       const Position& p = g.positions[t.pos];
       if (g.is_later(t.pos)) continue;
-      for (int32_t k = p.call_lo; k < p.call_hi; ++k) {
-        const CallEdge& call = g.calls[k];
-        const int32_t ret = call.tail ? t.ret : arena_.intern({{call.after, t.reg, t.ret}}, false);
-        lead({g.rules[call.rule].start, arena_.initial_register(call.rule), ret});
-      }
-      for (int32_t k = p.effect_lo; k < p.effect_hi; ++k) {
+      for (const CallEdge& call : g.calls_of(p)) lead(arena_.called(t, call));
+      for (const EffectEdge& edge : g.effects_of(p)) {
         Thread after = t;
-        if (g.effects[k].effect.op != Effect::Inc || !arena_.apply(g.rules[p.rule], g.effects[k].effect, after))
-          continue;
-        after.pos = g.effects[k].to;
+        if (edge.effect.op != Effect::Inc || !arena_.apply(g.rules[p.rule], edge.effect, after)) continue;
+        after.pos = edge.to;
         lead(after);
       }
       const bool string = arena_.in_string(t.pos);

@@ -61,11 +61,7 @@ std::optional<std::pair<Thread, int64_t>> BudgetMasks::nearest_repeat(const Thre
     const auto [t, bytes] = open[i];
     if (arena_.repeats(t.pos)) return open[i];
     const Position& p = g.positions[t.pos];
-    for (int32_t k = p.call_lo; k < p.call_hi; ++k) {
-      const CallEdge& call = g.calls[k];
-      const int32_t ret = call.tail ? t.ret : arena_.intern({{call.after, t.reg, t.ret}}, false);
-      lead({g.rules[call.rule].start, arena_.initial_register(call.rule), ret, t.mem}, bytes);
-    }
+    for (const CallEdge& call : g.calls_of(p)) lead(arena_.called(t, call), bytes);
     std::vector<int32_t> led;
     for (int b = 0; b < 256; ++b) {
       const auto byte = static_cast<uint8_t>(b);
@@ -74,8 +70,7 @@ std::optional<std::pair<Thread, int64_t>> BudgetMasks::nearest_repeat(const Thre
       led.push_back(to);
       lead({to, t.reg, t.ret, arena_.uniqueness().read(t.mem, byte)}, bytes + 1);
     }
-    for (int32_t k = p.effect_lo; k < p.effect_hi; ++k) {
-      const EffectEdge& e = g.effects[k];
+    for (const EffectEdge& e : g.effects_of(p)) {
       Thread after = t;
       if (e.effect.op == Effect::Keep || !arena_.apply(g.rules[p.rule], e.effect, after)) continue;
       after.pos = e.to;
@@ -106,13 +101,11 @@ std::optional<std::pair<Thread, int64_t>> BudgetMasks::next_entry(Thread at) {
       at = {g.step(at.pos, byte), at.reg, at.ret, arena_.uniqueness().read(at.mem, byte)};
       ++bytes;
     } else if (c.kind == ShortestText::Choice::Call) {
-      const CallEdge& call = g.calls[c.index];
-      const int32_t ret = call.tail ? at.ret : arena_.intern({{call.after, at.reg, at.ret}}, false);
-      at = {g.rules[call.rule].start, arena_.initial_register(call.rule), ret, at.mem};
+      at = arena_.called(at, g.calls[c.index]);
     } else {
       const EffectEdge& e = g.effects[c.index];
       const bool scope = e.effect.op == Effect::Open || e.effect.op == Effect::Close;
-      if (scope || !arena_.apply(g.rules[g.positions[at.pos].rule], e.effect, at)) return std::nullopt;
+      if (scope || !arena_.apply(g.rule_at(at.pos), e.effect, at)) return std::nullopt;
       at.pos = e.to;
       if (e.effect.op == Effect::Begin) return std::pair{at, bytes};
     }
@@ -203,8 +196,7 @@ int64_t BudgetMasks::reach_bound(int32_t state) {
   Uniqueness& uniqueness = arena_.uniqueness();
   int64_t most = 0;
   std::vector<int32_t> looked_at;
-  for (int32_t i = 0; i < c.count; ++i) {
-    const Thread t = c.threads[i];
+  for (const Thread& t : c) {
     if (t.pos == kExit) continue;
     const Position& p = arena_.grammar().positions[t.pos];
     if (p.token_lo < p.token_hi || t.mem <= kLastUnknownSet) return kUnreachable;

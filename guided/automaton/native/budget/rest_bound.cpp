@@ -33,9 +33,8 @@ const RestBound::Entry& RestBound::entry_at(int32_t begin) {
     CallMeter::work(kPositionWork);
     const Position& p = grammar_.positions[out.inside[i]];
     grammar_.each_next(p, add);
-    for (int32_t k = p.call_lo; k < p.call_hi; ++k) add(grammar_.calls[k].after);
-    for (int32_t k = p.effect_lo; k < p.effect_hi; ++k) {
-      const EffectEdge& e = grammar_.effects[k];
+    for (const CallEdge& call : grammar_.calls_of(p)) add(call.after);
+    for (const EffectEdge& e : grammar_.effects_of(p)) {
       if (e.effect.op != Effect::Keep)
         add(e.to);
       else
@@ -50,8 +49,8 @@ const RestBound::Entry& RestBound::entry_at(int32_t begin) {
 int RestBound::loop_bytes(int32_t position) const {
   auto leads_back = [&](int32_t from) {
     const Position& p = grammar_.positions[from];
-    for (int32_t k = p.effect_lo; k < p.effect_hi; ++k)
-      if (grammar_.effects[k].to == position) return true;
+    for (const EffectEdge& edge : grammar_.effects_of(p))
+      if (edge.to == position) return true;
     return from == position;
   };
   int loops = 0;
@@ -77,21 +76,20 @@ bool RestBound::find_inside(bool few, std::vector<int32_t>& inside) {
   for (const EffectEdge& e : grammar_.effects)
     if (e.effect.op == Effect::Begin && arena_.finite_strings().begins_few(e.to) == few)
       for (int32_t at : entry_at(e.to).inside) inside.push_back(at);
-  std::sort(inside.begin(), inside.end());
-  inside.erase(std::unique(inside.begin(), inside.end()), inside.end());
+  sort_unique(inside);
   for (size_t i = 0; i < inside.size(); ++i) {
     const Position& p = grammar_.positions[inside[i]];
     if (p.token_lo < p.token_hi) return false;
-    for (int32_t k = p.effect_lo; k < p.effect_hi; ++k)
-      if (grammar_.effects[k].effect.op != Effect::Keep && grammar_.effects[k].effect.op != Effect::Inc) return false;
-    for (int32_t k = p.call_lo; k < p.call_hi; ++k) {
-      const Rule& rule = grammar_.rules[grammar_.calls[k].rule];
-      int64_t& around = frames[grammar_.calls[k].rule];
+    for (const EffectEdge& edge : grammar_.effects_of(p))
+      if (edge.effect.op != Effect::Keep && edge.effect.op != Effect::Inc) return false;
+    for (const CallEdge& call : grammar_.calls_of(p)) {
+      const Rule& rule = grammar_.rules[call.rule];
+      int64_t& around = frames[call.rule];
       if (around > 0) continue;
       around = std::max<int64_t>(1, frames[p.rule]) + 1;
       frames_of_entry_ = std::max(frames_of_entry_, around);
       if (rule.kind == RuleKind::Set) return false;
-      if (rule.max >= 0) bounded_.push_back(grammar_.calls[k].rule);
+      if (rule.max >= 0) bounded_.push_back(call.rule);
       for (int32_t at = rule.base; at < rule.base + rule.size; ++at) inside.push_back(at);
     }
   }
@@ -103,10 +101,9 @@ template <class Visit>
 void RestBound::each_next_inside(int32_t position, Visit&& visit) const {
   const Position& p = grammar_.positions[position];
   grammar_.each_next(p, [&](int32_t to) { visit(to, 1); });
-  for (int32_t k = p.effect_lo; k < p.effect_hi; ++k)
-    if (grammar_.effects[k].effect.op == Effect::Inc) visit(grammar_.effects[k].to, 0);
-  for (int32_t k = p.call_lo; k < p.call_hi; ++k) {
-    const CallEdge& call = grammar_.calls[k];
+  for (const EffectEdge& edge : grammar_.effects_of(p))
+    if (edge.effect.op == Effect::Inc) visit(edge.to, 0);
+  for (const CallEdge& call : grammar_.calls_of(p)) {
     visit(grammar_.rules[call.rule].start, 0);
     visit(call.after, bytes_of(tree_.rule_cost(call.rule)));
   }
@@ -124,7 +121,7 @@ bool RestBound::find_entries() {
   const bool unbounded = arena_.unbounded().all_entries();
   const int64_t new_ends = unbounded ? kNewEndsOfStrings : kNewEnds;
   for (int32_t at : inside) {
-    const Rule& rule = grammar_.rules[grammar_.positions[at].rule];
+    const Rule& rule = grammar_.rule_at(at);
     end = std::max(end, times(bytes_of(tree_.cost(at)), rule.kind == RuleKind::Counter ? rule.min + 1 : 1));
     if (const int bytes = loop_bytes(at); bytes > 0) near[at] = (bytes - 1) * new_ends;
   }
@@ -162,8 +159,8 @@ bool RestBound::has_room() const {
   for (int32_t r : bounded_) {
     const Rule& rule = grammar_.rules[r];
     if (rule.max < room_) return false;
-    for (int32_t pos = rule.base; pos < rule.base + rule.size; ++pos)
-      if (grammar_.positions[pos].call_lo < grammar_.positions[pos].call_hi) return false;
+    for (const Position& p : grammar_.positions_of(rule))
+      if (p.call_lo < p.call_hi) return false;
   }
   return true;
 }
@@ -174,11 +171,10 @@ int64_t RestBound::longest_from(int32_t position, std::unordered_map<int32_t, in
   if (!inserted || depth > kDeepest) return it->second;  // in progress: a loop
   int64_t out = 0;
   const Position& p = grammar_.positions[position];
-  for (int32_t k = p.effect_lo; k < p.effect_hi; ++k)
-    if (grammar_.effects[k].effect.op == Effect::Inc) return kUnreachable;
+  for (const EffectEdge& edge : grammar_.effects_of(p))
+    if (edge.effect.op == Effect::Inc) return kUnreachable;
   grammar_.each_next(p, [&](int32_t to) { out = std::max(out, plus(1, longest_from(to, longest, depth + 1))); });
-  for (int32_t k = p.call_lo; k < p.call_hi; ++k) {
-    const CallEdge& call = grammar_.calls[k];
+  for (const CallEdge& call : grammar_.calls_of(p)) {
     const int64_t whole = longest_from(grammar_.rules[call.rule].start, longest, depth + 1);
     out = std::max(out, plus(whole, longest_from(call.after, longest, depth + 1)));
   }
@@ -189,8 +185,7 @@ int64_t RestBound::longest_from(int32_t position, std::unordered_map<int32_t, in
 RestBound::Steps RestBound::steps(int32_t r) const {
   const Rule& rule = grammar_.rules[r];
   Steps out;
-  for (int32_t pos = rule.base; pos < rule.base + rule.size; ++pos) {
-    const Position& p = grammar_.positions[pos];
+  for (const Position& p : grammar_.positions_of(rule)) {
     for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) {
       const Effect::Op op = grammar_.effects[i].effect.op;
       if (op == Effect::Put) out.puts.push_back(i);
@@ -208,17 +203,16 @@ bool RestBound::has_known_shape(int32_t r, const Steps& steps) const {
   if (rule.kind == RuleKind::Plain) return steps.puts.empty() && steps.incs.empty() && steps.mores.empty();
   auto members = [&](const Position& p) {
     std::vector<int64_t> out;
-    for (int32_t i = p.effect_lo; i < p.effect_hi; ++i)
-      if (grammar_.effects[i].effect.op == Effect::Put) out.push_back(grammar_.effects[i].effect.a);
+    for (const EffectEdge& edge : grammar_.effects_of(p))
+      if (edge.effect.op == Effect::Put) out.push_back(edge.effect.a);
     std::sort(out.begin(), out.end());
     return out;
   };
   const auto all = members(grammar_.positions[rule.start]);
-  for (int32_t pos = rule.base; pos < rule.base + rule.size; ++pos) {
-    const Position& p = grammar_.positions[pos];
+  for (const Position& p : grammar_.positions_of(rule)) {
     bool begins = false, more = false;
-    for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) {
-      const Effect& e = grammar_.effects[i].effect;
+    for (const EffectEdge& edge : grammar_.effects_of(p)) {
+      const Effect& e = edge.effect;
       begins |= e.op == Effect::Put || e.op == Effect::Inc;
       more |= e.op == Effect::More;
     }
@@ -239,8 +233,8 @@ int64_t RestBound::more_iterations(int32_t r) const {
   for (int32_t pos = rule.base; pos < rule.base + rule.size; ++pos) {
     const Position& p = grammar_.positions[pos];
     bool begins = false;
-    for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) {
-      const Effect& e = grammar_.effects[i].effect;
+    for (const EffectEdge& edge : grammar_.effects_of(p)) {
+      const Effect& e = edge.effect;
       begins |= e.op == Effect::Inc;
       any &= e.op != Effect::Inc || (e.a == 0 && e.b < 0);
     }
@@ -277,8 +271,8 @@ int64_t RestBound::rest(int32_t pos, int depth) {
 bool RestBound::reads(int32_t pos) const {
   if (tree_.by_byte(pos) < 0) return false;
   const Position& p = grammar_.positions[pos];
-  for (int32_t i = p.effect_lo; i < p.effect_hi; ++i)
-    if (!grammar_.effects[i].effect.of_memory()) return false;
+  for (const EffectEdge& edge : grammar_.effects_of(p))
+    if (!edge.effect.of_memory()) return false;
   return true;
 }
 
@@ -286,11 +280,10 @@ bool RestBound::reads(int32_t pos) const {
 int64_t RestBound::along_tree(int32_t pos, int depth) {
   const Position& p = grammar_.positions[pos];
   if (p.accept || !known(tree_.cost(pos))) return 0;  // no thread is at a position without an end
-  for (int32_t i = p.effect_lo; i < p.effect_hi; ++i)
-    if (!grammar_.effects[i].effect.of_memory()) return 0;
+  for (const EffectEdge& edge : grammar_.effects_of(p))
+    if (!edge.effect.of_memory()) return 0;
   const int64_t cost = tree_.cost(pos);
-  for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) {
-    const EffectEdge& e = grammar_.effects[i];
+  for (const EffectEdge& e : grammar_.effects_of(p)) {
     if (tree_.cost(e.to) != cost) continue;
     if (e.effect.op != Effect::Begin) return rest(e.to, depth);
     // An entry may have to end differently from the tree's text, and continue from there.
@@ -301,8 +294,8 @@ int64_t RestBound::along_tree(int32_t pos, int depth) {
   for (int32_t i = p.call_lo; i < p.call_hi; ++i)
     if (plus(tree_.call_cost(i), tree_.cost(grammar_.calls[i].after)) == cost)
       return plus(whole(grammar_.calls[i].rule, depth), rest(grammar_.calls[i].after, depth));
-  for (int32_t i = p.token_lo; i < p.token_hi; ++i)
-    if (plus(kTokenCost, tree_.cost(grammar_.tokens[i].to)) == cost) return plus(1, rest(grammar_.tokens[i].to, depth));
+  for (const TokenEdge& edge : grammar_.tokens_of(p))
+    if (plus(kTokenCost, tree_.cost(edge.to)) == cost) return plus(1, rest(edge.to, depth));
   return kUnreachable;
 }
 

@@ -21,7 +21,7 @@ void RestBound::bound_rules() {
   const size_t n = grammar_.rules.size();
   std::vector<std::vector<int32_t>> callees(n);
   for (const Position& p : grammar_.positions)
-    for (int32_t i = p.call_lo; i < p.call_hi; ++i) callees[p.rule].push_back(grammar_.calls[i].rule);
+    for (const CallEdge& call : grammar_.calls_of(p)) callees[p.rule].push_back(call.rule);
   const std::vector<int32_t> component = components(callees);
   std::vector<std::vector<int32_t>> members(n);
   for (size_t r = 0; r < n; ++r) members[component[r]].push_back(static_cast<int32_t>(r));
@@ -43,8 +43,7 @@ void RestBound::bound_component(const std::vector<int32_t>& rules, const std::ve
       const Position& p = grammar_.positions[pos];
       if (tree_.cost(pos) >= kUnreachable) continue;
       base = std::max(base, plus(rest_[pos], asked));
-      for (int32_t i = p.call_lo; i < p.call_hi; ++i) {
-        const CallEdge& call = grammar_.calls[i];
+      for (const CallEdge& call : grammar_.calls_of(p)) {
         const int64_t left = call.tail ? 0 : plus(rest_[call.after], asked);
         if (component[call.rule] != component[r]) {
           base = std::max(base, plus(anywhere_[call.rule], left));
@@ -115,8 +114,8 @@ ByteSet RestBound::bytes_before(int32_t r, const std::vector<int32_t>& calling, 
     const Position& p = grammar_.positions[pos];
     auto add = [&](int32_t to) { before[to - rule.base].push_back(pos); };
     grammar_.each_next(p, add);
-    for (int32_t i = p.call_lo; i < p.call_hi; ++i) add(grammar_.calls[i].after);
-    for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) add(grammar_.effects[i].to);
+    for (const CallEdge& call : grammar_.calls_of(p)) add(call.after);
+    for (const EffectEdge& edge : grammar_.effects_of(p)) add(edge.to);
   }
   std::vector<uint8_t> leads(static_cast<size_t>(rule.size), 0);  // by position: leads to a call
   std::vector<int32_t> open = calling;
@@ -132,11 +131,10 @@ ByteSet RestBound::bytes_before(int32_t r, const std::vector<int32_t>& calling, 
     for (int b = 0; b < 256; ++b)
       if (p.bytes.has(static_cast<uint8_t>(b)) && leads[grammar_.step(open[i], static_cast<uint8_t>(b)) - rule.base])
         out.add(static_cast<uint8_t>(b));
-    for (int32_t k = p.call_lo; k < p.call_hi; ++k)
-      if (leads[grammar_.calls[k].after - rule.base]) out |= first_bytes(grammar_.calls[k].rule);
-    for (int32_t k = p.effect_lo; k < p.effect_hi; ++k)
-      if (std::find(open.begin(), open.end(), grammar_.effects[k].to) == open.end())
-        open.push_back(grammar_.effects[k].to);
+    for (const CallEdge& call : grammar_.calls_of(p))
+      if (leads[call.after - rule.base]) out |= first_bytes(call.rule);
+    for (const EffectEdge& edge : grammar_.effects_of(p))
+      if (std::find(open.begin(), open.end(), edge.to) == open.end()) open.push_back(edge.to);
   }
   return out;
 }
@@ -151,8 +149,8 @@ ByteSet RestBound::first_bytes(int32_t rule) const {
   for (size_t i = 0; i < open.size(); ++i) {
     const Position& p = grammar_.positions[open[i]];
     out |= p.bytes;
-    for (int32_t k = p.call_lo; k < p.call_hi; ++k) add(grammar_.rules[grammar_.calls[k].rule].start);
-    for (int32_t k = p.effect_lo; k < p.effect_hi; ++k) add(grammar_.effects[k].to);
+    for (const CallEdge& call : grammar_.calls_of(p)) add(grammar_.rules[call.rule].start);
+    for (const EffectEdge& edge : grammar_.effects_of(p)) add(edge.to);
   }
   return out;
 }

@@ -53,12 +53,11 @@ int64_t TokenDistances::search(int32_t state, int64_t most_worked) {
     };
     int32_t from = order[i];
     masks_.each_token(from, [&](int32_t, int32_t after) { link(after); });
-    const Config& c = arena_.config(from);
-    for (int32_t k = 0; k < c.count; ++k)
-      if (c.threads[k].pos != kExit) {
-        const Position& p = grammar.positions[c.threads[k].pos];
-        for (int32_t e = p.token_lo; e < p.token_hi; ++e) link(arena_.step_token(from, grammar.tokens[e].token));
-      }
+    for (const Thread& t : arena_.config(from)) {
+      if (t.pos == kExit) continue;
+      const Position& p = grammar.positions[t.pos];
+      for (const TokenEdge& edge : grammar.tokens_of(p)) link(arena_.step_token(from, edge.token));
+    }
   }
   std::vector<int64_t> distance(order.size(), kNever);
   std::sort(sources.begin(), sources.end());

@@ -311,8 +311,7 @@ class Encoder {
       cuts.push_back(x.lo);
       cuts.push_back(x.hi + 1);
     }
-    std::sort(cuts.begin(), cuts.end());
-    cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
+    sort_unique(cuts);
     std::vector<Step> here;
     for (size_t i = 0; i + 1 < cuts.size(); ++i) {
       here.clear();
@@ -338,8 +337,7 @@ class Encoder {
         if (!is_text(e.lo))
           for (uint64_t x = e.lo; x <= e.hi; ++x) other[static_cast<Symbol>(x)].push_back(e.to);
     for (auto& [symbol, targets] : other) {
-      std::sort(targets.begin(), targets.end());
-      targets.erase(std::unique(targets.begin(), targets.end()), targets.end());
+      sort_unique(targets);
       list.push_back({symbol, symbol, intern(targets, {})});
     }
   }
@@ -359,8 +357,7 @@ class Encoder {
     }
     for (std::vector<int32_t>* list : {&borders, &residuals}) {
       if (list->size() < 2) continue;
-      std::sort(list->begin(), list->end());
-      list->erase(std::unique(list->begin(), list->end()), list->end());
+      sort_unique(*list);
     }
     return {static_cast<Symbol>(lo), static_cast<Symbol>(hi), intern(borders, residuals)};
   }

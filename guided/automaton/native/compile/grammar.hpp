@@ -18,7 +18,9 @@
 #include <array>
 #include <atomic>
 #include <memory>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "compile/rules.hpp"
@@ -89,11 +91,12 @@ struct Grammar {
   std::vector<TokenRest> token_rests;   // by position; empty: no rule has a limit of tokens
   std::vector<int32_t> token_distance;  // by position: fewest tokens to the end; empty if unknown (token_graph.hpp)
 
+  const Rule& rule_at(int32_t position) const { return rules[positions[position].rule]; }
   // Whether a position represents a rule that is not compiled yet.
-  bool is_later(int32_t position) const { return !later.empty() && rules[positions[position].rule].later >= 0; }
+  bool is_later(int32_t position) const { return !later.empty() && rule_at(position).later >= 0; }
   // The rules that are open at a position, without callers.
   void add_open_rules(int32_t position, std::vector<int32_t>& out) const {
-    const Rule& rule = rules[positions[position].rule];
+    const Rule& rule = rule_at(position);
     const auto [from, to] = std::ranges::equal_range(rule.parts, position, {}, &RulePart::position);
     for (auto it = from; it != to; ++it) out.push_back(it->rule);
     if (from == to) out.push_back(positions[position].rule);
@@ -108,15 +111,19 @@ struct Grammar {
       const Rule& at = rules[open.back()];
       open.pop_back();
       if (!holds(at)) return false;
-      for (int32_t p = at.base; p < at.base + at.size; ++p)
-        for (int32_t i = positions[p].call_lo; i < positions[p].call_hi; ++i)
-          if (const int32_t callee = calls[i].rule; !visited[callee]) {
-            visited[callee] = 1;
-            open.push_back(callee);
-          }
+      for (const Position& position : positions_of(at))
+        for (const CallEdge& call : calls_of(position))
+          if (!std::exchange(visited[call.rule], 1)) open.push_back(call.rule);
     }
     return true;
   }
+  std::span<const Position> positions_of(const Rule& rule) const {
+    return part(positions, rule.base, rule.base + rule.size);
+  }
+  // The edges of a position.
+  std::span<const CallEdge> calls_of(const Position& p) const { return part(calls, p.call_lo, p.call_hi); }
+  std::span<const EffectEdge> effects_of(const Position& p) const { return part(effects, p.effect_lo, p.effect_hi); }
+  std::span<const TokenEdge> tokens_of(const Position& p) const { return part(tokens, p.token_lo, p.token_hi); }
   // Calls visit(position) for all positions that bytes lead to, for some of them more than once.
   template <class Visit>
   void each_next(const Position& p, Visit&& visit) const {
@@ -131,6 +138,12 @@ struct Grammar {
     for (int32_t i = p.byte_lo; i < p.byte_hi; ++i)
       if (spans[i].lo <= byte && byte <= spans[i].hi) return spans[i].to;
     return -1;
+  }
+
+ private:
+  template <class Item>
+  static std::span<const Item> part(const std::vector<Item>& items, int32_t lo, int32_t hi) {
+    return {items.data() + lo, items.data() + hi};
   }
 };
 

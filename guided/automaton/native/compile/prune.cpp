@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <utility>
 
 namespace guided {
 
@@ -99,10 +100,7 @@ void prune_rules(std::vector<LoweredRule>& rules, Meter& meter) {
     if (!is_productive(rules[r], productive)) continue;
     productive[r] = 1;
     for (int32_t c : callers[r])
-      if (!productive[c] && !queued[c]) {
-        queued[c] = 1;
-        work.push_back(c);
-      }
+      if (!productive[c] && !std::exchange(queued[c], 1)) work.push_back(c);
   }
   for (size_t r = 0; r < n; ++r) {
     LoweredRule& rule = rules[r];

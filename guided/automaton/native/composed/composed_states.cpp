@@ -47,8 +47,7 @@ ComposedStates::Reached ComposedStates::after_byte(const std::vector<Spot>& from
     }
     if (to != kDead) reach({spot.at, to}, out);
   }
-  std::ranges::sort(out.spots);
-  out.spots.erase(std::ranges::unique(out.spots).begin(), out.spots.end());
+  sort_unique(out.spots);
   return out;
 }
 
@@ -68,8 +67,7 @@ void ComposedStates::read(int32_t state, std::string_view bytes, Reached& out) c
 
 int32_t ComposedStates::intern(Reached&& reached) {
   if (reached.spots.empty() && !reached.accepting) return kDead;
-  std::ranges::sort(reached.spots);
-  reached.spots.erase(std::ranges::unique(reached.spots).begin(), reached.spots.end());
+  sort_unique(reached.spots);
   const int32_t number = size_.load(std::memory_order_relaxed);
   const auto [at, added] = ids_.try_emplace({reached.spots, reached.accepting}, number);
   if (!added) return at->second;
@@ -244,8 +242,7 @@ std::vector<int32_t> ComposedStates::controls(int32_t state) const {
   std::vector<int32_t> out;
   for (const Spot& spot : spots(state))
     for (int32_t token : part(spot.at).controls(spot.state)) out.push_back(token);
-  std::ranges::sort(out);
-  out.erase(std::ranges::unique(out).begin(), out.end());
+  sort_unique(out);
   return out;
 }
 
@@ -282,8 +279,7 @@ std::vector<Spot> ComposedStates::spots_of(const std::vector<int32_t>& coded) co
   std::vector<Spot> out;
   for (int32_t code : coded)
     out.insert(out.end(), spots(code < 0 ? ~code : code).begin(), spots(code < 0 ? ~code : code).end());
-  std::ranges::sort(out);
-  out.erase(std::ranges::unique(out).begin(), out.end());
+  sort_unique(out);
   return out;
 }
 
@@ -297,25 +293,14 @@ int32_t ComposedStates::import(const ComposedStates& other, int32_t state, const
 // ---- the compiled grammar
 CompiledComposition::CompiledComposition(PartGraph graph, std::shared_ptr<const TokenVocabulary> vocabulary,
                                          CallLimits limits)
-    : Compiled(std::move(vocabulary)), graph_(std::move(graph)), limits_(limits) {
-  renew();
+    : CompiledInto(std::move(vocabulary), limits), graph_(std::move(graph)) {
+  renew(fresh());
 }
 
-void CompiledComposition::renew() {
+std::shared_ptr<ComposedStates> CompiledComposition::fresh() const {
   std::vector<std::shared_ptr<States>> parts;
   for (const std::shared_ptr<Compiled>& part : graph_.parts()) parts.push_back(part->states());
-  renew(std::move(parts));
-}
-
-void CompiledComposition::renew(std::vector<std::shared_ptr<States>> parts) {
-  current_ = std::make_shared<ComposedStates>(graph_, std::move(parts), *vocabulary, limits_);
-  ++rebuilds_;
-}
-
-std::shared_ptr<States> CompiledComposition::states() {
-  std::lock_guard<std::mutex> lock(mutex_);
-  if (current_->is_broken()) renew();
-  return current_;
+  return states_over(std::move(parts));
 }
 
 // The parts themselves carry over their states.
@@ -339,13 +324,10 @@ std::shared_ptr<States> CompiledComposition::renewed(const std::shared_ptr<State
     for (const Spot& spot : spots)
       if (graph_.at(spot.at).part == static_cast<int32_t>(p)) moved[spot] = own[next++];
   }
-  if (current_ == old || current_->parts() != parts || current_->is_broken()) renew(std::move(parts));
+  if (current_ == old || current_->parts() != parts || current_->is_broken()) renew(states_over(std::move(parts)));
   const std::lock_guard<std::mutex> reading(from.mutex());
   const StatesLock both(*current_, {});
-  for (int32_t& code : carried) {
-    const int32_t at = current_->import(from, code < 0 ? ~code : code, moved);
-    code = code < 0 ? ~at : at;
-  }
+  carry(carried, [&](int32_t state) { return current_->import(from, state, moved); });
   current_->leave_room();
   return current_;
 }

@@ -92,25 +92,21 @@ class ComposedStates final : public States {
   std::atomic<int32_t> size_{0};
 };
 
-class CompiledComposition final : public Compiled {
+class CompiledComposition final : public CompiledInto<ComposedStates> {
  public:
   CompiledComposition(PartGraph graph, std::shared_ptr<const TokenVocabulary> vocabulary, CallLimits limits);
-  std::shared_ptr<States> states() override;
   std::shared_ptr<States> renewed(const std::shared_ptr<States>& old, std::vector<int32_t>& carried) override;
   size_t positions() const override;
   size_t rules() const override;
   bool recursive() const override;
-  int64_t rebuilds() const override { return rebuilds_.load(std::memory_order_relaxed); }
 
  private:
-  void renew(std::vector<std::shared_ptr<States>> parts);
-  void renew();  // over the parts' current states
+  std::shared_ptr<ComposedStates> fresh() const override;  // over the parts' current states
+  std::shared_ptr<ComposedStates> states_over(std::vector<std::shared_ptr<States>> parts) const {
+    return std::make_shared<ComposedStates>(graph_, std::move(parts), *vocabulary, limits_);
+  }
 
   const PartGraph graph_;
-  const CallLimits limits_;
-  std::mutex mutex_;
-  std::shared_ptr<ComposedStates> current_;
-  std::atomic<int64_t> rebuilds_{-1};
 };
 
 }  // namespace guided

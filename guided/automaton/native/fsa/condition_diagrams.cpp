@@ -27,11 +27,6 @@ struct Conjunct {
   std::vector<int32_t> nodes, slots;
 };
 
-void sort_once(std::vector<int32_t>& list) {
-  std::ranges::sort(list);
-  list.erase(std::ranges::unique(list).begin(), list.end());
-}
-
 class Parts {
  public:
   Parts(const Condition& condition, ConditionDiagrams& out, Meter& meter)
@@ -80,7 +75,7 @@ class Parts {
           open.push_back(part);
     }
     std::ranges::sort(out.nodes);  // parts have smaller numbers than the nodes that contain them
-    sort_once(out.slots);
+    sort_unique(out.slots);
     return out;
   }
 
@@ -113,7 +108,7 @@ class Parts {
   void build(const std::vector<Conjunct>& together) {
     std::vector<int32_t> slots;
     for (const Conjunct& c : together) slots.insert(slots.end(), c.slots.begin(), c.slots.end());
-    sort_once(slots);
+    sort_unique(slots);
     try {
       out_.parts.push_back({slots, diagram(together, slots)});
       return;
@@ -187,7 +182,7 @@ class Parts {
           else
             of[at].insert(of[at].end(), of[part].begin(), of[part].end());
         meter_.work(static_cast<int64_t>(of[at].size()));
-        sort_once(of[at]);
+        sort_unique(of[at]);
         if (of[at].size() > 1) edges.push_back(of[at]);
       }
     std::vector<double> position(slots.size());

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <unordered_map>
+#include <utility>
 
 #include "base/int_lists.hpp"
 
@@ -134,8 +135,7 @@ class SubsetConstruction {
       set_.clear();
       for (const Edge& e : active_) set_.push_back(e.to);
       if (set_.size() > 1) {
-        std::sort(set_.begin(), set_.end());
-        set_.erase(std::unique(set_.begin(), set_.end()), set_.end());
+        sort_unique(set_);
       }
       meter_.work(static_cast<int64_t>(set_.size()));
       out_.push_back({static_cast<Symbol>(at), static_cast<Symbol>(end), intern()});
@@ -193,15 +193,9 @@ static std::vector<uint8_t> live_states(const Dfa& dfa) {
   std::vector<int32_t> work;
   for (int32_t s = 0; s < dfa.size(); ++s)
     if (live[s]) work.push_back(s);
-  while (!work.empty()) {
-    const int32_t s = work.back();
-    work.pop_back();
-    for (const int32_t p : before[s])
-      if (!live[p]) {
-        live[p] = 1;
-        work.push_back(p);
-      }
-  }
+  for (size_t i = 0; i < work.size(); ++i)
+    for (const int32_t p : before[work[i]])
+      if (!std::exchange(live[p], 1)) work.push_back(p);
   return live;
 }
 

@@ -45,8 +45,7 @@ int32_t CompetingTerminals::add(int32_t competing, int32_t lexeme) {
 }
 
 int32_t CompetingTerminals::intern(std::vector<int32_t>&& competing) {
-  std::sort(competing.begin(), competing.end());
-  competing.erase(std::unique(competing.begin(), competing.end()), competing.end());
+  sort_unique(competing);
   auto [at, added] = ids_.try_emplace(competing, size());
   if (added) {
     sets_.push_back(std::move(competing));

@@ -41,14 +41,12 @@ void Followers::look_at(const Grammar& rules, int32_t position) {
     ends_[position] = true;
   };
   if (p.accept) end();
-  for (int32_t i = p.token_lo; i < p.token_hi; ++i) {
-    const TokenEdge& edge = rules.tokens[i];
+  for (const TokenEdge& edge : rules.tokens_of(p)) {
     add(first_, position, edge.token);
     add_all(after_symbol_, edge.token, first_, edge.to);
     if (ends_[edge.to]) add_all(after_symbol_, edge.token, behind_rule_, p.rule);
   }
-  for (int32_t i = p.call_lo; i < p.call_hi; ++i) {
-    const CallEdge& call = rules.calls[i];
+  for (const CallEdge& call : rules.calls_of(p)) {
     const int32_t start = rules.rules[call.rule].start;
     add_all(first_, position, first_, start);
     if (!call.tail) add_all(behind_rule_, call.rule, first_, call.after);

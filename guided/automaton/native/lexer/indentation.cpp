@@ -31,8 +31,8 @@ void BlockLevels::find_rules_with_lines() {
     for (const Position& p : rules_.positions) {
       if (has_lines_[p.rule]) continue;
       bool found = false;
-      for (int32_t i = p.token_lo; i < p.token_hi; ++i) found |= makes_lines(rules_.tokens[i].token);
-      for (int32_t i = p.call_lo; i < p.call_hi; ++i) found |= has_lines_[rules_.calls[i].rule] != 0;
+      for (const TokenEdge& edge : rules_.tokens_of(p)) found |= makes_lines(edge.token);
+      for (const CallEdge& call : rules_.calls_of(p)) found |= has_lines_[call.rule] != 0;
       has_lines_[p.rule] = found;
       changed |= found;
     }

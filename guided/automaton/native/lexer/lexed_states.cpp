@@ -198,39 +198,23 @@ int32_t LexedStates::import(LexedStates& other, int32_t state, Carried& carried)
 
 // ---- the compiled grammar
 CompiledLexer::CompiledLexer(LexerParts parts, CallLimits limits)
-    : Compiled(parts.vocabulary), parts_(std::move(parts)), limits_(limits) {
+    : CompiledInto(parts.vocabulary, limits), parts_(std::move(parts)) {
   for (const LexerTerminal& terminal : parts_.terminals) terminal_positions_ += terminal.automaton.positions();
-  renew(std::make_shared<Lexer>(parts_));
+  renew(fresh());
 }
-
-void CompiledLexer::renew(std::shared_ptr<Lexer> lexer) {
-  current_ = std::make_shared<LexedStates>(parts_, std::move(lexer), limits_);
-  ++rebuilds_;
-}
-
-std::shared_ptr<LexedStates> CompiledLexer::current() {
-  std::lock_guard<std::mutex> lock(mutex_);
-  if (current_->is_broken()) renew(std::make_shared<Lexer>(parts_));
-  return current_;
-}
-
-std::shared_ptr<States> CompiledLexer::states() { return current(); }
 
 std::shared_ptr<States> CompiledLexer::renewed(const std::shared_ptr<States>& old, std::vector<int32_t>& carried) {
   LexedStates& from = static_cast<LexedStates&>(*old);
   std::shared_ptr<LexedStates> renewed;
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (current_ == old) renew(from.lexer());
+    if (current_ == old) renew(states_with(from.lexer()));
     renewed = current_;
   }
   if (renewed->lexer() != from.lexer()) throw StatesBroken{};  // lexer states have different numbers there
   const StatesLock lock(*renewed, {});
   LexedStates::Carried known;
-  for (int32_t& code : carried) {
-    const int32_t moved = renewed->import(from, code < 0 ? ~code : code, known);
-    code = code < 0 ? ~moved : moved;
-  }
+  carry(carried, [&](int32_t state) { return renewed->import(from, state, known); });
   renewed->leave_room();
   return renewed;
 }

@@ -94,15 +94,13 @@ class LexedStates final : public States {
   std::atomic<size_t> memory_{0}, memory_limit_;
 };
 
-class CompiledLexer final : public Compiled {
+class CompiledLexer final : public CompiledInto<LexedStates> {
  public:
   CompiledLexer(LexerParts parts, CallLimits limits);
-  std::shared_ptr<States> states() override;
   std::shared_ptr<States> renewed(const std::shared_ptr<States>& old, std::vector<int32_t>& carried) override;
   size_t positions() const override { return parts_.rules->positions() + terminal_positions_; }
   size_t rules() const override { return parts_.rules->rules() + parts_.control.size(); }
   bool recursive() const override { return parts_.rules->recursive(); }
-  int64_t rebuilds() const override { return rebuilds_.load(std::memory_order_relaxed); }
   bool is_sure();
   int32_t lexeme_states();
   int32_t tables();
@@ -110,15 +108,13 @@ class CompiledLexer final : public Compiled {
   bool can_end();
 
  private:
-  std::shared_ptr<LexedStates> current();
-  void renew(std::shared_ptr<Lexer> lexer);
+  std::shared_ptr<LexedStates> fresh() const override { return states_with(std::make_shared<Lexer>(parts_)); }
+  std::shared_ptr<LexedStates> states_with(std::shared_ptr<Lexer> lexer) const {
+    return std::make_shared<LexedStates>(parts_, std::move(lexer), limits_);
+  }
 
   const LexerParts parts_;
-  const CallLimits limits_;
   size_t terminal_positions_ = 0;
-  std::mutex mutex_;
-  std::shared_ptr<LexedStates> current_;
-  std::atomic<int64_t> rebuilds_{-1};
 };
 
 }  // namespace guided

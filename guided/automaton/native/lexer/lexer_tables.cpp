@@ -366,8 +366,7 @@ LexerTables::Rest LexerTables::below_root(int32_t competing) {
 }
 
 LexerTables::Rest LexerTables::intern(std::vector<Spot>&& spots) {
-  std::ranges::sort(spots);
-  spots.erase(std::unique(spots.begin(), spots.end()), spots.end());
+  sort_unique(spots);
   auto [at, added] = rest_ids_.try_emplace(spots, static_cast<Rest>(rests_.size()));
   if (added) rests_.push_back(std::make_unique<std::vector<Spot>>(std::move(spots)));
   return at->second;

@@ -40,8 +40,7 @@ std::vector<int32_t> ParsePaths::controls(int32_t state) const {
     if (reading.boundary)
       for (int32_t terminal : places_.accepted_terminals(reading.place))
         if (control_[terminal] != kNoTerminal) out.push_back(control_[terminal]);
-  std::sort(out.begin(), out.end());
-  out.erase(std::unique(out.begin(), out.end()), out.end());
+  sort_unique(out);
   return out;
 }
 
@@ -66,8 +65,7 @@ bool ParsePaths::is_stuck(int32_t place, int32_t competing) const {
 }
 
 int32_t ParsePaths::intern(std::vector<Reading>&& readings) {
-  std::sort(readings.begin(), readings.end());
-  readings.erase(std::unique(readings.begin(), readings.end()), readings.end());
+  sort_unique(readings);
   auto [at, added] = ids_.try_emplace(readings, size());
   if (added) {
     const bool accepts = std::any_of(readings.begin(), readings.end(), [&](const Reading& reading) {

@@ -16,8 +16,7 @@ std::vector<int32_t> LexerContexts::tried(const std::vector<int32_t>& marks) con
         parts, [&](const auto* other) { return other != part && std::ranges::includes(*other, *part); });
     if (is_largest) out.insert(out.end(), by_marks.at(*part).begin(), by_marks.at(*part).end());
   }
-  std::ranges::sort(out);
-  out.erase(std::ranges::unique(out).begin(), out.end());
+  sort_unique(out);
   return out;
 }
 

@@ -84,8 +84,7 @@ bool SequenceCosts::improve(Costs& costs, int32_t position, const Costs* inner, 
       for (int32_t end = 0; end < kinds_; ++end)
         if (rest[end] < kNone) lower(before, end, cost + rest[end]);
     };
-    for (int32_t i = p.token_lo; i < p.token_hi; ++i) {
-      const TokenEdge& edge = rules_.tokens[i];
+    for (const TokenEdge& edge : rules_.tokens_of(p)) {
       const int32_t last = next(before, edge.token);
       const bool is_line = kinds_ > 1 && edge.token == indentation_.newline;
       if (last == kNowhere) continue;
@@ -95,8 +94,7 @@ bool SequenceCosts::improve(Costs& costs, int32_t position, const Costs* inner, 
         then(costs, edge.to, last, static_cast<int32_t>(weight));
       }
     }
-    for (int32_t i = p.call_lo; i < p.call_hi; ++i) {
-      const CallEdge& call = rules_.calls[i];
+    for (const CallEdge& call : rules_.calls_of(p)) {
       const int32_t* first = costs.cells.data() + rules_.rules[call.rule].start * size + before * kinds_;
       for (int32_t last = 0; last < kinds_; ++last) {
         if (first[last] >= kNone) continue;

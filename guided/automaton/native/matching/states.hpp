@@ -159,4 +159,40 @@ class Compiled {
   const std::shared_ptr<const TokenVocabulary> vocabulary;
 };
 
+// A grammar compiled into states of the class `Own`.
+template <class Own>
+class CompiledInto : public Compiled {
+ public:
+  CompiledInto(std::shared_ptr<const TokenVocabulary> vocabulary, const CallLimits& limits)
+      : Compiled(std::move(vocabulary)), limits_(limits) {}
+  std::shared_ptr<States> states() override { return current(); }
+  int64_t rebuilds() const override { return rebuilds_.load(std::memory_order_relaxed); }
+
+ protected:
+  std::shared_ptr<Own> current() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (current_->is_broken()) renew(fresh());
+    return current_;
+  }
+  virtual std::shared_ptr<Own> fresh() const = 0;
+  // With the lock held, or in a constructor.
+  void renew(std::shared_ptr<Own> states) {
+    current_ = std::move(states);
+    ++rebuilds_;
+  }
+  // Replaces the states in `carried`, see renewed(), by import(state).
+  template <class Import>
+  static void carry(std::vector<int32_t>& carried, Import&& import) {
+    for (int32_t& code : carried) {
+      const int32_t moved = import(code < 0 ? ~code : code);
+      code = code < 0 ? ~moved : moved;
+    }
+  }
+
+  const CallLimits limits_;
+  mutable std::mutex mutex_;
+  std::shared_ptr<Own> current_;  // freed after the members of derived classes
+  std::atomic<int64_t> rebuilds_{-1};
+};
+
 }  // namespace guided

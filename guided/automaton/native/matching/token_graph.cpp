@@ -1,6 +1,7 @@
 #include "matching/token_graph.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace guided {
 
@@ -13,8 +14,8 @@ void drop_dead_tokens(Grammar& g) {
   std::vector<TokenEdge> kept;
   for (Position& p : g.positions) {
     const auto low = static_cast<int32_t>(kept.size());
-    for (int32_t i = p.token_lo; i < p.token_hi; ++i)
-      if (g.positions[g.tokens[i].to].boundary) kept.push_back(g.tokens[i]);
+    for (const TokenEdge& edge : g.tokens_of(p))
+      if (g.positions[edge.to].boundary) kept.push_back(edge);
     p.token_lo = low;
     p.token_hi = static_cast<int32_t>(kept.size());
     p.active = p.bytes.count() > 0 || p.token_hi > p.token_lo;
@@ -36,12 +37,9 @@ void prune_token_graph(Grammar& g, const TokenVocabulary& vocabulary, Meter& met
     const int32_t from = order[i];
     auto lead = [&](int32_t to) {
       if (before[to].empty() || before[to].back() != from) before[to].push_back(from);
-      if (!visited[to]) {
-        visited[to] = 1;
-        order.push_back(to);
-      }
+      if (!std::exchange(visited[to], 1)) order.push_back(to);
     };
-    for (int32_t t = g.positions[from].token_lo; t < g.positions[from].token_hi; ++t) lead(g.tokens[t].to);
+    for (const TokenEdge& edge : g.tokens_of(g.positions[from])) lead(edge.to);
     stack.assign(1, {0, from});
     while (!stack.empty()) {
       auto [node, pos] = stack.back();

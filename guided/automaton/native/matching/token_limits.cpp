@@ -36,18 +36,10 @@ std::vector<std::vector<Step>> steps_into(const Grammar& g, const Rule& rule, co
 // By rule: whether outputs can use it.
 std::vector<uint8_t> reached(const Grammar& g) {
   std::vector<uint8_t> out(g.rules.size(), 0);
-  std::vector<int32_t> open{g.start};
-  out[static_cast<size_t>(g.start)] = 1;
-  while (!open.empty()) {
-    const Rule& rule = g.rules[static_cast<size_t>(open.back())];
-    open.pop_back();
-    for (int32_t at = rule.base; at < rule.base + rule.size; ++at)
-      for (int32_t i = g.positions[at].call_lo; i < g.positions[at].call_hi; ++i)
-        if (const int32_t called = g.calls[i].rule; !out[static_cast<size_t>(called)]) {
-          out[static_cast<size_t>(called)] = 1;
-          open.push_back(called);
-        }
-  }
+  g.all_reachable(g.start, [&](const Rule& rule) {
+    out[static_cast<size_t>(&rule - g.rules.data())] = 1;
+    return true;
+  });
   return out;
 }
 

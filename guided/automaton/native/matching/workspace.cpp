@@ -133,10 +133,9 @@ std::vector<int32_t> Workspace::controls(int32_t state) const {
   for (const Thread& t : arena.config(state)) {
     if (t.pos == kExit) continue;
     const Position& p = g.positions[t.pos];
-    for (int32_t i = p.token_lo; i < p.token_hi; ++i) out.push_back(g.tokens[i].token);
+    for (const TokenEdge& edge : g.tokens_of(p)) out.push_back(edge.token);
   }
-  std::sort(out.begin(), out.end());
-  out.erase(std::unique(out.begin(), out.end()), out.end());
+  sort_unique(out);
   return out;
 }
 
@@ -194,19 +193,14 @@ void CompiledRules::compile_later(const std::vector<int32_t>& later, bool all) {
     if (grammar_->later[missing[i]].compiled < 0) parts.push_back({missing[i], compiled.at(i).get()});
   if (parts.empty()) return;
   grammar_ = with_later_rules(*grammar_, parts);
-  renew();
-}
-
-void CompiledRules::renew() {
-  current_ = std::make_shared<Workspace>(grammar_, *vocabulary, limits_);
-  ++rebuilds_;
+  renew(fresh());
 }
 
 std::shared_ptr<States> CompiledRules::renewed(const std::shared_ptr<States>& old, std::vector<int32_t>& carried) {
   std::shared_ptr<Workspace> renewed;
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (current_ == old || current_->is_broken() || current_->arena.given_up()) renew();
+    if (current_ == old || current_->is_broken() || current_->arena.given_up()) renew(fresh());
     renewed = current_;
   }
   Arena& from = static_cast<Workspace&>(*old).arena;
@@ -214,10 +208,7 @@ std::shared_ptr<States> CompiledRules::renewed(const std::shared_ptr<States>& ol
   // Always locks older states before newer ones, so there is no deadlock. What is carried over is not metered.
   const std::lock_guard<std::mutex> reading(from.mutex());
   const StatesLock lock(*renewed, {});
-  for (int32_t& code : carried) {
-    const int32_t moved = renewed->arena.import(from, code < 0 ? ~code : code, known);
-    code = code < 0 ? ~moved : moved;
-  }
+  carry(carried, [&](int32_t state) { return renewed->arena.import(from, state, known); });
   // The carried states may be large. Without room for more, every step would start over.
   renewed->arena.raise_limit(renewed->arena.bytes() * 2);
   return renewed;

@@ -79,23 +79,18 @@ class Workspace final : public States {
 // Compiles the IR's deferred rules with these numbers, each as a separate grammar. Called without a lock.
 using CompileLater = std::function<std::vector<std::shared_ptr<const Grammar>>(const std::vector<int32_t>& numbers)>;
 
-class CompiledRules final : public Compiled {
+class CompiledRules final : public CompiledInto<Workspace> {
  public:
   CompiledRules(std::shared_ptr<const Grammar> grammar, std::shared_ptr<const TokenVocabulary> vocabulary,
                 CallLimits limits, CompileLater compile = {})
-      : Compiled(std::move(vocabulary)), limits_(limits), compile_(std::move(compile)), grammar_(std::move(grammar)) {
-    renew();
+      : CompiledInto(std::move(vocabulary), limits), compile_(std::move(compile)), grammar_(std::move(grammar)) {
+    renew(fresh());
   }
   std::shared_ptr<const Grammar> grammar() const {
     std::lock_guard<std::mutex> lock(mutex_);
     return grammar_;
   }
-  std::shared_ptr<Workspace> workspace() {
-    std::lock_guard<std::mutex> lock(mutex_);
-    if (current_->is_broken()) renew();
-    return current_;
-  }
-  std::shared_ptr<States> states() override { return workspace(); }
+  std::shared_ptr<Workspace> workspace() { return current(); }
   std::shared_ptr<States> renewed(const std::shared_ptr<States>& old, std::vector<int32_t>& carried) override;
   void compile_later(const std::vector<int32_t>& later, bool all) override;
   // Whether the start is known to lead to an end. If values must differ, the search for an end may have failed although
@@ -104,17 +99,14 @@ class CompiledRules final : public Compiled {
   size_t positions() const override { return grammar()->positions.size(); }
   size_t rules() const override { return grammar()->rules.size(); }
   bool recursive() const override { return grammar()->recursive; }
-  int64_t rebuilds() const override { return rebuilds_.load(std::memory_order_relaxed); }
 
  private:
-  void renew();
+  std::shared_ptr<Workspace> fresh() const override {
+    return std::make_shared<Workspace>(grammar_, *vocabulary, limits_);
+  }
 
-  const CallLimits limits_;
   const CompileLater compile_;
-  mutable std::mutex mutex_;
   std::shared_ptr<const Grammar> grammar_;
-  std::shared_ptr<Workspace> current_;
-  std::atomic<int64_t> rebuilds_{-1};
 };
 
 }  // namespace guided

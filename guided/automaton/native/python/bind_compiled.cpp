@@ -107,22 +107,17 @@ void bind_compiled(nb::module_& m) {
       m, "Compiled",
       "A compiled grammar. It never changes for its users; states are added while matchers run, on any\n"
       "number of OS threads.")
-      .def_prop_ro(
-          "positions", [](const Compiled& c) { return c.positions(); },
-          "How many positions the automata of all rules have.")
-      .def_prop_ro(
-          "rules", [](const Compiled& c) { return c.rules(); }, "How many rules were compiled.")
-      .def_prop_ro(
-          "recursive", [](const Compiled& c) { return c.recursive(); },
-          "Whether a rule can contain itself, so that the stack has no bound.")
+      .def_prop_ro("positions", &Compiled::positions, "How many positions the automata of all rules have.")
+      .def_prop_ro("rules", &Compiled::rules, "How many rules were compiled.")
+      .def_prop_ro("recursive", &Compiled::recursive,
+                   "Whether a rule can contain itself, so that the stack has no bound.")
       .def_prop_ro(
           "states", [](Compiled& c) { return c.states()->size(); }, "How many states were visited so far.")
       .def_prop_ro(
           "memory_bytes", [](Compiled& c) { return c.states()->bytes(); },
           "The memory of these states and of what is cached for them, in bytes.")
-      .def_prop_ro(
-          "rebuilds", [](const Compiled& c) { return c.rebuilds(); },
-          "How often the states were dropped because they reached the memory limit.");
+      .def_prop_ro("rebuilds", &Compiled::rebuilds,
+                   "How often the states were dropped because they reached the memory limit.");
   nb::class_<CompiledRules, Compiled>(m, "CompiledRules", "A compiled grammar whose rules read bytes.")
       .def_prop_ro(
           "limits_tokens", [](const CompiledRules& c) { return !c.grammar()->token_rests.empty(); },

@@ -153,6 +153,13 @@ auto without_gil(Value (Matcher::*method)(Arguments...)) {
     return without_gil(self, [&] { return (self.*method)(arguments...); });
   };
 }
+template <class Value>
+auto without_gil_on_bytes(Value (Matcher::*method)(std::string_view)) {
+  return [method](Matcher& self, const nb::bytes& data) {
+    std::string_view bytes = view(data);
+    return without_gil(self, [&] { return (self.*method)(bytes); });
+  };
+}
 
 bool accept_token(Matcher& self, int64_t id) {
   InUse use(self);
@@ -322,20 +329,10 @@ void bind_matcher(nb::module_& m) {
                    "The number of states that the grammar has visited so far.")
       .def_prop_ro("memory_bytes", with_gil(&Matcher::bytes),
                    "The memory of these states and of their caches, in bytes.")
-      .def(
-          "_accept_bytes",
-          [](Matcher& self, const nb::bytes& data) {
-            std::string_view bytes = view(data);
-            return without_gil(self, [&] { return self.accept_bytes(bytes); });
-          },
-          "data"_a, "Accept bytes as one step, however they are divided into tokens. False: refused, state unchanged.")
-      .def(
-          "_accept_part",
-          [](Matcher& self, const nb::bytes& data) {
-            std::string_view bytes = view(data);
-            return without_gil(self, [&] { return self.accept_part(bytes); });
-          },
-          "data"_a, "Accept bytes of an unfinished token as one step. False: refused, state unchanged.")
+      .def("_accept_bytes", without_gil_on_bytes(&Matcher::accept_bytes), "data"_a,
+           "Accept bytes as one step, however they are divided into tokens. False: refused, state unchanged.")
+      .def("_accept_part", without_gil_on_bytes(&Matcher::accept_part), "data"_a,
+           "Accept bytes of an unfinished token as one step. False: refused, state unchanged.")
       .def("_end_token", without_gil(&Matcher::end_token),
            "End an unfinished token, as one step. False: it may not end here, state unchanged.")
       .def("_forced", without_gil(&Matcher::forced), "limit"_a,
@@ -361,13 +358,8 @@ void bind_matcher(nb::module_& m) {
             return without_gil(self, [&] { return self.characters(bytes, first); });
           },
           "data"_a, "begun"_a, kCharacters)
-      .def(
-          "_open_rules",
-          [](Matcher& self, const nb::bytes& data) {
-            std::string_view bytes = view(data);
-            return without_gil(self, [&] { return self.open_rules(bytes); });
-          },
-          "data"_a, "The names of the rules that are open after these bytes.")
+      .def("_open_rules", without_gil_on_bytes(&Matcher::open_rules), "data"_a,
+           "The names of the rules that are open after these bytes.")
       .def(
           "_accepted",
           [](Matcher& self) {

@@ -66,8 +66,7 @@ class LexerSymbols : public TokenFinder {
       std::ranges::copy(in.list(), std::back_inserter(marks));
       in.list();
     }
-    std::ranges::sort(marks);
-    marks.erase(std::unique(marks.begin(), marks.end()), marks.end());
+    sort_unique(marks);
     std::ranges::sort(
         marks, [&](uint32_t a, uint32_t b) { return PyUnicode_Compare(table.text(a).ptr(), table.text(b).ptr()) < 0; });
     for (const uint32_t mark : marks) add(mark);

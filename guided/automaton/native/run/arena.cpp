@@ -148,8 +148,7 @@ void Arena::need(int32_t state) const {
   if (grammar_->later.empty()) return;
   std::vector<int32_t> later;
   for (const Thread& t : config(state))
-    if (t.pos != kExit && grammar_->is_later(t.pos))
-      later.push_back(grammar_->rules[grammar_->positions[t.pos].rule].later);
+    if (t.pos != kExit && grammar_->is_later(t.pos)) later.push_back(grammar_->rule_at(t.pos).later);
   if (later.empty()) return;
   given_up_ = true;
   throw RulesNeeded{std::move(later)};
@@ -279,15 +278,14 @@ int32_t Arena::import(const Arena& other, int32_t state, Carried& carried) {
     bool entered = false;
     for (Thread t : other.config(id)) {
       if (t.pos != kExit) {
-        const int32_t later = other.grammar_->rules[other.grammar_->positions[t.pos].rule].later;
+        const int32_t later = other.grammar_->rule_at(t.pos).later;
         if (later >= 0 && grammar_->later[later].compiled >= 0) {
           const int32_t rule = grammar_->later[later].compiled;
           t.pos = grammar_->rules[rule].start;
           t.reg = initial_register(rule);
           entered = true;
         }
-        if (grammar_->rules[grammar_->positions[t.pos].rule].kind == RuleKind::Set)
-          t.reg = intern_seen(other.seen(t.reg));
+        if (grammar_->rule_at(t.pos).kind == RuleKind::Set) t.reg = intern_seen(other.seen(t.reg));
         t.ret = known.at(t.ret);
         t.mem = uniqueness_.import(other.uniqueness_, t.mem, carried.uniqueness);
       }

@@ -98,8 +98,13 @@ class Arena {
   int32_t either(int32_t a, int32_t b);              // the state that contains the threads of both
   int32_t with_next_entry(int32_t state);            // see Uniqueness::with_next_entry
   int32_t return_to(int32_t ret, int32_t memory);    // the state after returning to `ret`
-  int32_t lone(Thread thread);                       // the state of one thread, without its closure
-  int32_t close(std::vector<Thread>& kernel);        // the state of the closure of these threads
+  // The thread at the start of the called rule.
+  Thread called(const Thread& caller, const CallEdge& call) {
+    const int32_t ret = call.tail ? caller.ret : intern({{call.after, caller.reg, caller.ret}}, false);
+    return {grammar_->rules[call.rule].start, initial_register(call.rule), ret, caller.mem};
+  }
+  int32_t lone(Thread thread);                 // the state of one thread, without its closure
+  int32_t close(std::vector<Thread>& kernel);  // the state of the closure of these threads
   int32_t intern(const std::vector<Thread>& threads, bool closed);
   int32_t top(int32_t state);            // the state of the top of its stack: top_of_stack.cpp
   bool leaves_top(int32_t state) const;  // whether a thread has returned from the top

@@ -78,7 +78,7 @@ void Arena::drop_higher_counts(std::vector<Thread>& threads) {
       while (from < to) threads[n++] = threads[from++];
       continue;
     }
-    const Rule& rule = grammar_->rules[grammar_->positions[pos].rule];
+    const Rule& rule = grammar_->rule_at(pos);
     std::unordered_set<uint64_t> visited;  // callers and memories; threads with lower counts come first
     for (; from < to; ++from) {
       const Thread t = threads[from];
@@ -100,11 +100,10 @@ bool Arena::needs_lowest_count(int32_t rule) {
   int8_t& known = lowest_counts_[static_cast<size_t>(rule)];
   if (known >= 0) return known > 0;
   known = g.all_reachable(rule, [&](const Rule& at) {
-    for (int32_t p = at.base; p < at.base + at.size; ++p) {
-      const Position& position = g.positions[p];
+    for (const Position& position : g.positions_of(at)) {
       if (position.token_hi > position.token_lo) return false;
-      for (int32_t i = position.call_lo; i < position.call_hi; ++i)
-        if (g.calls[i].rule == rule) return false;
+      for (const CallEdge& call : g.calls_of(position))
+        if (call.rule == rule) return false;
     }
     return true;
   });
@@ -165,8 +164,7 @@ int32_t Arena::closure_of(std::vector<Thread>& kernel) {
       reads_values |= t.mem != kOutside;
     }
     if (p.accept && (free || may_end(rule, t.reg))) pop(t, work_);
-    for (int32_t i = p.call_lo; i < p.call_hi; ++i) {
-      const CallEdge& call = g.calls[i];
+    for (const CallEdge& call : g.calls_of(p)) {
       if (call.tail && free)  // the unknown caller (kFree) remains the caller
         work_.push_back(
             {.pos = g.rules[call.rule].start, .reg = initial_register(call.rule), .ret = kFree, .mem = t.mem});
@@ -174,10 +172,10 @@ int32_t Arena::closure_of(std::vector<Thread>& kernel) {
         entries_.add(call.rule, height(call.rule), t.mem,
                      call.tail ? Thread{RuleEntries::kTail, 0, t.ret} : Thread{call.after, t.reg, t.ret});
     }
-    for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) {
+    for (const EffectEdge& edge : g.effects_of(p)) {
       Thread after = t;
-      after.pos = g.effects[i].to;
-      if (apply(rule, g.effects[i].effect, after)) work_.push_back(after);
+      after.pos = edge.to;
+      if (apply(rule, edge.effect, after)) work_.push_back(after);
     }
   }
   if (reads_values && !raw_) {  // leads_to_an_end() takes steps, which overwrite closed_
@@ -244,9 +242,9 @@ std::vector<int32_t> Arena::first_rules(int32_t rule) const {
   for (size_t i = 0; i < positions.size(); ++i) {
     CallMeter::work(kThreadWork);
     const Position& p = grammar_->positions[positions[i]];
-    for (int32_t c = p.call_lo; c < p.call_hi; ++c) out.push_back(grammar_->calls[c].rule);
-    for (int32_t e = p.effect_lo; e < p.effect_hi; ++e)
-      if (visited.insert(grammar_->effects[e].to).second) positions.push_back(grammar_->effects[e].to);
+    for (const CallEdge& call : grammar_->calls_of(p)) out.push_back(call.rule);
+    for (const EffectEdge& edge : grammar_->effects_of(p))
+      if (visited.insert(edge.to).second) positions.push_back(edge.to);
   }
   return out;
 }

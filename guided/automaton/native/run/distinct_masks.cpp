@@ -56,8 +56,7 @@ bool MaskBuilder::is_watched(int32_t state, int32_t memory) {
 }
 
 void MaskBuilder::verify(const Thread& thread, std::vector<int32_t>& tokens, std::vector<int32_t>& refused) {
-  std::sort(tokens.begin(), tokens.end());
-  tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
+  sort_unique(tokens);
   const int32_t from = arena_.lone(thread);
   for (int32_t token : tokens) {
     CallMeter::work(kLookup);

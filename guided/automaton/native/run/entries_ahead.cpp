@@ -83,7 +83,7 @@ bool Arena::goes_on_surely(const Thread& t, bool all_new) {
   if (uniqueness_.between(t.mem) < 0 || !uniqueness_.run_out) return true;
   if (goes_on_nearly(t, kMaxNearSteps)) return true;
   const Ahead& ahead = ahead_of(t.pos);
-  const Rule& rule = grammar_->rules[grammar_->positions[t.pos].rule];
+  const Rule& rule = grammar_->rule_at(t.pos);
   if (ahead.other || (ahead.ends && may_end(rule, t.reg))) return true;
   return ahead.members.empty() && std::ranges::any_of(ahead.begins, [&](int32_t to) { return has_plenty(to); });
 }
@@ -97,7 +97,7 @@ bool Arena::has_plenty(int32_t position) {
 // on this way.
 bool Arena::goes_on_nearly(const Thread& t, int most) {
   const Ahead& near = near_of(t.pos);
-  const Rule& rule = grammar_->rules[grammar_->positions[t.pos].rule];
+  const Rule& rule = grammar_->rule_at(t.pos);
   if (near.other || (near.ends && may_end(rule, t.reg))) return true;
   auto nearly = [&](const Thread& caller) { return most > 0 && goes_on_nearly(caller, most - 1); };
   if (near.returns && returns_to(t, nearly)) return true;
@@ -135,8 +135,8 @@ bool Arena::has_no_entry(const EffectEdge& put) {
 
 bool Arena::begins_entry(int32_t position) const {
   const Position& p = grammar_->positions[position];
-  for (int32_t i = p.effect_lo; i < p.effect_hi; ++i)
-    if (grammar_->effects[i].effect.op == Effect::Begin) return true;
+  for (const EffectEdge& edge : grammar_->effects_of(p))
+    if (edge.effect.op == Effect::Begin) return true;
   return false;
 }
 
@@ -150,10 +150,10 @@ bool Arena::begins_entries_first(const Rule& rule) const {
     const Position& p = g.positions[rule.base + i];
     auto visit = [&](int32_t to) { first &= !begins[static_cast<size_t>(to - rule.base)]; };
     g.each_next(p, visit);
-    for (int32_t k = p.call_lo; k < p.call_hi; ++k) visit(g.calls[k].after);
-    for (int32_t k = p.token_lo; k < p.token_hi; ++k) visit(g.tokens[k].to);
-    for (int32_t k = p.effect_lo; k < p.effect_hi; ++k)
-      if (g.effects[k].effect.op != Effect::Put) visit(g.effects[k].to);
+    for (const CallEdge& call : g.calls_of(p)) visit(call.after);
+    for (const TokenEdge& edge : g.tokens_of(p)) visit(edge.to);
+    for (const EffectEdge& edge : g.effects_of(p))
+      if (edge.effect.op != Effect::Put) visit(edge.to);
   }
   return first && !begins_entry(rule.start);
 }
@@ -161,7 +161,7 @@ bool Arena::begins_entries_first(const Rule& rule) const {
 bool Arena::can_begin_entry(const Thread& t, int calls) {
   if (goes_on_nearly(t, kMaxNearSteps)) return true;
   const Ahead& ahead = ahead_of(t.pos);
-  const Rule& rule = grammar_->rules[grammar_->positions[t.pos].rule];
+  const Rule& rule = grammar_->rule_at(t.pos);
   if (ahead.other || (ahead.ends && may_end(rule, t.reg))) return true;
   auto goes_on = [&](const Thread& caller) { return calls == kMaxCalls || can_begin_entry(caller, calls + 1); };
   if (ahead.returns && returns_to(t, goes_on)) return true;
@@ -187,10 +187,7 @@ bool Arena::can_begin_entry(const Thread& t, int calls) {
   }
   for (int32_t i : ahead.calls) {
     if (calls == kMaxCalls) return true;
-    const CallEdge& call = grammar_->calls[i];
-    const int32_t ret = call.tail ? t.ret : intern({{call.after, t.reg, t.ret}}, false);
-    const Thread inside{grammar_->rules[call.rule].start, initial_register(call.rule), ret, t.mem};
-    if (can_begin_entry(inside, calls + 1)) return true;
+    if (can_begin_entry(called(t, grammar_->calls[i]), calls + 1)) return true;
   }
   return false;
 }
@@ -203,9 +200,9 @@ bool Arena::holds_entries(int32_t rule) {
   bool begins = false, opens = false;
   for (int32_t i = 0; i < g.rules[rule].size; ++i) {
     const Position& p = g.positions[g.rules[rule].base + i];
-    for (int32_t k = p.effect_lo; k < p.effect_hi; ++k) {
-      begins |= g.effects[k].effect.op == Effect::Begin;
-      opens |= g.effects[k].effect.op == Effect::Open;
+    for (const EffectEdge& edge : g.effects_of(p)) {
+      begins |= edge.effect.op == Effect::Begin;
+      opens |= edge.effect.op == Effect::Open;
     }
   }
   holds_entries_[rule] = begins && !opens;
@@ -269,7 +266,7 @@ Arena::Ahead Arena::ahead_directly(int32_t position, std::vector<int32_t>& next)
     else
       next.push_back(g.calls[i].after);  // no entry is searched for deeper inside
   }
-  for (int32_t i = p.token_lo; i < p.token_hi; ++i) next.push_back(g.tokens[i].to);
+  for (const TokenEdge& edge : g.tokens_of(p)) next.push_back(edge.to);
   for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) {
     const EffectEdge& e = g.effects[i];
     if (e.effect.op == Effect::Begin)
@@ -281,8 +278,7 @@ Arena::Ahead Arena::ahead_directly(int32_t position, std::vector<int32_t>& next)
     else
       next.push_back(e.to);
   }
-  std::ranges::sort(next);
-  next.erase(std::ranges::unique(next).begin(), next.end());
+  sort_unique(next);
   return out;
 }
 
@@ -341,8 +337,7 @@ void Arena::look_ahead(int32_t from) {
 
 int32_t Arena::intern_ahead(Ahead ahead) {
   for (std::vector<int32_t>* list : {&ahead.begins, &ahead.members, &ahead.calls}) {
-    std::ranges::sort(*list);
-    list->erase(std::ranges::unique(*list).begin(), list->end());
+    sort_unique(*list);
   }
   auto [it, inserted] = ahead_numbers_.try_emplace(std::move(ahead), static_cast<int32_t>(aheads_.size()));
   if (inserted) aheads_.push_back(&it->first);

@@ -141,10 +141,8 @@ EntryTokens EntryTokensBuilder::build(const Thread& thread, const TokenSet& stay
     if (!out.many) look(token, after, out);
   };
   remainders(leave, out.unsure);
-  std::sort(out.leaving.begin(), out.leaving.end());
-  out.leaving.erase(std::unique(out.leaving.begin(), out.leaving.end()), out.leaving.end());
-  std::sort(out.unsure.begin(), out.unsure.end());
-  out.unsure.erase(std::unique(out.unsure.begin(), out.unsure.end()), out.unsure.end());
+  sort_unique(out.leaving);
+  sort_unique(out.unsure);
   out.many |= out.unsure.size() + out.unsure_if_alive.size() > kMaxUnsure;
   return out;
 }

@@ -41,7 +41,7 @@ MaskBuilder::~MaskBuilder() {
 }
 
 Thread MaskBuilder::table_thread(const Thread& t) const {
-  const Rule& rule = arena_.grammar().rules[arena_.grammar().positions[t.pos].rule];
+  const Rule& rule = arena_.grammar().rule_at(t.pos);
   const int32_t mem = arena_.grammar().known.empty() ? kOutside : kUnknownSet;
   if (rule.relative) return {.pos = t.pos, .reg = 0, .ret = kFree, .mem = mem};
   Thread out{t.pos, rule.max_tokens >= 0 ? 0 : t.reg, kTop, mem};  // tokens are counted only when they end
@@ -57,7 +57,7 @@ Thread MaskBuilder::table_thread(const Thread& t) const {
 }
 
 Counts MaskBuilder::counts_at_exit(const Thread& t) const {
-  const Rule& rule = arena_.grammar().rules[arena_.grammar().positions[t.pos].rule];
+  const Rule& rule = arena_.grammar().rule_at(t.pos);
   return {rule.min - t.reg, rule.max < 0 ? INT64_MAX : rule.max - t.reg};
 }
 
@@ -113,7 +113,7 @@ TokenTable& MaskBuilder::table(const Thread& t) {
   if (const int32_t* known = tables.find(local)) return *kept_[static_cast<size_t>(*known)];
 
   const Grammar& g = arena_.grammar();
-  const Rule& rule = g.rules[g.positions[t.pos].rule];
+  const Rule& rule = g.rule_at(t.pos);
   const uint64_t any_register = pair_key(key_thread.pos, kAnyRegister);
   if (rule.kind == RuleKind::Set)
     if (const int32_t* known = tables.find(any_register)) return *kept_[static_cast<size_t>(*known)];
@@ -144,13 +144,12 @@ TokenTable& MaskBuilder::table(const Thread& t) {
 }
 
 bool MaskBuilder::may_leave(const Thread& t, const TokenTable& table) const {
-  return !table.relative ||
-         arena_.grammar().rules[arena_.grammar().positions[t.pos].rule].min - t.reg <= table.furthest;
+  return !table.relative || arena_.grammar().rule_at(t.pos).min - t.reg <= table.furthest;
 }
 
 std::optional<int64_t> MaskBuilder::room_near_bound(const Thread& t, const TokenTable& table) const {
   if (!table.relative) return std::nullopt;
-  const Rule& rule = arena_.grammar().rules[arena_.grammar().positions[t.pos].rule];
+  const Rule& rule = arena_.grammar().rule_at(t.pos);
   if (rule.max < 0 || rule.max - t.reg >= table.furthest) return std::nullopt;
   return rule.max - t.reg;
 }
@@ -188,7 +187,7 @@ void MaskBuilder::add_by_walk(const Thread& t, const TokenSet& staying, MaskReci
 }
 
 const TokenSet& MaskBuilder::within_bounds(const TokenTable& table, const Thread& t) {
-  const Rule& rule = arena_.grammar().rules[arena_.grammar().positions[t.pos].rule];
+  const Rule& rule = arena_.grammar().rule_at(t.pos);
   // No token counts further than `furthest`, so all larger distances to a bound are equivalent.
   int64_t beyond = int64_t{table.furthest} + 1;
   int64_t room = rule.max < 0 ? beyond : std::min(beyond, rule.max - t.reg);
@@ -208,11 +207,10 @@ const MaskRecipe& MaskBuilder::recipe(int32_t state) {
   auto out = std::make_unique<MaskRecipe>();
   const Grammar& g = arena_.grammar();
   std::vector<const Share*> shares;
-  for (int32_t i = 0; i < c.count; ++i) {
-    const Thread t = c.threads[i];
+  for (const Thread& t : c) {
     if (t.pos == kExit) continue;
     const Position& p = g.positions[t.pos];
-    for (int32_t k = p.token_lo; k < p.token_hi; ++k) out->sparse.push_back(g.tokens[k].token);
+    for (const TokenEdge& edge : g.tokens_of(p)) out->sparse.push_back(edge.token);
     if (p.bytes.count() == 0) continue;
     TokenTable& tokens = table(t);
     if (t.mem > kLastUnknownSet && !tokens.overflow) {
@@ -262,7 +260,7 @@ bool MaskBuilder::is_near_limit(int32_t state) const {
   for (const Rule& rule : g.rules)  // any of them may begin inside the token
     if (is_near(rule, 0)) return true;
   for (const Thread& t : arena_.config(state))
-    if (t.pos != kExit && is_near(g.rules[g.positions[t.pos].rule], t.reg)) return true;
+    if (t.pos != kExit && is_near(g.rule_at(t.pos), t.reg)) return true;
   return false;
 }
 
@@ -276,11 +274,10 @@ std::vector<int32_t> MaskBuilder::walk(int32_t state) {
   for (const Thread& t : c) {
     if (t.pos == kExit) continue;
     const Position& p = g.positions[t.pos];
-    for (int32_t k = p.token_lo; k < p.token_hi; ++k) ids.push_back(g.tokens[k].token);
+    for (const TokenEdge& edge : g.tokens_of(p)) ids.push_back(edge.token);
   }
   if (c.accepting) ids.insert(ids.end(), vocabulary_.end_tokens.begin(), vocabulary_.end_tokens.end());
-  std::sort(ids.begin(), ids.end());
-  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+  sort_unique(ids);
   return ids;
 }
 

@@ -69,7 +69,7 @@ std::optional<NewEntry::Way> NewEntry::of_tree(Thread at, int left_open, int dep
       out.bytes = out.text.size() + least(at);
       return out;
     }
-    const Rule& rule = g.rules[g.positions[at.pos].rule];
+    const Rule& rule = g.rule_at(at.pos);
     const ShortestText::Choice c = tree_.choose(at);
     if (c.cost > kUnreachable || refuses(at)) {
       if (open == left_open + 1) refused_ = out.text.size() + least(at);
@@ -108,12 +108,9 @@ std::optional<NewEntry::Way> NewEntry::of_tree(Thread at, int left_open, int dep
         break;
       case ShortestText::Choice::Token:
         return std::nullopt;
-      case ShortestText::Choice::Call: {
-        const CallEdge& call = g.calls[c.index];
-        int32_t ret = call.tail ? at.ret : arena_.intern({{call.after, at.reg, at.ret}}, false);
-        at = {g.rules[call.rule].start, arena_.initial_register(call.rule), ret, at.mem};
+      case ShortestText::Choice::Call:
+        at = arena_.called(at, g.calls[c.index]);
         break;
-      }
       case ShortestText::Choice::Operate: {
         const EffectEdge& e = g.effects[c.index];
         if (!arena_.apply(rule, e.effect, at)) return std::nullopt;
@@ -131,9 +128,9 @@ std::optional<NewEntry::Way> NewEntry::of_tree(Thread at, int left_open, int dep
 bool NewEntry::refuses(const Thread& at) {
   const Grammar& g = arena_.grammar();
   const Position& p = g.positions[at.pos];
-  for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) {
+  for (const EffectEdge& edge : g.effects_of(p)) {
     Thread after = at;
-    const Effect& effect = g.effects[i].effect;
+    const Effect& effect = edge.effect;
     if (effect.op == Effect::Keep && !arena_.apply(g.rules[p.rule], effect, after)) return true;
   }
   return false;

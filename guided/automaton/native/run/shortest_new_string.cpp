@@ -16,9 +16,7 @@ Thread ShortestNewString::enter(Thread at) {
   for (int depth = 0; depth < kMaxStringFrames; ++depth) {
     const Position& p = g.positions[at.pos];
     if (p.call_hi != p.call_lo + 1 || p.bytes.count() > 0) break;
-    const CallEdge& call = g.calls[p.call_lo];
-    const int32_t ret = call.tail ? at.ret : arena_.intern({{call.after, at.reg, at.ret}}, false);
-    at = {g.rules[call.rule].start, arena_.initial_register(call.rule), ret, at.mem};
+    at = arena_.called(at, g.calls[p.call_lo]);
   }
   return at;
 }
@@ -42,7 +40,7 @@ bool ShortestNewString::end_entry(const Thread& from, std::vector<Thread>& out, 
     }
     if (c.kind != ShortestText::Choice::Operate) return false;
     const EffectEdge& e = g.effects[c.index];
-    if (!arena_.apply(g.rules[g.positions[at.pos].rule], e.effect, at)) return false;
+    if (!arena_.apply(g.rule_at(at.pos), e.effect, at)) return false;
     at.pos = e.to;
     if (e.effect.op != Effect::Keep) continue;
     out.push_back(at);

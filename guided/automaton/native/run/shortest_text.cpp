@@ -22,8 +22,8 @@ void ShortestText::each_edge(int32_t pos, Visit&& visit) const {
   const Position& p = grammar_.positions[pos];
   grammar_.each_next(p, [&](int32_t to) { visit(kByteCost, to, true); });
   for (int32_t i = p.call_lo; i < p.call_hi; ++i) visit(call_cost(i), grammar_.calls[i].after, false);
-  for (int32_t i = p.token_lo; i < p.token_hi; ++i) visit(kTokenCost, grammar_.tokens[i].to, false);
-  for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) visit(int64_t{0}, grammar_.effects[i].to, false);
+  for (const TokenEdge& edge : grammar_.tokens_of(p)) visit(kTokenCost, edge.to, false);
+  for (const EffectEdge& edge : grammar_.effects_of(p)) visit(int64_t{0}, edge.to, false);
 }
 
 // Computes the costs of a rule's positions. Each sweep goes from the last position to the first. Another one is needed
@@ -100,15 +100,15 @@ int64_t ShortestText::whole_cost(const Rule& rule) const {
   if (rule.kind == RuleKind::Plain) return cost_[rule.start];
   if (rule.kind == RuleKind::Counter) {
     int64_t once = kUnreachable;
-    for (int32_t i = s.effect_lo; i < s.effect_hi; ++i) once = std::min(once, cost_[grammar_.effects[i].to]);
+    for (const EffectEdge& edge : grammar_.effects_of(s)) once = std::min(once, cost_[edge.to]);
     return times(once, std::max<int64_t>(1, rule.min));
   }
   if (rule.choices) return conditional_cost(rule);
   int64_t sum = 0, written = 0, again = kUnreachable;
   std::vector<int64_t> others;
-  for (int32_t i = s.effect_lo; i < s.effect_hi; ++i) {
-    size_t member = static_cast<size_t>(grammar_.effects[i].effect.a);
-    int64_t cost = cost_[grammar_.effects[i].to];
+  for (const EffectEdge& edge : grammar_.effects_of(s)) {
+    size_t member = static_cast<size_t>(edge.effect.a);
+    int64_t cost = cost_[edge.to];
     if (rule.required[member]) {
       sum = plus(sum, cost);
       ++written;
@@ -131,8 +131,7 @@ int64_t ShortestText::whole_cost(const Rule& rule) const {
 std::vector<int64_t> ShortestText::member_costs(const Rule& rule) const {
   std::vector<int64_t> out(rule.required.size(), kUnreachable);
   const Position& s = grammar_.positions[rule.start];
-  for (int32_t i = s.effect_lo; i < s.effect_hi; ++i)
-    out[static_cast<size_t>(grammar_.effects[i].effect.a)] = cost_[grammar_.effects[i].to];
+  for (const EffectEdge& edge : grammar_.effects_of(s)) out[static_cast<size_t>(edge.effect.a)] = cost_[edge.to];
   return out;
 }
 
@@ -213,8 +212,7 @@ void ShortestText::prepare(int32_t wanted) {
       if (inserted) rules.push_back(call.rule);
       list.push_back(it->second);
     }
-    std::ranges::sort(list);
-    list.erase(std::ranges::unique(list).begin(), list.end());
+    sort_unique(list);
   }
   const std::vector<int32_t> component = components(callees);  // callees have lower numbers than their callers
   std::vector<std::vector<int32_t>> members(rules.size());
@@ -308,9 +306,9 @@ int64_t ShortestText::owed(const Rule& rule, int32_t reg) {
   if (rule.kind == RuleKind::Plain || rule.choices) return 0;  // a lower bound; conditions are not evaluated
   const Position& s = grammar_.positions[rule.start];
   int64_t sum = 0, once = kUnreachable;
-  for (int32_t i = s.effect_lo; i < s.effect_hi; ++i) {
-    const Effect& e = grammar_.effects[i].effect;
-    const int64_t cost = cost_[grammar_.effects[i].to];
+  for (const EffectEdge& edge : grammar_.effects_of(s)) {
+    const Effect& e = edge.effect;
+    const int64_t cost = cost_[edge.to];
     if (e.op == Effect::Inc) once = std::min(once, cost);
     if (e.op != Effect::Put) continue;
     const auto member = static_cast<size_t>(e.a);
@@ -321,7 +319,7 @@ int64_t ShortestText::owed(const Rule& rule, int32_t reg) {
 
 int64_t ShortestText::least_bytes(const Thread& at) {
   prepare(grammar_.positions[at.pos].rule);
-  const Rule& rule = grammar_.rules[grammar_.positions[at.pos].rule];
+  const Rule& rule = grammar_.rule_at(at.pos);
   return plus(cost_[at.pos], owed(rule, at.reg)) / kByteCost;
 }
 

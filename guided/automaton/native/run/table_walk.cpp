@@ -48,7 +48,7 @@ class TableWalk {
   // ---- substrings of texts
   bool is_of_substrings() const {
     const Grammar& grammar = task_.arena.grammar();
-    return !task_.left && grammar.rules[grammar.positions[task_.thread.pos].rule].substrings;
+    return !task_.left && grammar.rule_at(task_.thread.pos).substrings;
   }
 
   // In a rule without cycles, calls and actions, each byte leads from one position to another, no character loops, and

@@ -12,7 +12,7 @@ namespace guided {
 
 bool Arena::is_counting(const Thread& t) const {
   if (grammar_->token_rests.empty() || t.pos == kExit) return false;
-  const Rule& rule = grammar_->rules[grammar_->positions[t.pos].rule];
+  const Rule& rule = grammar_->rule_at(t.pos);
   return rule.max_tokens >= 0 && t.pos != rule.start;
 }
 
@@ -23,7 +23,7 @@ int32_t Arena::counted(int32_t state) {
   for (Thread t : config(state)) {
     if (is_counting(t)) {
       ++t.reg;
-      const int64_t most = grammar_->rules[grammar_->positions[t.pos].rule].max_tokens;
+      const int64_t most = grammar_->rule_at(t.pos).max_tokens;
       if (t.reg + grammar_->token_rests[t.pos].tokens > most) continue;
     }
     threads.push_back(t);

@@ -1,6 +1,7 @@
 #include "run/unbounded_strings.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/graph.hpp"
 #include "values/syntax.hpp"
@@ -61,12 +62,8 @@ bool UnboundedStrings::begins_string(int32_t position) {
     if (p.accept || p.effect_lo < p.effect_hi || p.token_lo < p.token_hi) return false;
     const int32_t after = p.bytes.has(StringProgress::kQuote) ? grammar_.step(at, StringProgress::kQuote) : -1;
     if (p.bytes.count() > (after >= 0) || (after >= 0 && !goes_on(after))) return false;
-    for (int32_t i = p.call_lo; i < p.call_hi; ++i) {
-      const int32_t rule = grammar_.calls[i].rule;
-      if (visited[rule]) continue;
-      visited[rule] = 1;
-      open.push_back(grammar_.rules[rule].start);
-    }
+    for (const CallEdge& call : grammar_.calls_of(p))
+      if (!std::exchange(visited[call.rule], 1)) open.push_back(grammar_.rules[call.rule].start);
   }
   return true;
 }

@@ -24,7 +24,7 @@ class UnboundedStrings {
   // `position` must be inside of a string.
   bool goes_on(int32_t position) {
     if (known_.empty()) known_.assign(grammar_.positions.size(), kUnknownYet);
-    if (known_[position] == kUnknownYet) find(grammar_.rules[grammar_.positions[position].rule]);
+    if (known_[position] == kUnknownYet) find(grammar_.rule_at(position));
     return known_[position] == kYes;
   }
   // Whether an entry that begins at the position is such a string.

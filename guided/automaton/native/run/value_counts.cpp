@@ -85,8 +85,7 @@ void ValueCounts::look(int32_t at) {
   std::vector<Edge> edges = byte_edges(position, mode);
   bool ends = p.accept || std::ranges::any_of(edges, &Edge::ends);
   std::vector<int32_t> others, calls, called;
-  for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) {
-    const EffectEdge& e = grammar_.effects[i];
+  for (const EffectEdge& e : grammar_.effects_of(p)) {
     nested_ |= e.effect.op == Effect::Open;
     ends |= e.effect.op == Effect::Keep;
     if (e.effect.op == Effect::Keep && !beyond_) continue;
@@ -95,9 +94,8 @@ void ValueCounts::look(int32_t at) {
     if (!counts && e.effect.op != Effect::Put && e.effect.op != Effect::More && e.effect.op != Effect::Keep)
       others.push_back(to);
   }
-  for (int32_t i = p.token_lo; i < p.token_hi; ++i) node(grammar_.tokens[i].to, mode);
-  for (int32_t i = p.call_lo; i < p.call_hi; ++i) {
-    const CallEdge& call = grammar_.calls[i];
+  for (const TokenEdge& edge : grammar_.tokens_of(p)) node(edge.to, mode);
+  for (const CallEdge& call : grammar_.calls_of(p)) {
     begin(call.rule, mode);
     calls.push_back(node(grammar_.rules[call.rule].start, mode));
     waiting_[call.rule].push_back({at, call.after});
@@ -231,15 +229,9 @@ void ValueCounts::count_ahead() {
     nodes_[i].count = most[component[i]];
     if (nodes_[i].count == kMany) open.push_back(static_cast<int32_t>(i));
   }
-  while (!open.empty()) {
-    const int32_t at = open.back();
-    open.pop_back();
-    for (int32_t from : before[at]) {
-      if (nodes_[from].count == kMany) continue;
-      nodes_[from].count = kMany;
-      open.push_back(from);
-    }
-  }
+  for (size_t i = 0; i < open.size(); ++i)
+    for (int32_t from : before[open[i]])
+      if (std::exchange(nodes_[from].count, kMany) != kMany) open.push_back(from);
 }
 
 // Finds the nodes from which the frame can end while the entry continues.
@@ -253,15 +245,9 @@ void ValueCounts::find_passing() {
     for (const Edge& edge : n.bytes) before[edge.to].push_back(static_cast<int32_t>(i));
     for (int32_t to : n.others) before[to].push_back(static_cast<int32_t>(i));
   }
-  while (!open.empty()) {
-    const int32_t at = open.back();
-    open.pop_back();
-    for (int32_t from : before[at]) {
-      if (nodes_[from].passes) continue;
-      nodes_[from].passes = true;
-      open.push_back(from);
-    }
-  }
+  for (size_t i = 0; i < open.size(); ++i)
+    for (int32_t from : before[open[i]])
+      if (!std::exchange(nodes_[from].passes, true)) open.push_back(from);
 }
 
 // Zeros at the end of a fraction do not change the value, so digits need one more way back.
@@ -274,7 +260,7 @@ bool ValueCounts::is_repeated(const Node& node, int32_t number) {
 // ---- counters
 int32_t ValueCounts::at(int32_t position, int32_t reg) {
   const int32_t known = at(position);
-  const Rule& rule = grammar_.rules[grammar_.positions[position].rule];
+  const Rule& rule = grammar_.rule_at(position);
   if (known >= kMany || rule.kind != RuleKind::Counter || !facts_[position].is_known ||
       begun_[grammar_.positions[position].rule] != 2)
     return known;
@@ -289,8 +275,7 @@ int32_t ValueCounts::bytes_that_repeat(int32_t position) {
         !grammar_.positions[position].bytes.has(static_cast<uint8_t>(b)))
       continue;
     const Position& after = grammar_.positions[grammar_.step(position, static_cast<uint8_t>(b))];
-    for (int32_t i = after.effect_lo; i < after.effect_hi; ++i) {
-      const EffectEdge& e = grammar_.effects[i];
+    for (const EffectEdge& e : grammar_.effects_of(after)) {
       if (e.effect.op == Effect::Inc && e.effect.b < 0 && e.to == position) {
         ++bytes;
         break;
@@ -316,9 +301,8 @@ int32_t ValueCounts::counted(int32_t position, int64_t room) {
         open.push_back({to, next});
     };
     grammar_.each_next(p, meet);
-    for (int32_t e = p.effect_lo; e < p.effect_hi; ++e)
-      if (grammar_.effects[e].effect.op == Effect::Inc && grammar_.effects[e].effect.b < 0)
-        meet(grammar_.effects[e].to);
+    for (const EffectEdge& edge : grammar_.effects_of(p))
+      if (edge.effect.op == Effect::Inc && edge.effect.b < 0) meet(edge.to);
   }
   return 0;
 }

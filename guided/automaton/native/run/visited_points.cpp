@@ -4,10 +4,7 @@
 
 namespace guided {
 
-static const auto& rule_of(const TableTask& task) {
-  const Grammar& grammar = task.arena.grammar();
-  return grammar.rules[grammar.positions[task.thread.pos].rule];
-}
+static const auto& rule_of(const TableTask& task) { return task.arena.grammar().rule_at(task.thread.pos); }
 
 VisitedPoints::VisitedPoints(const TableTask& task, TableBuilder& table)
     : WalkPoints(task.arena, task.vocabulary, task.thread),

@@ -67,7 +67,7 @@ const FreeRuns::Tail& FreeRuns::tail(int32_t position, int lo, int hi, int more)
       out.next.push_back(to);
     return out.readable;
   });
-  out.settle();
+  sort_unique(out.next);
   return out;
 }
 
@@ -76,16 +76,11 @@ void FreeRuns::Tail::add(const Tail& other) {
   next.insert(next.end(), other.next.begin(), other.next.end());
 }
 
-void FreeRuns::Tail::settle() {
-  std::sort(next.begin(), next.end());
-  next.erase(std::unique(next.begin(), next.end()), next.end());
-}
-
 // Calls visit(next position or -1) for the live bytes among lo..hi, once for adjacent bytes of one byte class, until it
 // returns false.
 template <class Visit>
 void FreeRuns::each_byte(int32_t position, int lo, int hi, Visit&& visit) const {
-  const auto& alike = grammar_.rules[grammar_.positions[position].rule].byte_class;
+  const auto& alike = grammar_.rule_at(position).byte_class;
   int last = -1;  // the byte class visited last
   for (int b = lo; b <= hi; ++b) {
     if (!live_.has(static_cast<uint8_t>(b)) || alike[static_cast<size_t>(b)] == last) continue;
@@ -112,7 +107,7 @@ FreeRuns::Tail FreeRuns::others(int32_t position) {
     const int32_t third = second >= 0 && only_reads(second) ? grammar_.step(second, end.second) : -1;
     go_on(end.lo, end.hi, 1)(third);
   }
-  out.settle();
+  sort_unique(out.next);
   return out;
 }
 

@@ -78,7 +78,6 @@ class FreeRuns {
     bool readable = true;  // all of them lead to passive positions
     std::vector<int32_t> next;
     void add(const Tail& other);
-    void settle();
   };
   // Whether a position between characters has byte edges only, and a token may end there. It may be the frame's end.
   bool is_passive(int32_t position) const;

@@ -5,7 +5,7 @@ nodes.
 from __future__ import annotations
 
 from guided.ir.nodes import Alt, And, Chars, Node, Not, Repeat, Seq, Text
-from guided.ir.ranges import Ranges, charset, complement, intersect
+from guided.ir.ranges import Ranges, charset
 
 __all__ = [
     "ALNUM",
@@ -20,7 +20,6 @@ __all__ = [
     "many",
     "optional",
     "seq",
-    "without",
 ]
 
 
@@ -39,11 +38,6 @@ def chars(*classes: str | Ranges) -> Chars:
     """One character out of the classes, which are written as for `charset_of` or given as ranges."""
     parts = (charset_of(one) if isinstance(one, str) else one for one in classes)
     return Chars(charset(pair for part in parts for pair in part))
-
-
-def without(ranges: Ranges, *others: Ranges) -> Ranges:
-    """The characters of the first set that are in none of the others."""
-    return intersect(ranges, complement(charset(pair for other in others for pair in other)))
 
 
 def _node(item: Node | str) -> Node:

@@ -24,9 +24,9 @@ from functools import cache
 
 from guided.frontends.regex.ecma_chars import decode_ranges, property_set
 from guided.ir.nodes import ANY_CHAR, EPSILON, And, Chars, Length, Node, Not
-from guided.ir.ranges import ALL_CHARS, Ranges, charset, intersect
+from guided.ir.ranges import ALL_CHARS, Ranges, charset, intersect, without
 
-from .abnf import alt, but_not, chars, charset_of, many, seq, without
+from .abnf import alt, but_not, chars, charset_of, many, seq
 from .internet import address_literal, domain_label, local_part, plain_label
 
 __all__ = ["idn_email", "idn_hostname", "valid_code_points"]

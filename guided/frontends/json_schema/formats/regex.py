@@ -26,9 +26,9 @@ from __future__ import annotations
 from functools import cache
 
 from guided.ir.nodes import ANY_CHAR, And, Node
-from guided.ir.ranges import ALL_CHARS, Ranges, complement, intersect
+from guided.ir.ranges import ALL_CHARS, Ranges, complement, intersect, without
 
-from .abnf import ALPHA, DIGIT, HEX, alt, but_not, chars, charset_of, many, optional, seq, without
+from .abnf import ALPHA, DIGIT, HEX, alt, but_not, chars, charset_of, many, optional, seq
 
 __all__ = ["regex"]
 
@@ -103,7 +103,7 @@ def _far_range(low: int, step: int) -> Node:
     def end(low: int, high: int) -> Node:
         long = alt(_hex(low, min(high, 0xD7FF), 4), _hex(max(low, 0xE000), min(high, 0xFFFF), 4))
         code = seq("\\", alt(seq("x", _hex(low, min(high, 0xFF), 2)), seq("u", long)))
-        return alt(code, chars(intersect(((low, high),), complement(charset_of("\x00-\x7f")))))
+        return alt(code, chars(without(((low, high),), charset_of("\x00-\x7f"))))
 
     return seq(end(low, step), "-", end(step, 0x10FFFF))
 

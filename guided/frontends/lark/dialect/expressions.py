@@ -16,7 +16,7 @@ from typing import Final
 from guided.errors import SpecError, UnsupportedError
 from guided.frontends.lark.scan import Token, is_terminal
 from guided.frontends.regex import parse_regex
-from guided.frontends.regex.algebra import ANY_TEXT, alt, chars, conj, join, negate, repeat, seq, text
+from guided.frontends.regex.algebra import ANY_TEXT, alt, chars, conj, negate, repeat, seq, text
 from guided.frontends.regex.derivatives import Terms, TooLarge
 from guided.ir.nodes import EPSILON, Automaton, Node
 from guided.limits import Limits
@@ -27,6 +27,7 @@ __all__ = [
     "LARGEST_COUNT",
     "Expression",
     "determinise",
+    "range_ends",
     "read_counts",
     "shortest_matches",
     "string_value",
@@ -148,17 +149,8 @@ class Expression:
         self.at += 1
         last = self._next
         self.at += 1
-        if last.kind != "string":
-            raise self._error("a range must end with a string of one character", last)
-        low, high = (string_value(self.source, token) for token in (first, last))
-        for token, value in ((first, low), (last, high)):
-            if len(value) != 1 or token.text.endswith("i"):
-                raise self._error(
-                    "the ends of a range must be strings of one character", token, 'write, for example, "a".."z"'
-                )
-        if low > high:
-            raise self._error(f"the range ends before it begins: {first.text}..{last.text}", first)
-        return chars(join([((ord(low), ord(high)),)]))
+        low, high = range_ends(self.source, first, last)
+        return chars(((ord(low), ord(high)),))
 
     def _regex(self, token: Token) -> Node:
         body, flags = token.text[1:].rsplit("/", 1)
@@ -218,6 +210,21 @@ def _count(source: str, token: Token) -> int:
     if count > LARGEST_COUNT:
         raise SpecError(f"the count is larger than {LARGEST_COUNT}", text=source, span=token.span, hint="use * or +")
     return count
+
+
+def range_ends(source: str, first: Token, last: Token) -> tuple[str, str]:
+    """The characters between which a range such as `"a".."z"` extends. Raises SpecError if it is malformed."""
+    ends = []
+    for token in (first, last):
+        ends.append(string_value(source, token) if token.kind == "string" else "")
+        if len(ends[-1]) != 1 or token.text.endswith("i"):
+            message = "the ends of a range must be strings of one character"
+            raise SpecError(message, text=source, span=token.span, hint='write, for example, "a".."z"')
+    low, high = ends
+    if low > high:
+        message = f"the range ends before it begins: {first.text}..{last.text}"
+        raise SpecError(message, text=source, span=first.span, hint="swap them")
+    return low, high
 
 
 def string_value(source: str, token: Token) -> str:

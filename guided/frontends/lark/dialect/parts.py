@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from guided.errors import Finding, GuidedError, SpecError, UnsupportedError
-from guided.frontends.common.left_recursion import is_nullable
+from guided.frontends.common.nullable import is_nullable
 from guided.frontends.json_schema import json_schema_to_grammar
 from guided.frontends.json_schema.options import JsonSchemaOptions
 from guided.frontends.lark.loader import Loaded, LoadedTerminal

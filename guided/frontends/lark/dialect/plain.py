@@ -29,7 +29,7 @@ from guided.limits import Limits
 
 from .attributes import RegionSource, TerminalSource
 from .definitions import Definition, Directive, statements
-from .expressions import read_counts, string_value
+from .expressions import range_ends, read_counts, string_value
 from .parameters import alternatives, condition, value_of
 
 __all__ = ["Plain", "rewrite_extensions"]
@@ -299,7 +299,7 @@ class _Writer:
                     begin = atoms.pop() if atoms else begin
                     self.put(token.text + " ", token)
                 case ".." if at < len(body):
-                    self._check_range(body[at - 2], body[at])
+                    range_ends(self.source, body[at - 2], body[at])  # checks them
                     self.put(f"..{_string(self.source, body[at])} ", token)
                     at += 1
                     continue
@@ -339,15 +339,6 @@ class _Writer:
             self.put("+ " if low else "* ", token)
         else:
             self.pieces[begin:] = [("(", token), *item, (f"~{low} ", token), *item, ("*) ", token)]
-
-    def _check_range(self, first: Token, last: Token) -> None:
-        for token in (first, last):
-            if token.kind != "string" or len(string_value(self.source, token)) != 1:
-                raise self.error(
-                    "the ends of a range must be strings of one character", token, 'write, for example, "a".."z"'
-                )
-        if string_value(self.source, first) > string_value(self.source, last):
-            raise self.error(f"the range ends before it begins: {first.text}..{last.text}", first, "swap them")
 
     # --- names
 

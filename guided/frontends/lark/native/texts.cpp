@@ -17,15 +17,12 @@ Texts::Texts(Automaton automaton, int32_t start)
     if (automaton_.accepts[state] != 0) todo.push_back(static_cast<int32_t>(state));
   }
   for (const int32_t state : todo) is_live_[state] = true;
-  while (!todo.empty()) {
-    const int32_t state = todo.back();
-    todo.pop_back();
-    for (const int32_t source : before[state])
+  for (size_t at = 0; at < todo.size(); ++at)
+    for (const int32_t source : before[todo[at]])
       if (!is_live_[source]) {
         is_live_[source] = true;
         todo.push_back(source);
       }
-  }
 }
 
 size_t Texts::longest_match(std::u32string_view text) const {

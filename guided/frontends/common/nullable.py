@@ -1,0 +1,91 @@
+"""Whether a node of the IR generates the empty text. In: a node, or rules. Out: a bool, or the names of the rules.
+
+Cost: linear in the nodes; a rule is examined again whenever one of the rules to which it refers turns out to generate
+the empty text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from guided.frontends.common.rule_table import children, parts_of
+from guided.ir.nodes import (
+    Alt,
+    And,
+    Automaton,
+    Dispatch,
+    Distinct,
+    Encoded,
+    Entry,
+    Length,
+    MaxTokens,
+    Node,
+    Not,
+    OtherTokens,
+    Permutation,
+    Ref,
+    Repeat,
+    Seq,
+    Text,
+)
+from guided.ir.serial import serial
+
+__all__ = ["is_nullable", "nullable_rules"]
+
+
+def nullable_rules(rules: Mapping[str, Node]) -> set[str]:
+    """The rules that generate the empty text. Later rules are examined first, since others consist of them."""
+    users: dict[str, set[str]] = {}
+    for name, node in rules.items():
+        for part in parts_of(node):
+            if isinstance(part, Ref):
+                users.setdefault(part.name, set()).add(name)
+    out, work = set[str](), list(rules)
+    while work:
+        name = work.pop()
+        if name not in out and is_nullable(rules[name], out):
+            out.add(name)
+            work += users.get(name, ())
+    return out
+
+
+def is_nullable(root: Node, nullable: Collection[str] = (), done: dict[int, bool] | None = None) -> bool:
+    """Whether a node generates the empty text, if the rules in `nullable` do. `done` caches results."""
+    done = {} if done is None else done
+    todo = [root]
+    while todo:
+        node = todo[-1]
+        parts = [] if isinstance(node, Permutation) else children(node)
+        if waiting := [part for part in parts if serial(part) not in done]:
+            todo += waiting
+        else:
+            done[serial(node)] = _is_nullable(node, [done[serial(part)] for part in parts], nullable)
+            todo.pop()
+    return done[serial(root)]
+
+
+def _is_nullable(node: Node, parts: Sequence[bool], nullable: Collection[str]) -> bool:
+    match node:
+        case Ref(name):
+            return name in nullable
+        case Text(value):
+            return not value
+        case Automaton(states, start):
+            return states[start][0]
+        case Dispatch(automaton, exits):
+            return parts[0] or any(at == automaton.start and part for at, part in zip(exits, parts[1:], strict=True))
+        case Seq() | And() | Encoded() | MaxTokens() | Distinct() | Entry():
+            return all(parts)
+        case Alt():
+            return any(parts)
+        case Repeat(_, low, _):
+            return low == 0 or parts[0]
+        case Length(_, low, _):
+            return low == 0 and parts[0]
+        case Not():
+            return not parts[0]
+        case OtherTokens(_, low, _):
+            return low == 0
+        case Permutation(members, _, low):
+            return low == 0 and not any(member.required for member in members)
+    return False
