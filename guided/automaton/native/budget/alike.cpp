@@ -15,7 +15,6 @@
 //
 // In: a configuration. Out: its completion, copied from one that is alike; or the configuration that is needed first.
 // Cost: iterations until windows repeat, at most a few thousand; for all others a look-up.
-#include <algorithm>
 
 #include "budget/completion.hpp"
 

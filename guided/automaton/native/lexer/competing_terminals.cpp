@@ -1,6 +1,5 @@
 #include "lexer/competing_terminals.hpp"
 
-#include <algorithm>
 #include <set>
 
 namespace guided {

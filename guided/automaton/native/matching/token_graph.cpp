@@ -1,6 +1,5 @@
 #include "matching/token_graph.hpp"
 
-#include <algorithm>
 #include <utility>
 
 namespace guided {

@@ -1,6 +1,5 @@
 #include "run/table_walk.hpp"
 
-#include <algorithm>
 #include <span>
 #include <vector>
 
