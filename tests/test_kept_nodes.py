@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from guided.automaton import _core, build
-from guided.automaton.build import compile_native
+from guided.automaton.build import Target, compile_native
 from guided.errors import LimitExceeded
 from guided.frontends.json_schema import json_schema_to_grammar
 from guided.ir import Alt, Chars, Grammar, Node, Ref, Repeat, Seq, Text
@@ -30,10 +30,8 @@ SCHEMAS = [
 
 def compiled(grammar: Grammar, kept: _core.KeptNodes | None, monkeypatch: pytest.MonkeyPatch, nodes: int = 100_000):
     monkeypatch.setattr(build, "_SHARED_NODES", kept)
-    ends = WORDS.eos_token_ids
-    return compile_native(
-        grammar, native_vocabulary(WORDS), limits=Limits(nodes=nodes), special_ids={}, end_tokens=ends
-    )
+    target = Target(native_vocabulary(WORDS), end_tokens=WORDS.eos_token_ids)
+    return compile_native(grammar, target, Limits(nodes=nodes))
 
 
 def walked(native: _core.Compiled, seed: int) -> list[object]:
