@@ -50,8 +50,8 @@ class Limits:
         )
 
     def __repr__(self) -> str:
-        given = ((field.name, getattr(self, field.name)) for field in fields(self))
-        return f"Limits({', '.join(f'{name}={value}' for name, value in given if value != getattr(_DEFAULTS, name))})"
+        values = ((field.name, getattr(self, field.name)) for field in fields(self))
+        return f"Limits({', '.join(f'{name}={value}' for name, value in values if value != getattr(_DEFAULTS, name))})"
 
     def __post_init__(self) -> None:
         for name in ("spec_length", "depth", "nodes", "states", "memory", "work", "call_work"):

@@ -269,11 +269,11 @@ def _charge_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any
 
     @wraps(function)
     def guarded(*args: Any, **kwargs: Any) -> Any:
-        given = (*args[skipped:], *kwargs.values())
-        _check_arguments(given[1:] if name in _SHALLOW_FILTERS else given, deep=name not in _SHALLOW_FILTERS)
+        arguments = (*args[skipped:], *kwargs.values())
+        _check_arguments(arguments[1:] if name in _SHALLOW_FILTERS else arguments, deep=name not in _SHALLOW_FILTERS)
         if name == "indent":
-            charge(_max_indentation(given))
-        charge(_length(given[0]) if given else 0)
+            charge(_max_indentation(arguments))
+        charge(_length(arguments[0]) if arguments else 0)
         out = function(*args, **kwargs)
         charge(_length(out))
         return out
@@ -281,10 +281,10 @@ def _charge_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any
     return guarded
 
 
-def _max_indentation(given: tuple[Any, ...]) -> int:
+def _max_indentation(arguments: tuple[Any, ...]) -> int:
     """The largest number of characters that indentation may add to a text."""
-    widths = [one if isinstance(one, int) else len(one) for one in given[1:] if isinstance(one, int | str)]
-    return abs(max(widths, default=4)) * (str(given[0]).count("\n") + 1)
+    widths = [one if isinstance(one, int) else len(one) for one in arguments[1:] if isinstance(one, int | str)]
+    return abs(max(widths, default=4)) * (str(arguments[0]).count("\n") + 1)
 
 
 def _length(value: Any) -> int:

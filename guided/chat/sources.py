@@ -22,15 +22,15 @@ _KEY: Final = "tokenizer.chat_template"
 _GGUF_TOKENS: Final = {"bos": "bos_token", "eos": "eos_token", "padding": "pad_token", "unknown": "unk_token"}
 
 
-def named_templates(given: object) -> dict[str, str]:
+def named_templates(templates: object) -> dict[str, str]:
     """Templates by name, from a text, a mapping, or a list as in tokenizer_config.json. Other values give none."""
-    if isinstance(given, str):
-        return {"default": given}
-    if isinstance(given, list):
-        given = {one.get("name"): one.get("template") for one in given if isinstance(one, Mapping)}
-    if not isinstance(given, Mapping):
+    if isinstance(templates, str):
+        return {"default": templates}
+    if isinstance(templates, list):
+        templates = {one.get("name"): one.get("template") for one in templates if isinstance(one, Mapping)}
+    if not isinstance(templates, Mapping):
         return {}
-    return {name: text for name, text in given.items() if isinstance(name, str) and isinstance(text, str)}
+    return {name: text for name, text in templates.items() if isinstance(name, str) and isinstance(text, str)}
 
 
 def templates_in_folder(folder: Path, settings: Mapping[str, Any]) -> dict[str, str]:

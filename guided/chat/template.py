@@ -8,12 +8,12 @@ In: the Jinja templates of a model, and a `Conversation`. Out: ids. Steps:
     tagged_text.py    records which characters of the result the template wrote
     tokens.py         turns these into control tokens, and everything else into text
 
-So a message that contains `<|im_end|>` does not end a turn: only the template can write control tokens. The
-rendered text equals that of transformers to the character, because templates see the original strings without marks.
+So a message that contains `<|im_end|>` does not end a turn: only the template can write control tokens. The rendered
+text equals that of transformers to the character, because templates see the original strings without marks.
 
 A template that takes `tools` describes them itself if it uses the requested style of calls. If its style is not known,
-it is derived from what the template renders (derived_style.py). Not supported: images, and
-masks of the assistant's text. Needs the package jinja2, which is imported at the first rendering.
+it is derived from what the template renders (derived_style.py). Not supported: images, and masks of the assistant's
+text. Needs the package jinja2, which is imported at the first rendering.
 """
 
 from __future__ import annotations
@@ -67,8 +67,7 @@ class ChatTemplate:
         tokens: values of `bos_token`, `eos_token` and similar variables.
 
     Attributes:
-        vocabulary: as given.
-        tokens: as given.
+        vocabulary, tokens: the arguments.
         tool_style: how the template writes calls, one of `guided.TOOL_STYLES`; None: none of these.
     """
 
@@ -96,14 +95,14 @@ class ChatTemplate:
         texts = {name: text for name, text in named_templates(templates).items() if "messages" in text}
         return cls(vocabulary, texts, tokens=tokens) if texts else None
 
-    def render(self, given: Sequence[Message] | Conversation) -> list[int]:
+    def render(self, conversation: Sequence[Message] | Conversation) -> list[int]:
         """The ids of a conversation, up to the point where the assistant continues.
 
         Raises:
             GuidedError: a message is malformed, or the template refuses the conversation. UnsupportedError: the
                 template is invalid, or uses a forbidden operation. LimitExceeded: rendering costs too much.
         """
-        chat = given if isinstance(given, Conversation) else Conversation(given)
+        chat = conversation if isinstance(conversation, Conversation) else Conversation(conversation)
         text = self.text(chat)
         return ids_of(self.vocabulary, text, self._markers(self._source(chat)))
 
@@ -120,9 +119,9 @@ class ChatTemplate:
             raise GuidedError("the model's chat template does not show the model's earlier answers")
         return ids_of(self.vocabulary, text[at + len(_ANSWER_MARK) :], self._markers(self._source(chat)))
 
-    def text(self, given: Sequence[Message] | Conversation) -> str:
+    def text(self, conversation: Sequence[Message] | Conversation) -> str:
         """The text that `render` tokenizes. It is a `TaggedText`, which records the parts that the template wrote."""
-        chat = given if isinstance(given, Conversation) else Conversation(given)
+        chat = conversation if isinstance(conversation, Conversation) else Conversation(conversation)
         source = self._source(chat)
         template = compile_template(source)
         messages = [self._with_own_markers(message, source) for message in to_plain_messages(chat.messages, source)]
@@ -139,9 +138,9 @@ class ChatTemplate:
         }
         text = None
         if "tools" in template.variables and self._writes_as(chat.tool_style):
-            given = with_arguments(messages, as_text=template.arguments_are_text)
+            template_messages = with_arguments(messages, as_text=template.arguments_are_text)
             try:
-                text = template.render(messages=given, tools=tools or None, **more)
+                text = template.render(messages=template_messages, tools=tools or None, **more)
             except TemplateRefusal:  # several calls in a message (Llama): write them as text
                 if self.style is None or not any(message.get("tool_calls") for message in messages):
                     raise
@@ -207,14 +206,14 @@ class ChatTemplate:
         return self._select(chat.template, bool(chat.tools))
 
     def _variables(self, chat: Conversation, template: CompiledTemplate) -> dict[str, Any]:
-        given: dict[str, Any] = to_plain(dict(chat.variables), "variables of the chat template")
-        for name in given:
+        variables: dict[str, Any] = to_plain(dict(chat.variables), "variables of the chat template")
+        for name in variables:
             if name in _RESERVED_VARIABLES:
                 raise GuidedError(f"{name} cannot be set as a variable: pass the argument `{name}` instead")
             if name not in template.variables:
                 known = ", ".join(sorted(template.variables - _RESERVED_VARIABLES - self._tokens.keys())) or "none"
                 raise GuidedError(f"this model's chat template does not read {name!r}; it reads {known}")
-        return {**self._tokens, **given}
+        return {**self._tokens, **variables}
 
     def _with_own_markers(self, message: dict[str, Any], source: str) -> dict[str, Any]:
         """Tag markers such as `<think>` in the assistant's own text, so they are tokenized as markers again."""
@@ -236,18 +235,18 @@ def _render_with_tool_prompt(
     style: ToolStyle,
     tools: list[dict[str, Any]],
     source: str,
-    given: Mapping[str, Any],
+    variables: Mapping[str, Any],
 ) -> str:
     """Render with tools in the system message, or in the first message if the template has no system role (Gemma)."""
     if not tools:
-        return template.render(messages=messages, tools=None, **given)
+        return template.render(messages=messages, tools=None, **variables)
     with_system = with_system_prompt(messages, style, tools, default_system(source))
     try:
-        return template.render(messages=with_system, tools=None, **given)
+        return template.render(messages=with_system, tools=None, **variables)
     except TemplateRefusal:
         if len(with_system) == len(messages):
             raise
-    return template.render(messages=with_tool_prompt(messages, style, tools), tools=None, **given)
+    return template.render(messages=with_tool_prompt(messages, style, tools), tools=None, **variables)
 
 
 def _mark_continuation(message: Mapping[str, Any], chat: Conversation) -> dict[str, Any]:

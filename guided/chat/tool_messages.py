@@ -77,8 +77,8 @@ def without_tools(messages: Sequence[Mapping[str, Any]], style: ToolStyle) -> li
 
 
 def _arguments(call: Mapping[str, Any]) -> str:
-    given = call["function"]["arguments"]
-    return given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
+    arguments = call["function"]["arguments"]
+    return arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
 
 
 def _content(message: Mapping[str, Any]) -> str:

@@ -187,11 +187,11 @@ class Batch:
         return hashlib.sha256(json.dumps(inputs).encode()).hexdigest()[:16]
 
 
-def prompt_of(given: str | list[dict[str, str]], arguments: argparse.Namespace) -> Prompt:
+def prompt_of(prompt: str | list[dict[str, str]], arguments: argparse.Namespace) -> Prompt:
     """The prompt for the engine. Messages stay as they are. With --system, a text becomes a user message after it."""
-    if arguments.system is None or not isinstance(given, str):
-        return given
-    return [{"role": "system", "content": arguments.system}, {"role": "user", "content": given}]
+    if arguments.system is None or not isinstance(prompt, str):
+        return prompt
+    return [{"role": "system", "content": arguments.system}, {"role": "user", "content": prompt}]
 
 
 def _located(error: Exception, line: Line) -> str:

@@ -119,12 +119,12 @@ def run(arguments: argparse.Namespace) -> int:
     return DONE
 
 
-def _prompt(given: str) -> str:
+def _prompt(prompt: str) -> str:
     """The prompt: the argument itself, or the text of standard input."""
-    text = read_text("-") if given == "-" else given
+    text = read_text("-") if prompt == "-" else prompt
     if not text:
         raise InputError(
-            "standard input is empty, but must contain a prompt" if given == "-" else "the prompt is empty"
+            "standard input is empty, but must contain a prompt" if prompt == "-" else "the prompt is empty"
         )
     try:
         text.encode()
@@ -146,8 +146,8 @@ def _check(arguments: argparse.Namespace, n: int, constrained: bool) -> None:
         raise InputError("one prompt, or --batch FILE, is needed" + (", not both" if arguments.batch else ""))
     if arguments.batch is None:
         flags = ("output", "resume", "progress")
-        if given := next((flag for flag in flags if getattr(arguments, flag) not in (None, False)), None):
-            raise InputError(f"--{given} belongs to --batch, which is not given")
+        if flag_of_batch := next((flag for flag in flags if getattr(arguments, flag) not in (None, False)), None):
+            raise InputError(f"--{flag_of_batch} belongs to --batch, which is not given")
     if arguments.raw and arguments.system is not None:
         raise InputError("--system cannot be combined with --raw, which sends no messages")
     if arguments.stream and (n > 1 or arguments.batch is not None):

@@ -160,8 +160,8 @@ def _check(text: str, members: dict[str, Any]) -> None:
     if not any(name in members for name in _PROMPTS):
         raise SpecError("a request needs a prompt or messages", text=text)
     for names in (_PROMPTS, SPECIFICATIONS):
-        if len(given := [name for name in names if name in members]) > 1:
-            raise _member_error(text, given[1], f"{given[0]} and {given[1]} cannot both be given")
+        if len(present := [name for name in names if name in members]) > 1:
+            raise _member_error(text, present[1], f"{present[0]} and {present[1]} cannot both be given")
 
 
 def _is_pair(value: object) -> bool:

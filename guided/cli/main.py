@@ -53,11 +53,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
-    given = list(sys.argv[1:] if argv is None else argv)
-    flags = given[: given.index("--")] if "--" in given else given
+    words = list(sys.argv[1:] if argv is None else argv)
+    flags = words[: words.index("--")] if "--" in words else words
     as_json, name = "--json" in flags, "guided"
     try:
-        arguments = _parser().parse_args(given)
+        arguments = _parser().parse_args(words)
         name = f"guided {arguments.command}"
         with quietly() if arguments.quiet else nullcontext(), warnings_as_notes():
             code: int = arguments.run(arguments)

@@ -113,12 +113,12 @@ def options_given(arguments: argparse.Namespace) -> dict[str, Any]:
     """The options on the command line, including n. Tools are still names."""
     specification_options = {name for names in OPTIONS_OF.values() for name in names}
     names = [name for name in LINE_OPTIONS if name not in specification_options]
-    given = {name: value for name in names if (value := getattr(arguments, name)) is not None}
-    if "logit_bias" in given:
-        given["logit_bias"] = dict(given["logit_bias"])
-    if arguments.tool_tokens is not None and "tools" not in given:
+    options = {name: value for name in names if (value := getattr(arguments, name)) is not None}
+    if "logit_bias" in options:
+        options["logit_bias"] = dict(options["logit_bias"])
+    if arguments.tool_tokens is not None and "tools" not in options:
         raise InputError("--tool-tokens belongs to --tool, which is not given")
-    return given
+    return options
 
 
 def options_of_line(members: Mapping[str, Any]) -> dict[str, Any]:

@@ -189,12 +189,12 @@ def _tools_and_reasoning(arguments: argparse.Namespace) -> dict[str, Any]:
         raise InputError("--tool-tokens belongs to --tool, which is not given")
     if arguments.reasoning_begin is not None and not arguments.reasoning_end:
         raise InputError("--reasoning-begin belongs to --reasoning-end, which is not given")
-    given: dict[str, Any] = {"tool_style": arguments.tool_call_style, "reasoning_end": arguments.reasoning_end or ""}
+    settings: dict[str, Any] = {"tool_style": arguments.tool_call_style, "reasoning_end": arguments.reasoning_end or ""}
     if arguments.reasoning_begin is not None:
-        given["reasoning_begin"] = arguments.reasoning_begin
+        settings["reasoning_begin"] = arguments.reasoning_begin
     if arguments.tools:
-        given["tools"] = tuple(tools_named(arguments.tools, arguments.tool_tokens))
-    return given
+        settings["tools"] = tuple(tools_named(arguments.tools, arguments.tool_tokens))
+    return settings
 
 
 def _keys(arguments: argparse.Namespace) -> tuple[str, ...]:

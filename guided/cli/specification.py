@@ -230,16 +230,16 @@ def _add_schema_options(parser: argparse.ArgumentParser, generating: bool) -> No
 
 def specification_options(arguments: argparse.Namespace, kind: str) -> dict[str, Any]:
     """The given options for specifications of this kind."""
-    given = {name: value for name in OPTIONS_OF.get(kind, ()) if (value := getattr(arguments, name)) is not None}
+    options = {name: value for name in OPTIONS_OF.get(kind, ()) if (value := getattr(arguments, name)) is not None}
     forms = {
         "registry": "{URI: schema, ...}",
         "documents": "{name: text, ...}",
         "grammars": "{name: text or schema, ...}",
     }
     for name, form in forms.items():
-        if name in given:
-            given[name] = _object(name, given[name], form)
-    return given
+        if name in options:
+            options[name] = _object(name, options[name], form)
+    return options
 
 
 def _object(name: str, file: str, form: str) -> dict[str, Any]:
@@ -314,13 +314,13 @@ def _import(name: str) -> Any:
     return value
 
 
-def _json_text(given: str, what: str) -> str:
+def _json_text(argument: str, what: str) -> str:
     """The text of a JSON object: the argument itself, or the content of a file."""
-    if given.lstrip().startswith("{"):
-        return given
-    text = read_text(given, f"{what} on the command line must begin with {{")
+    if argument.lstrip().startswith("{"):
+        return argument
+    text = read_text(argument, f"{what} on the command line must begin with {{")
     if not text.strip():
-        raise InputError(f"{'standard input' if given == '-' else given} is empty, but must contain {what}")
+        raise InputError(f"{'standard input' if argument == '-' else argument} is empty, but must contain {what}")
     return text
 
 

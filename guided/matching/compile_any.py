@@ -111,8 +111,9 @@ class CompileAny:
             check_effects(options, _JSON_OPTIONS, "the specification is composed: pass the option to one of its parts")
         else:
             check_options(specification, options)
-        given: JsonSchemaKeywords = {name: value for name, value in options.items() if name in _JSON_OPTIONS}  # type: ignore[assignment]
-        chosen = JsonSchemaOptions.for_generation(**given) if style == "generation" else JsonSchemaOptions(**given)
+        fields: JsonSchemaKeywords = {name: value for name, value in options.items() if name in _JSON_OPTIONS}  # type: ignore[assignment]
+        make = JsonSchemaOptions.for_generation if style == "generation" else JsonSchemaOptions
+        chosen = make(**fields)
         documents = {"registry": options.get("registry"), "documents": options.get("documents")}
         match specification:
             case Expr():
@@ -134,19 +135,19 @@ class CompileAny:
                 return self.compile_type(specification, **documents, **chosen.given())
 
 
-def _pattern(given: str | re.Pattern[Any], dialect: str) -> str:
+def _pattern(pattern: str | re.Pattern[Any], dialect: str) -> str:
     """The text of a regular expression, with the flags of a compiled one."""
-    if isinstance(given, str):
-        if _is_json_object(given):
+    if isinstance(pattern, str):
+        if _is_json_object(pattern):
             hint = "pass json.loads(text) for a JSON Schema"
             raise SpecError("a string is a regular expression, but this is a JSON object", hint=hint)
-        return given
-    if not isinstance(given.pattern, str):
+        return pattern
+    if not isinstance(pattern.pattern, str):
         raise SpecError("this regular expression matches bytes, not text", hint="write it as a str")
-    flags = "".join(letter for flag, letter in _FLAGS.items() if given.flags & flag)
+    flags = "".join(letter for flag, letter in _FLAGS.items() if pattern.flags & flag)
     if dialect != "python":
         raise OptionError("a compiled regular expression has Python's dialect: leave dialect out", option="dialect")
-    return f"(?{flags}){given.pattern}" if flags else given.pattern
+    return f"(?{flags}){pattern.pattern}" if flags else pattern.pattern
 
 
 def check_options(specification: Specification, options: Mapping[str, Any]) -> None:

@@ -190,9 +190,9 @@ class GrammarCompiler(CachedCompiler, CompileAny):
             SpecError: the text is malformed or generates nothing. UnsupportedError: a terminal is not regular, or a
                 part is not supported. VocabularyError: a token that the vocabulary lacks.
         """
-        folders, given = check_folders(import_paths), check_grammars(grammars)
-        read_options = LarkOptions(start, semantics, lexer, folders, postlex, given, allow_special_tokens)
-        known = tuple((name, content_of(it) if isinstance(it, Mapping) else it) for name, it in given.items())
+        folders, named_grammars = check_folders(import_paths), check_grammars(grammars)
+        read_options = LarkOptions(start, semantics, lexer, folders, postlex, named_grammars, allow_special_tokens)
+        known = tuple((name, content_of(it) if isinstance(it, Mapping) else it) for name, it in named_grammars.items())
         own = (start, semantics, lexer, folders, postlex, known, allow_special_tokens)
 
         def compiled(schemas: JsonSchemaOptions) -> CompiledGrammar:
@@ -200,7 +200,7 @@ class GrammarCompiler(CachedCompiler, CompileAny):
                 return read_lark(text, read_options, self.limits, schemas, found)
 
             why_empty = partial(check_not_empty, text, read_options, self.limits, schemas)
-            parts = None if folders else [it for it in given.values() if isinstance(it, Mapping)]
+            parts = None if folders else [it for it in named_grammars.values() if isinstance(it, Mapping)]
             return self._compile(("lark", text, own, schemas), text, read, why_empty, parts=parts)
 
         return self._compile_with_fallback(compiled, JsonSchemaOptions.of(**options))
@@ -243,8 +243,10 @@ class GrammarCompiler(CachedCompiler, CompileAny):
 
     def compile_choice(self, choices: Sequence[str]) -> CompiledGrammar:
         """Compile a set of strings; the output is one of them."""
-        given: Any = read_choices(choices, self.limits)
-        return self._compile(("choice", given), given, lambda _: choice_to_grammar(given, limits=self.limits))
+        alternatives: Any = read_choices(choices, self.limits)
+        return self._compile(
+            ("choice", alternatives), alternatives, lambda _: choice_to_grammar(alternatives, limits=self.limits)
+        )
 
     def compile_pattern(
         self,
@@ -260,9 +262,9 @@ class GrammarCompiler(CachedCompiler, CompileAny):
             if not isinstance(char_classes, Mapping) or not all(isinstance(c, Iterable) for c in char_classes.values()):
                 raise SpecError("char_classes is a mapping from names to characters", hint='write {"VOWEL": "aeiou"}')
             classes = {name: tuple(read_characters(name, chars)) for name, chars in char_classes.items()}
-        given = [tuple(part) if isinstance(part, list) else part for part in read_elements(pattern, self.limits)]
-        key = ("pattern", tuple(given), None if classes is None else tuple(classes.items()))
-        return self._compile(key, given, lambda _: pattern_to_grammar(given, classes))
+        parts = [tuple(part) if isinstance(part, list) else part for part in read_elements(pattern, self.limits)]
+        key = ("pattern", tuple(parts), None if classes is None else tuple(classes.items()))
+        return self._compile(key, parts, lambda _: pattern_to_grammar(parts, classes))
 
     @keywords_checked(JsonSchemaKeywords.__annotations__)
     def compile_type(

@@ -155,11 +155,11 @@ class SamplingParams:
         object.__setattr__(self, "allowed_token_ids", None if allowed is None else frozenset(allowed))
 
 
-def _items(name: str, given: object, of_what: str) -> tuple[Any, ...]:
-    """The given items as a tuple. Raises OptionError if `given` is not iterable, or has too many items."""
-    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
-        raise OptionError(f"{name} must contain {of_what}, not {brief(given)}", option=name)
-    return tuple(read_items(name, given))
+def _items(name: str, value: object, of_what: str) -> tuple[Any, ...]:
+    """The items of a value, as a tuple. Raises OptionError if `value` is not iterable, or has too many items."""
+    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+        raise OptionError(f"{name} must contain {of_what}, not {brief(value)}", option=name)
+    return tuple(read_items(name, value))
 
 
 def _is_integer(value: object) -> bool:

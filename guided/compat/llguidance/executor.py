@@ -41,15 +41,15 @@ class LLExecutor:
             ValueError: the address or a size is wrong, or an index is out of bounds. TypeError: an entry has no
             matcher. RuntimeError: a matcher occurs twice.
         """
-        given = _check_entries(interpreters, 2)
-        rows = _rows(given, trg_pointer, one_mask_bytes, trg_batch_size)
-        live = [matcher for matcher, _ in given if matcher.needs_mask]
+        entries = _check_entries(interpreters, 2)
+        rows = _rows(entries, trg_pointer, one_mask_bytes, trg_batch_size)
+        live = [matcher for matcher, _ in entries if matcher.needs_mask]
         if len(live) > 1 and len({id(matcher.live.grammar.vocabulary) for matcher in live}) == 1:
             masks = allocate_token_bitmask(len(live), 32 * rows.shape[1])
             fill_batch([matcher.live for matcher in live], masks, threads=self.num_threads)
             for matcher, mask in zip(live, masks, strict=True):
                 matcher.set_mask(mask)
-        for matcher, index in given:
+        for matcher, index in entries:
             rows[index] = matcher.row()
 
     def unsafe_compute_mask_ptr_with_draft_token(
@@ -60,9 +60,9 @@ class LLExecutor:
         trg_batch_size: int,
     ) -> None:
         """Like `unsafe_compute_mask_ptr`, followed by masks after each draft token, up to the first forbidden one."""
-        given = _check_entries(interpreters, 3)
-        rows = _rows(given, trg_pointer, one_mask_bytes, trg_batch_size)
-        for matcher, index, drafts in given:
+        entries = _check_entries(interpreters, 3)
+        rows = _rows(entries, trg_pointer, one_mask_bytes, trg_batch_size)
+        for matcher, index, drafts in entries:
             if index + len(drafts) >= trg_batch_size:
                 raise ValueError(f"Target index out of bounds: {index} and {len(drafts)} drafts in {trg_batch_size}")
             matcher.write_rows(rows[index : index + len(drafts) + 1], drafts)
@@ -72,10 +72,10 @@ class LLExecutor:
         return [matcher.consume_token(token) for matcher, token in _check_entries(matchers, 2)]
 
 
-def _check_entries(given: Sequence[Any], parts: int) -> list[Any]:
-    if not given:
+def _check_entries(entries: Sequence[Any], parts: int) -> list[Any]:
+    if not entries:
         raise ValueError("No matchers")
-    for each in given:
+    for each in entries:
         if not isinstance(each, tuple):
             raise TypeError(f"'{type(each).__name__}' object is not an instance of 'tuple'")
         if len(each) != parts:
@@ -83,18 +83,18 @@ def _check_entries(given: Sequence[Any], parts: int) -> list[Any]:
         if not isinstance(each[0], LLMatcher):
             raise TypeError(f"'{type(each[0]).__name__}' object is not an instance of 'LLMatcher'")
     seen: set[int] = set()
-    for each in given:
+    for each in entries:
         if id(each[0]) in seen:
             raise RuntimeError("Already borrowed: a matcher occurs twice; use deep_copy()")
         seen.add(id(each[0]))
-    return list(given)
+    return list(entries)
 
 
-def _rows(given: Sequence[Any], pointer: int, mask_bytes: int, batch: int) -> npt.NDArray[np.int32]:
-    words = given[0][0].words
+def _rows(entries: Sequence[Any], pointer: int, mask_bytes: int, batch: int) -> npt.NDArray[np.int32]:
+    words = entries[0][0].words
     check_address(pointer)
     if mask_bytes != 4 * words:
         raise ValueError(f"Invalid buffer size: a mask has {4 * words} bytes, not {mask_bytes}")
-    if bad := [each[1] for each in given if not 0 <= each[1] < batch]:
+    if bad := [each[1] for each in entries if not 0 <= each[1] < batch]:
         raise ValueError(f"Target index out of bounds: {bad[0]} in {batch}")
     return rows_at(pointer, batch, words)

@@ -87,16 +87,16 @@ def definitions_of(text: str) -> tuple[Definition, ...]:
     return tuple(_definition(each, number) for number, each in enumerate(grammars))
 
 
-def _definition(given: Any, number: int) -> Definition:
+def _definition(definition: Any, number: int) -> Definition:
     pointer = f"/grammars/{number}"
-    if not isinstance(given, dict):
+    if not isinstance(definition, dict):
         raise SpecError("a grammar must be an object", pointer=pointer)
-    kinds = [kind for kind in _KINDS if given.get(kind) is not None]
+    kinds = [kind for kind in _KINDS if definition.get(kind) is not None]
     if len(kinds) > 1:
         raise SpecError(f"cannot have both {kinds[0]} and {kinds[1]}", pointer=pointer)
     if not kinds:
         raise SpecError(f"a grammar must have one of {', '.join(_KINDS)}", pointer=pointer)
-    return Definition(str(given.get("name") or ""), kinds[0], given[kinds[0]])
+    return Definition(str(definition.get("name") or ""), kinds[0], definition[kinds[0]])
 
 
 def compile_grammar(text: str, tokenizer: LLTokenizer, limits: Limits, final_skip: bool = True) -> CompiledGrammar:
@@ -138,10 +138,10 @@ def _schema(content: Any) -> tuple[Any, Any]:
     """A schema without its "x-guidance", and the options in it."""
     if not isinstance(content, dict):
         return content, schema_options({})
-    given = content.get("x-guidance")
-    if given is not None and not isinstance(given, Mapping):
+    options = content.get("x-guidance")
+    if options is not None and not isinstance(options, Mapping):
         raise SpecError("x-guidance must be an object of options", pointer="/x-guidance")
-    return {key: value for key, value in content.items() if key != "x-guidance"}, schema_options(given or {})
+    return {key: value for key, value in content.items() if key != "x-guidance"}, schema_options(options or {})
 
 
 def _refuse_formats(schema: Any, findings: Sequence[Finding]) -> None:

@@ -77,14 +77,14 @@ class Texts:
 
     def longest_match(self, text: str) -> int:
         """The length of the longest prefix of a text that the node generates; 0 if there is none."""
-        at, taken = self.start, 0
+        at, longest = self.start, 0
         for read, char in enumerate(text, 1):
             following = [to for low, high, to in self.edges(at) if low <= ord(char) <= high]
             if not following:
                 break
             at = following[0]
-            taken = read if self.accepts(at) else taken
-        return taken
+            longest = read if self.accepts(at) else longest
+        return longest
 
     @cached_property
     def _live(self) -> set[int]:

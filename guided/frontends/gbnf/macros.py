@@ -73,11 +73,11 @@ class Macros:
 
     # --- the macros
 
-    def _regex(self, name: Token, given: list[_Value], named: dict[str, _Value]) -> Node:
+    def _regex(self, name: Token, arguments: list[_Value], named: dict[str, _Value]) -> Node:
         self._check_names(named, "json_string", "flags")
-        if len(given) != 1 or not isinstance(given[0].value, str):
+        if len(arguments) != 1 or not isinstance(arguments[0].value, str):
             raise self._reader.error("Regex takes one pattern, as a literal", name, 'write Regex("[a-z]+")')
-        pattern = given[0]
+        pattern = arguments[0]
         json_string = self._flag(named, "json_string", False)
         try:
             node = regex_node(
@@ -91,24 +91,24 @@ class Macros:
             raise self._reader.error(f"in the pattern: {error.message}", pattern.token, error.hint) from None
         return conj(node, _JSON_CHARS) if json_string else node
 
-    def _substring(self, name: Token, given: list[_Value], named: dict[str, _Value]) -> Node:
+    def _substring(self, name: Token, arguments: list[_Value], named: dict[str, _Value]) -> Node:
         self._check_names(named)
-        for piece in given:
+        for piece in arguments:
             if not isinstance(piece.value, str):
                 raise self._reader.error("Substring takes string literals", piece.token, 'write Substring("to ", "be")')
-        return substring_automaton([piece.value for piece in given], self._reader.limits)
+        return substring_automaton([piece.value for piece in arguments], self._reader.limits)
 
-    def _token(self, name: Token, given: list[_Value], named: dict[str, _Value]) -> Node:
+    def _token(self, name: Token, arguments: list[_Value], named: dict[str, _Value]) -> Node:
         self._check_names(named)
-        return self._reader.special(self._ids(name, given), name)
+        return self._reader.special(self._ids(name, arguments), name)
 
-    def _exclude_token(self, name: Token, given: list[_Value], named: dict[str, _Value]) -> Node:
+    def _exclude_token(self, name: Token, arguments: list[_Value], named: dict[str, _Value]) -> Node:
         self._check_names(named)
-        return self._reader.other_tokens(self._ids(name, given))
+        return self._reader.other_tokens(self._ids(name, arguments))
 
-    def _tag_dispatch(self, name: Token, given: list[_Value], named: dict[str, _Value]) -> Node:
+    def _tag_dispatch(self, name: Token, arguments: list[_Value], named: dict[str, _Value]) -> Node:
         self._check_names(named, "loop_after_dispatch", "excludes")
-        pairs = self._pairs(given, str, '("<tag>", rule)')
+        pairs = self._pairs(arguments, str, '("<tag>", rule)')
         excludes = self._excludes(named, str, '("</s>",)')
         for tag, _ in pairs:
             for exclude in excludes:
@@ -122,9 +122,9 @@ class Macros:
             )  # fmt: skip
         return self._dispatch(named, [free.dispatch([rule for _, rule in pairs])], free.without)
 
-    def _token_tag_dispatch(self, name: Token, given: list[_Value], named: dict[str, _Value]) -> Node:
+    def _token_tag_dispatch(self, name: Token, arguments: list[_Value], named: dict[str, _Value]) -> Node:
         self._check_names(named, "loop_after_dispatch", "excludes")
-        pairs = self._pairs(given, int, "(128000, rule)")
+        pairs = self._pairs(arguments, int, "(128000, rule)")
         excludes = self._excludes(named, int, "(128001,)")
         triggers = {tag.value for tag, _ in pairs}
         for exclude in excludes:
@@ -145,10 +145,10 @@ class Macros:
 
     # --- the values of arguments
 
-    def _pairs(self, given: list[_Value], kind: type, form: str) -> list[tuple[_Value, Ref]]:
+    def _pairs(self, arguments: list[_Value], kind: type, form: str) -> list[tuple[_Value, Ref]]:
         """The triggers with references to their rules."""
         out: list[tuple[_Value, Ref]] = []
-        for pair in given:
+        for pair in arguments:
             parts = pair.value
             if not isinstance(parts, list) or len(parts) != 2 or not isinstance(parts[1].value, Token):
                 raise self._reader.error("a trigger must be a pair of a tag and a rule", pair.token, f"write {form}")
@@ -158,21 +158,21 @@ class Macros:
     def _excludes(self, named: dict[str, _Value], kind: type, form: str) -> list[_Value]:
         if "excludes" not in named:
             return []
-        given = named["excludes"]
-        if not isinstance(given.value, list):
-            raise self._reader.error("excludes must be a tuple", given.token, f"write excludes={form}")
-        return [self._checked(one, kind, form) for one in given.value]
+        excludes = named["excludes"]
+        if not isinstance(excludes.value, list):
+            raise self._reader.error("excludes must be a tuple", excludes.token, f"write excludes={form}")
+        return [self._checked(one, kind, form) for one in excludes.value]
 
-    def _ids(self, name: Token, given: list[_Value]) -> list[int]:
-        if not given:
+    def _ids(self, name: Token, arguments: list[_Value]) -> list[int]:
+        if not arguments:
             raise self._reader.error(f"{name.text} takes token ids", name, f"write {name.text}(128000)")
-        return [self._checked(one, int, f"{name.text}(128000)").value for one in given]
+        return [self._checked(one, int, f"{name.text}(128000)").value for one in arguments]
 
-    def _checked(self, given: _Value, kind: type, form: str) -> _Value:
-        if type(given.value) is not kind or given.value == "":
+    def _checked(self, argument: _Value, kind: type, form: str) -> _Value:
+        if type(argument.value) is not kind or argument.value == "":
             wanted = "a non-empty literal" if kind is str else "a token id"
-            raise self._reader.error(f"{wanted} is expected here", given.token, f"write {form}")
-        return given
+            raise self._reader.error(f"{wanted} is expected here", argument.token, f"write {form}")
+        return argument
 
     def _flag(self, named: dict[str, _Value], name: str, default: bool) -> bool:
         if name not in named:
@@ -185,10 +185,10 @@ class Macros:
     def _flags(self, named: dict[str, _Value]) -> str:
         if "flags" not in named:
             return "s"
-        given = named["flags"]
-        if not isinstance(given.value, str) or not set(given.value) <= set("isu"):
-            raise self._reader.error("flags may contain only i, s and u", given.token, 'write flags="is"')
-        return "".join(sorted(set(given.value) - {"u"}))  # patterns match code points with or without u
+        flags = named["flags"]
+        if not isinstance(flags.value, str) or not set(flags.value) <= set("isu"):
+            raise self._reader.error("flags may contain only i, s and u", flags.token, 'write flags="is"')
+        return "".join(sorted(set(flags.value) - {"u"}))  # patterns match code points with or without u
 
     def _check_names(self, named: dict[str, _Value], *known: str) -> None:
         for name, value in named.items():

@@ -159,11 +159,11 @@ class XmlArguments:
         return self._spans
 
     def _emit_begin(self, name: str, begin: str) -> None:
-        """Emit the begin of a member or an item."""
+        """Emit the beginning of a member or an item."""
         self._new_parts.append(f"{', ' if self._open[-1].parts else ''}{name}{begin}")
 
     def _step(self) -> bool:
-        """Read the begin, the value or the end of an element. Returns False if it is incomplete."""
+        """Read the beginning, the value or the end of an element. Returns False if this is incomplete."""
         if self._value is not None:
             return self._read_value(self._value)
         container = self._open[-1]

@@ -37,19 +37,21 @@ def specification_of(params: Any) -> Specification | None:
     Raises:
         SpecError: the constraint is malformed, or the request also has `structured_outputs`.
     """
-    given = (params.extra_args or {}).get(ARGUMENT)
-    if given is None:
+    specification = (params.extra_args or {}).get(ARGUMENT)
+    if specification is None:
         return None
     if params.structured_outputs is not None:
         raise SpecError(f"structured_outputs and extra_args[{ARGUMENT!r}] both constrain the text: give only one")
-    if isinstance(given, str):
+    if isinstance(specification, str):
         try:
-            given = json.loads(given)
+            specification = json.loads(specification)
         except (ValueError, RecursionError) as error:
             raise SpecError(f"extra_args[{ARGUMENT!r}] is not JSON: {error}") from None
-    if not isinstance(given, Mapping):
-        raise SpecError(f"extra_args[{ARGUMENT!r}] must be an object, not {brief(given)}", hint='write {"json": {...}}')
-    return Specification.from_fields(given, max_tokens=params.max_tokens)
+    if not isinstance(specification, Mapping):
+        raise SpecError(
+            f"extra_args[{ARGUMENT!r}] must be an object, not {brief(specification)}", hint='write {"json": {...}}'
+        )
+    return Specification.from_fields(specification, max_tokens=params.max_tokens)
 
 
 def check(params: Any, settings: Settings) -> None:

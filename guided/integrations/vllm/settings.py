@@ -51,24 +51,24 @@ class Settings:
         if not text:
             return cls()
         try:
-            given = json.loads(text)
+            settings = json.loads(text)
         except (ValueError, RecursionError) as error:
             raise GuidedError(f"{VARIABLE} is not JSON: {error}") from None
         known = [field.name for field in fields(cls)]
-        if not isinstance(given, dict):
-            raise GuidedError(f"{VARIABLE} must be an object, not {brief(given)}; its fields are {', '.join(known)}")
-        if unknown := sorted(given.keys() - set(known)):
+        if not isinstance(settings, dict):
+            raise GuidedError(f"{VARIABLE} must be an object, not {brief(settings)}; its fields are {', '.join(known)}")
+        if unknown := sorted(settings.keys() - set(known)):
             raise GuidedError(f"{VARIABLE} has no field {brief(unknown[0])}; its fields are {', '.join(known)}")
         for name in ("allow_special_tokens", "strict", "any_version"):
-            if not isinstance(given.get(name, False), bool):
-                raise GuidedError(f"{name} of {VARIABLE} must be true or false, not {brief(given[name])}")
-        return cls(**{**given, "limits": _limits(given.get("limits", {}))})
+            if not isinstance(settings.get(name, False), bool):
+                raise GuidedError(f"{name} of {VARIABLE} must be true or false, not {brief(settings[name])}")
+        return cls(**{**settings, "limits": _limits(settings.get("limits", {}))})
 
 
-def _limits(given: Any) -> Limits:
-    if not isinstance(given, dict):
-        raise GuidedError(f"limits of {VARIABLE} must be an object, not {brief(given)}")
+def _limits(values: Any) -> Limits:
+    if not isinstance(values, dict):
+        raise GuidedError(f"limits of {VARIABLE} must be an object, not {brief(values)}")
     try:
-        return Limits(**given)
+        return Limits(**values)
     except (TypeError, ValueError) as error:
         raise GuidedError(f"limits of {VARIABLE}: {error}") from None

@@ -42,8 +42,8 @@ class Search:
     """Searches for common texts, with a bound on the work of all searches together."""
 
     def __init__(self, limits: Limits | None = None) -> None:
-        given = limits or Limits()
-        self._limits = replace(given, work=min(given.work, _MAX_WORK))
+        full_limits = limits or Limits()
+        self._limits = replace(full_limits, work=min(full_limits.work, _MAX_WORK))
         self._remaining_steps, self._compilations, self._rules = _MAX_STEPS, 0, 0
 
     @property

@@ -91,12 +91,14 @@ def layer_windows(
     Args:
         window: the default for configs without `sliding_window`.
     """
-    given = reader.given("sliding_window", window)
-    types = reader.get("layer_types", [_SLIDING if given is not None and slides(i) else _FULL for i in range(layers)])
+    sliding_window = reader.given("sliding_window", window)
+    types = reader.get(
+        "layer_types", [_SLIDING if sliding_window is not None and slides(i) else _FULL for i in range(layers)]
+    )
     if not isinstance(types, list) or len(types) != layers or not all(kind in (_FULL, _SLIDING) for kind in types):
         reason = f"layer_types is {brief(types, 200)}, not {_FULL} or {_SLIDING} for each of {layers} layers"
         raise reader.refuse("layer_types", reason)
-    width = size(given, "sliding_window", reader.where) if _SLIDING in types else None
+    width = size(sliding_window, "sliding_window", reader.where) if _SLIDING in types else None
     return [width if kind == _SLIDING else None for kind in types]
 
 
@@ -130,12 +132,12 @@ def read_rope(reader: ConfigReader, head_dim: int, context: int, base: float = 1
     return rope_from(reader, key, reader.get(key, {}), head_dim, context, base)
 
 
-def rope_from(reader: ConfigReader, key: str, given: Any, head_dim: int, context: int, base: float) -> Rope:
+def rope_from(reader: ConfigReader, key: str, value: Any, head_dim: int, context: int, base: float) -> Rope:
     """The rotary positions from the parameters at `key`. `base`: the default base."""
     where = reader.where
-    if not isinstance(given, dict):
-        raise ModelFileError(f"{where}: {key} is {brief(given, 100)}, but must be an object")
-    parameters = dict(given)
+    if not isinstance(value, dict):
+        raise ModelFileError(f"{where}: {key} is {brief(value, 100)}, but must be an object")
+    parameters = dict(value)
     base = positive(parameters.pop("rope_theta", base), "rope_theta", where)
     kind = parameters.pop("rope_type", parameters.pop("type", "default"))
     parameters.pop("type", None)  # some configs have both names

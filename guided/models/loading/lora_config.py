@@ -176,22 +176,24 @@ def _target_matcher(reader: ConfigReader, patterns: _Patterns) -> Matcher:
     return lambda name: not excludes(name) and includes(name) and (name in in_full or in_layers(name))
 
 
-def _name_matcher(reader: ConfigReader, key: str, given: Any, patterns: _Patterns) -> Matcher:
+def _name_matcher(reader: ConfigReader, key: str, names_or_pattern: Any, patterns: _Patterns) -> Matcher:
     """A matcher of listed names or their ends, or of one pattern."""
-    if isinstance(given, str):
-        return patterns.whole(given, key)
-    if not isinstance(given, list) or not all(isinstance(name, str) for name in given):
-        raise ModelFileError(f"{reader.where}: {key} is {brief(given, 200)}, but must be a list of names or a pattern")
-    names = frozenset(given)
+    if isinstance(names_or_pattern, str):
+        return patterns.whole(names_or_pattern, key)
+    if not isinstance(names_or_pattern, list) or not all(isinstance(name, str) for name in names_or_pattern):
+        raise ModelFileError(
+            f"{reader.where}: {key} is {brief(names_or_pattern, 200)}, but must be a list of names or a pattern"
+        )
+    names = frozenset(names_or_pattern)
     return lambda name: any(name[at:] in names for at in range(len(name)) if at == 0 or name[at - 1] == ".")
 
 
 def _layer_matcher(reader: ConfigReader, *, by_name: bool) -> Matcher:
     """A matcher of modules in the layers of `layers_to_transform`; of all modules if this key is missing."""
-    given, pattern = reader.get("layers_to_transform", []), reader.get("layers_pattern", [])
-    numbers = given if isinstance(given, list) else [given]
+    layers, pattern = reader.get("layers_to_transform", []), reader.get("layers_pattern", [])
+    numbers = layers if isinstance(layers, list) else [layers]
     if not all(isinstance(number, int) and not isinstance(number, bool) for number in numbers):
-        raise ModelFileError(f"{reader.where}: layers_to_transform is {brief(given, 100)}, but must be layer numbers")
+        raise ModelFileError(f"{reader.where}: layers_to_transform is {brief(layers, 100)}, but must be layer numbers")
     if not numbers:
         return lambda name: True
     if not by_name:

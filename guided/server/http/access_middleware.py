@@ -104,10 +104,10 @@ class AccessMiddleware:
 
     def _check_size(self, scope: Scope) -> None:
         """Raise RequestError if the headers are too long. The connection itself refuses headers that never end."""
-        most = self._server.settings.max_header_bytes
+        max_bytes = self._server.settings.max_header_bytes
         size = len(scope.get("raw_path") or b"") + len(scope["query_string"])
-        if size + sum(len(name) + len(value) for name, value in scope["headers"]) > most:
-            raise RequestError(f"path and headers have more than {most} bytes")
+        if size + sum(len(name) + len(value) for name, value in scope["headers"]) > max_bytes:
+            raise RequestError(f"path and headers have more than {max_bytes} bytes")
 
     def _key_number(self, headers: Headers) -> int:
         """The number of the key in the headers, from 1. Raises RequestError if it is none of the server's keys.
@@ -117,10 +117,10 @@ class AccessMiddleware:
         authorization = headers.get("authorization", "")
         scheme, _, rest = authorization.partition(" ")
         bearer = rest.strip() if scheme.lower() == "bearer" else authorization
-        given = [key.encode("latin-1") for key in (bearer, headers.get("x-api-key", "")) if key]  # as they were sent
+        sent_keys = [key.encode("latin-1") for key in (bearer, headers.get("x-api-key", "")) if key]  # the bytes sent
         # compare all keys, so that the time reveals nothing
-        equal = [sum(hmac.compare_digest(one, key) for one in given) > 0 for key in self._keys]
+        equal = [sum(hmac.compare_digest(one, key) for one in sent_keys) > 0 for key in self._keys]
         if not any(equal):
-            message = "the API key is invalid" if given else "an API key is required"
+            message = "the API key is invalid" if sent_keys else "an API key is required"
             raise RequestError(message, code="invalid_api_key", status=401)
         return equal.index(True) + 1

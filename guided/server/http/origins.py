@@ -53,12 +53,12 @@ def check_origin(headers: Headers, settings: Settings) -> None:
 
 def check_host(headers: Headers, scope: Scope, settings: Settings) -> None:
     """Raise RequestError if another site may have pointed the request's host name at this machine."""
-    given, allowed = headers.get("host"), settings.allowed_hosts
-    if given is None or "*" in allowed or not (allowed or (_is_loopback(scope) and not settings.api_keys)):
+    name, allowed = headers.get("host"), settings.allowed_hosts
+    if name is None or "*" in allowed or not (allowed or (_is_loopback(scope) and not settings.api_keys)):
         return
-    host = (_host_and_port(given, "http") or ("", None))[0]
+    host = (_host_and_port(name, "http") or ("", None))[0]
     if host != "localhost" and not _is_address(host) and host not in map(str.lower, allowed):
-        message = f"the host name {brief(given)} is not allowed: start the server with --allowed-hosts to allow it"
+        message = f"the host name {brief(name)} is not allowed: start the server with --allowed-hosts to allow it"
         raise RequestError(message, code="host_not_allowed", status=403)
 
 

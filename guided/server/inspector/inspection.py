@@ -117,7 +117,7 @@ def check(engine: Engine, request: CheckRequest, *, allow_special_tokens: bool, 
     Raises:
         RequestError: the request has no specification. Errors inside a specification are part of the answer.
     """
-    given = {name: getattr(request, name) for name in Specified.model_fields}
+    fields = {name: getattr(request, name) for name in Specified.model_fields}
     try:
         specification = require_specification(request.structured_output(allow_special_tokens=allow_special_tokens))
     except RequestError as error:
@@ -125,7 +125,7 @@ def check(engine: Engine, request: CheckRequest, *, allow_special_tokens: bool, 
             raise
         return _error_answer(error.__cause__, error.param, error.__cause__.text)
     except GuidedError as error:
-        return _error_answer(error, *_only_text(given))
+        return _error_answer(error, *_only_text(fields))
     begin = perf_counter()
     try:
         grammar = compile_in_time(engine.compiler, specification, seconds)
@@ -168,10 +168,10 @@ def _error_answer(error: GuidedError, param: str | None, source: str) -> dict[st
     return {"valid": False, "kind": "", "error": error_fields | {"place": place, "param": param}}
 
 
-def _only_text(given: Mapping[str, Any]) -> tuple[str | None, str]:
-    """The first field that is given, and its text."""
-    name = next((name for name, value in given.items() if value is not None), None)
-    value = given.get(name or "")
+def _only_text(fields: Mapping[str, Any]) -> tuple[str | None, str]:
+    """The first field that has a value, and its text."""
+    name = next((name for name, value in fields.items() if value is not None), None)
+    value = fields.get(name or "")
     return name, value if isinstance(value, str) else ""
 
 

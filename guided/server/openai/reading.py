@@ -45,14 +45,14 @@ class Checked(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _check_names(cls, given: Any) -> Any:
+    def _check_names(cls, value: Any) -> Any:
         known = _names(cls)
-        if isinstance(given, dict) and cls.model_config["extra"] == "forbid" and not given.keys() <= known.keys():
-            name = next(name for name in given if name not in known)
+        if isinstance(value, dict) and cls.model_config["extra"] == "forbid" and not value.keys() <= known.keys():
+            name = next(name for name in value if name not in known)
             close = close_name(name, known)
             hint = cls.hints.get(name) or (f"did you mean {close}?" if close else "")
             raise fault(f"unknown field {brief(name)}{hint and ': '}{hint}", name)
-        return given
+        return value
 
 
 @cache
@@ -60,11 +60,11 @@ def _names(kind: type[BaseModel]) -> dict[str, None]:
     return dict.fromkeys(info.alias or name for name, info in kind.model_fields.items())
 
 
-def by_parts(given: Any, read: Callable[[Any], Any]) -> Any:
+def by_parts(value: Any, read: Callable[[Any], Any]) -> Any:
     """Validate an object with any number of members in parts, and stop at the first part that has errors."""
-    if not isinstance(given, dict) or len(given) <= _PART:
-        return read(given)
-    items, out = iter(given.items()), dict[Any, Any]()
+    if not isinstance(value, dict) or len(value) <= _PART:
+        return read(value)
+    items, out = iter(value.items()), dict[Any, Any]()
     while part := dict(islice(items, _PART)):
         out |= read(part)
     return out
@@ -100,9 +100,9 @@ def read_part(where: str, kind: type[_Read], value: object) -> _Read:
     Raises:
         RequestError: the first error, with its path.
     """
-    given = dict(_object(where, value))
+    members = dict(_object(where, value))
     try:
-        return read_request(kind, given)
+        return read_request(kind, members)
     except RequestError as error:
         param = f"{where}.{error.param}" if error.param else where
         names_field = error.param and error.message.startswith(f"{error.param}")

@@ -181,12 +181,12 @@ class TextRequest(Specified, IgnoredFields):
             "stop", "allowed_token_ids", "stop_token_ids", "include_stop_str_in_output", "ignore_eos", "min_tokens",
             "canonical",
         )  # fmt: skip
-        given = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        options = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         if self.seed is not None and _SEEDS.start <= self.seed < 0:
-            given["seed"] = self.seed % 2**64
+            options["seed"] = self.seed % 2**64
         if self.top_k is not None and self.top_k > 0:  # -1 and 0: no limit
-            given["top_k"] = self.top_k
-        return given | {"temperature": 1.0 if self.temperature is None else self.temperature}
+            options["top_k"] = self.top_k
+        return options | {"temperature": 1.0 if self.temperature is None else self.temperature}
 
 
 def without_stops(options: Mapping[str, Any], *, keep: Sequence[str] = ()) -> dict[str, Any]:
@@ -299,7 +299,7 @@ class ChatRequest(TextRequest, IgnoredInConversations):
 
     @model_validator(mode="after")
     def _check_length(self) -> Self:
-        if None not in (given := {self.max_tokens, self.max_completion_tokens}) and len(given) > 1:
+        if None not in (limits := {self.max_tokens, self.max_completion_tokens}) and len(limits) > 1:
             both = f"max_tokens={self.max_tokens} and max_completion_tokens={self.max_completion_tokens}"
             raise ValueError(f"{both} contradict each other: give only one")
         return self

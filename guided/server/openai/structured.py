@@ -231,8 +231,8 @@ def _mapping(param: str, value: Any) -> Mapping[str, Any]:
     return value
 
 
-def _refuse_unknown(param: str, given: Mapping[str, Any], names: tuple[str, ...]) -> None:
-    if unknown := given.keys() - set(names):
+def _refuse_unknown(param: str, fields: Mapping[str, Any], names: tuple[str, ...]) -> None:
+    if unknown := fields.keys() - set(names):
         name = min(unknown)
         message = f"{param} has the unknown member {brief(name)}; known members are {', '.join(names)}"
         raise RequestError(message, param=f"{param}.{name}")

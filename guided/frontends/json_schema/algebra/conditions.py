@@ -14,7 +14,7 @@ from guided.ir.serial import serial
 
 __all__ = ["evaluate", "holds_without_members", "impossible_members"]
 
-_MAX_VISITS = 200_000  # the most parts that are visited for one condition
+_MAX_VISITS = 200_000  # the maximum number of parts that are visited for one condition
 
 
 def evaluate(condition: Condition, known: Mapping[int, bool], other: bool | None) -> bool | None:

@@ -69,9 +69,9 @@ class Expression:
         return self.tokens[self.at]
 
     def _take(self, kind: str) -> bool:
-        taken = self._next.kind == kind
-        self.at += taken
-        return taken
+        matches = self._next.kind == kind
+        self.at += matches
+        return matches
 
     def _union(self) -> Node:
         branches = [self._intersection()]

@@ -192,9 +192,9 @@ def _read_named_grammar(source: str, token: Token, context: Context) -> Grammar:
     if token.text in context.chain:
         chain = " -> ".join([*context.chain[context.chain.index(token.text) :], token.text])
         raise _error(source, f"the grammar {name} contains itself: {chain}", token, "write the recursion as rules")
-    given = context.grammars[name]
+    grammar = context.grammars[name]
     try:
-        return context.read(given, token.text) if isinstance(given, str) else context.embed(given)
+        return context.read(grammar, token.text) if isinstance(grammar, str) else context.embed(grammar)
     except GuidedError as error:
         error.add_note(f"in the grammar @{name}")
         raise

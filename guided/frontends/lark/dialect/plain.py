@@ -250,24 +250,24 @@ class _Writer:
         return condition(self.source, test, parameter or 0)
 
     def _with_attributes(self, line: Definition, name: str, parameter: int | None) -> None:
-        given = line.attributes
-        region = RegionSource(line.name, given)
+        attributes = line.attributes
+        region = RegionSource(line.name, attributes)
         if region.given.keys() & {"capture", "stop_capture", "temperature"}:
             self.plain.regions[name] = region
-        if not given.keys() & {"lazy", "suffix", "stop", "max_chars", "max_tokens"}:
+        if not attributes.keys() & {"lazy", "suffix", "stop", "max_chars", "max_tokens"}:
             self._body(line.body, parameter)
             return
         body = list(line.body)
         after: list[Token] = []
         while body and body[-1].kind == "special":
             after.insert(0, body.pop())
-        stop, chars, tokens = (given.get(each) for each in ("stop", "max_chars", "max_tokens"))
+        stop, chars, tokens = (attributes.get(each) for each in ("stop", "max_chars", "max_tokens"))
         terminal = self.new_name("TERMINAL", line.name)
         region.terminal = terminal
         self.plain.terminals[terminal] = TerminalSource(
             tuple(body),
-            "lazy" in given and not after,
-            given.get("suffix"),
+            "lazy" in attributes and not after,
+            attributes.get("suffix"),
             None if stop is None or stop.text == '""' else stop,
             None if chars is None else int(chars.text),
             None if tokens is None else int(tokens.text),
