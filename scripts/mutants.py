@@ -49,8 +49,7 @@ GROUPS: Final = {  # the first prefix that fits a file decides
     "guided/logits/": "logits_apply kernels_triton integration_transformers engine_engine",
     "guided/kernels/": "kernels_choose kernels kernels_few kernels_misuse choice kernels_triton fake_cuda",
     "guided/kv/": "kv_caches kv_offload kv_offload_ring kv_quantised kv_rows store_kv",
-    "guided/engine/": "engine_engine engine_sequence engine_stopping engine_scheduler engine_batch engine_drafting "
-    "engine_reasoning engine_logprobs engine_captures engine_overlap engine_run_ahead healing tools* engine_chat",
+    "guided/engine/": "engine_[a-p]* engine_r* engine_s[a-lt]* engine_think_first healing tools*",
     "guided/tools/": "tools* engine_nanochat",
     "guided/chat/": "chat_templates chat_sandbox engine_chat",
     "guided/vocabulary/": "vocabulary* real_vocabularies",
