@@ -205,7 +205,9 @@ def test_rounds_are_limited():
     engine = Scripted(*cities[:2], "Done.")
     result = engine.chat("?", tools=[forecast], max_rounds=2)
     assert len(result.tool_calls) == 2 and result.text == "Done." and "<tools>" not in engine.prompts[2]
-    assert Scripted("Hi.").chat("?", tools=[forecast], max_rounds=0).text == "Hi."
+    engine, plain = Scripted("Hi."), Scripted("Hi.")
+    assert engine.chat("?", tools=[forecast], max_rounds=0).text == plain.chat("?").text == "Hi."
+    assert engine.prompts == plain.prompts
 
 
 def test_the_answer_has_a_value_of_its_type():
@@ -385,6 +387,7 @@ def test_streamed_reasoning_has_no_end_marker():
         result = deltas[-1].result
         reasoning = [delta.text for delta in deltas if isinstance(delta, guided.ReasoningDelta)]
         assert "".join(reasoning) == result.results[0].reasoning
+        assert result.messages[-1].get("reasoning_content", "") == result.results[0].reasoning
         assert result.text == "xxx" and not result.results[0].reasoning.endswith("ab")
 
 

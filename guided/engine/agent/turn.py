@@ -223,8 +223,8 @@ class Turn:
     def _end_message(self, result: Result) -> None:
         reader = self._reader
         message: dict[str, Any] = {"role": "assistant", "content": reader.text}
-        if reasoning := result.reasoning or reader.reasoning:
-            message["reasoning_content"] = reasoning
+        if reader.reasoning:
+            message["reasoning_content"] = reader.reasoning
         if reader.calls:
             message["tool_calls"] = [
                 {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.text}}
