@@ -4,6 +4,7 @@
 // them under one lock, and implements the interface of matchers (states.hpp).
 #pragma once
 
+#include <algorithm>
 #include <functional>
 
 #include "budget/budgets.hpp"
@@ -97,7 +98,11 @@ class CompiledRules final : public CompiledInto<Workspace> {
   // there is one. Otherwise, pruning has removed whatever has no end.
   bool can_end();
   size_t positions() const override { return grammar()->positions.size(); }
-  size_t rules() const override { return grammar()->rules.size(); }
+  // Without rules that no text reaches. They have no positions, and are not rebuilt when their callers are cached.
+  size_t rules() const override {
+    const std::shared_ptr<const Grammar> current = grammar();
+    return static_cast<size_t>(std::ranges::count_if(current->rules, [](const Rule& rule) { return rule.size > 0; }));
+  }
   bool recursive() const override { return grammar()->recursive; }
 
  private:
