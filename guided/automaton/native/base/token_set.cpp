@@ -1,5 +1,7 @@
 #include "base/token_set.hpp"
 
+#include "base/common.hpp"
+
 namespace guided {
 
 // Sorts and removes duplicates: short lists by comparison, others with a bitmask.
