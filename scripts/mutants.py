@@ -47,6 +47,9 @@ SLACK: Final = 20.0  # seconds added to the time limit of each run
 GROUPS: Final = {  # the first prefix that fits a file decides
     "guided/sampling/": "sampling_* choice kernels_choose logits_apply engine_logprobs",
     "guided/logits/": "logits_apply kernels_triton integration_transformers engine_engine",
+    "guided/attention/": "attention_* kv_caches models_forward",
+    "guided/automaton/": "reference* core_[ckrt]* stored* kept_nodes lexer_masks indentation_masks",
+    "guided/describe/": "describe",
     "guided/kernels/": "kernels_choose kernels kernels_few kernels_misuse choice kernels_triton fake_cuda",
     "guided/kv/": "kv_caches kv_offload kv_offload_ring kv_quantised kv_rows store_kv",
     "guided/engine/": "engine_[a-p]* engine_r* engine_s[a-lt]* engine_think_first healing tools*",
@@ -65,7 +68,7 @@ GROUPS: Final = {  # the first prefix that fits a file decides
     "guided/frontends/python_types/": "python_*",
     "guided/frontends/structural_tag/": "structural_tag*",
     "guided/frontends/json_schema/formats/": "json_schema_formats json_schema_format_keyword",
-    "guided/frontends/json_schema/": "json_schema_*",
+    "guided/frontends/json_schema/": "json_schema_* explain_schemas engine_fields engine_retries advice",
     "guided/frontends/": "combinators pattern generated_* compiler finite_string_sets",
     "guided/ir/": "combinators kept_nodes reference* compiler",
     "guided/testing/": "testing* expected library",
