@@ -305,11 +305,8 @@ def _parser_and_format(style: ToolStyle, constraint: Constraint) -> tuple[ValueP
     """The parser and the format of the text, if the model may write calls or text that satisfies a constraint."""
     if constraint is None:
         return None, None
-    if style.calls_are_json or style.is_always_mixed:
-        reason = f"calls in the style {style.name} are JSON, so they cannot be distinguished from JSON text"
-        if style.is_always_mixed:
-            reason = f"answers in the style {style.name} consist of several messages, so no constraint applies to them"
-        raise UnsupportedError(reason, hint="leave out the constraint or the tools")
+    if style.why_no_format:
+        raise UnsupportedError(style.why_no_format, hint="leave out the constraint or the tools")
     if isinstance(constraint, bool | Mapping):
         return JSON_VALUE, {"type": "json_schema", "json_schema": constraint}
     if isinstance(constraint, str | list | tuple | re.Pattern | Expr | CompiledGrammar | CompiledBy):

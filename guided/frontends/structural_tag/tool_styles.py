@@ -141,6 +141,15 @@ class ToolStyle:
         """Whether calls are JSON, so that they cannot be distinguished from JSON text."""
         return "section" not in self.data and str(self.data.get("trigger", "")).startswith("{")
 
+    @property
+    def why_no_format(self) -> str:
+        """The reason why text with a format cannot stand where calls may; "" if it can."""
+        if self.calls_are_json:
+            return f"calls in the style {self.name} are JSON, so they cannot be distinguished from JSON text"
+        if self.is_always_mixed:
+            return f"answers in the style {self.name} consist of several messages, so no format applies beside tools"
+        return ""
+
     def with_bare_calls(self) -> ToolStyle:
         """The style, in which calls may also begin without their marker, as small models often write them.
 

@@ -147,12 +147,8 @@ def _text_format(style: ToolStyle, text: Structured) -> dict[str, Any] | None:
     if not text.is_json:
         condition = "if it is a JSON Schema, or if tool_choice is none or required"
         raise RequestError(f"{text.param} can be combined with tools only {condition}", param=text.param)
-    if style.calls_are_json:
-        message = f"calls in the style {style.name} are JSON, so they cannot be distinguished from JSON text"
-        raise RequestError(message, param=text.param)
-    if style.is_always_mixed:
-        message = f"answers in the style {style.name} consist of several messages, so no format applies beside tools"
-        raise RequestError(message, param=text.param)
+    if style.why_no_format:
+        raise RequestError(style.why_no_format, param=text.param)
     schema: Any = text.constraint
     if text.options.get("additional_properties"):  # applies to the text only, not to the arguments of calls
         schema = {"additionalProperties": True, **schema}
