@@ -12,8 +12,8 @@ set -euo pipefail
 
 kind="${1:-}"
 case "$kind" in
-  address) flags="address;undefined" runtimes="libasan.so libubsan.so" faults=ON ;;
-  thread) flags="thread" runtimes="libtsan.so" faults=OFF ;;
+  address) flags="address;undefined" runtimes="libasan.so libubsan.so" faults=ON unity=ON ;;
+  thread) flags="thread" runtimes="libtsan.so" faults=OFF unity=OFF ;;
   *)
     echo "usage: $0 address|thread [pytest arguments]" >&2
     exit 2
@@ -27,7 +27,7 @@ build="$root/build/sanitize-$kind"
 shadow="$build/shadow"
 
 mkdir -p "$root/build"
-cmake -S "$root" -B "$build/cmake" -G Ninja -DCMAKE_BUILD_TYPE=None -DCMAKE_CXX_COMPILER=g++ -DCMAKE_UNITY_BUILD=ON \
+cmake -S "$root" -B "$build/cmake" -G Ninja -DCMAKE_BUILD_TYPE=None -DCMAKE_CXX_COMPILER=g++ -DCMAKE_UNITY_BUILD=$unity \
   -DGUIDED_SANITIZE="$flags" -DGUIDED_FAULTS=$faults -DGUIDED_WARNINGS_ARE_ERRORS=ON -DGUIDED_MODULE_FLAGS=NOSTRIP -DPython_EXECUTABLE="$python" >"$build.log" 2>&1 ||
   { cat "$build.log" >&2; exit 2; }
 ninja -C "$build/cmake" -j "${JOBS:-2}"
