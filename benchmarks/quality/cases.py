@@ -9,7 +9,7 @@ the tests of a function.
 | extraction | fields | the JSON Schema | it is JSON that satisfies the schema |
 | tools | one for each case | the tools; calls are required, but in irrelevance optional | the calls can be read |
 | sql | one for each case | SQL's grammar | SQLite prepares it |
-| sql-names | one for each case | SQL's grammar with the names of the database only | SQLite prepares it |
+| sql-names | one for each case | SELECT with the names of the database, where they are in scope | SQLite prepares it |
 | code | one for each case | a fenced block of Python | Python parses it |
 | gsm8k | one for each case | a schema with steps and a number | it is JSON that satisfies the schema |
 
@@ -33,8 +33,9 @@ from benchmarks.extraction import ANSWERS, INSTRUCTIONS
 from benchmarks.extraction import TASKS as FIRST_TASKS
 from benchmarks.quality import bfcl, humaneval
 from benchmarks.quality.extraction_tasks import TASKS, right_fields
-from benchmarks.quality.sql_databases import connect, create_statements
-from benchmarks.quality.sql_tasks import SQL_TASKS, SqlTask, prepares, restricted_grammar, right_rows
+from benchmarks.quality.sql_databases import catalog, connect, create_statements
+from benchmarks.quality.sql_grammar import sql_grammar
+from benchmarks.quality.sql_tasks import SQL_TASKS, SqlTask, prepares, right_rows
 from guided.chat import Conversation
 from guided.describe import describe
 from guided.testing.language import BYTES
@@ -221,12 +222,12 @@ def _sql(task: SqlTask, *, restricted: bool) -> Case:
         {"role": "system", "content": _SQL},
         {"role": "user", "content": f"{create_statements(task.database)}\n{task.question}"},
     ]
-    text = restricted_grammar(task.database) if restricted else guided.library()["sql"].text
-    return Case(task.name, messages, partial(_lark, text, "sql"), partial(_judge_sql, task), 120, is_told=True)
+    text = sql_grammar(catalog(task.database)) if restricted else guided.library()["sql"].text
+    return Case(task.name, messages, partial(_lark, text), partial(_judge_sql, task), 120, is_told=True)
 
 
-def _lark(text: str, name: str, compiler: guided.GrammarCompiler) -> guided.CompiledGrammar:
-    return compiler.compile_lark(text, **guided.library()[name].options)
+def _lark(text: str, compiler: guided.GrammarCompiler) -> guided.CompiledGrammar:
+    return compiler.compile_lark(text, lexer="basic")
 
 
 def _judge_sql(task: SqlTask, text: str) -> Verdict:

@@ -14,12 +14,11 @@ from contextlib import closing, contextmanager
 from typing import Any, Final
 
 from benchmarks.quality.sql_coffee_shop import COFFEE_SHOP
-from benchmarks.quality.sql_grammar import restricted_grammar
 from benchmarks.quality.sql_library import LIBRARY
 from benchmarks.quality.sql_running_club import RUNNING_CLUB
 from benchmarks.quality.sql_task import SqlTask
 
-__all__ = ["SQL_TASKS", "SqlTask", "prepares", "restricted_grammar", "right_rows"]
+__all__ = ["SQL_TASKS", "SqlTask", "prepares", "right_rows"]
 
 SQL_TASKS: Final[list[SqlTask]] = [*COFFEE_SHOP, *LIBRARY, *RUNNING_CLUB]
 
