@@ -281,8 +281,8 @@ def _budgets(data: Results) -> list[str]:
     ]
     header = ("tokens beyond the shortest completion", "p50 us", "p99 us", "mean us", "ratio, median", "ratio, p99")
     text = (
-        "This table shows masks at the same positions of the nested schema, with a budget. *Ratio*: relative to the mask "
-        "without a budget at the same position."
+        "This table shows masks at the same positions of the nested schema, with a budget. *Ratio*: relative to the "
+        "mask without a budget at the same position."
     )
     return ["## Budgets", "", text, "", *table(header, rows), "", "![Budgeted against plain masks](img/budgets.png)"]
 
