@@ -26,7 +26,7 @@ from guided.vocabulary import Vocabulary
 WHY_REFUSED = """\
 Three formats are narrower than the standards. `hostname` and `idn-hostname` allow no label in Punycode (`xn--`,
 `formats/internet.py`). `regex` allows no named groups and no back-references (`formats/regex.py`). The schemas of
-Kubernetes require the format `byte`, which is base64, and the refused texts are not base64."""
+Kubernetes require the format `byte`, which is base64; the refused instances are not base64."""
 
 DRAFTS = ("draft4", "draft6", "draft7", "draft2019-09", "draft2020-12")
 
@@ -167,12 +167,13 @@ def _report(required: dict[str, Tally], optional: dict[str, Tally], real: dict[s
     lines = [
         "# Conformance",
         "",
-        "Which schemas of the public suites compile, and is every verdict right? `python -m benchmarks.conformance`",
-        "writes this page.",
+        "Which schemas of the public test suites compile, and is every verdict right?",
+        "`python -m benchmarks.conformance` writes this page.",
         "",
-        "A *group* is a schema of a suite. A *verdict* says whether the complete text of one of its instances is",
-        "accepted. Members may have any order. `format`, `contentEncoding` and `contentMediaType` are asserted in the",
-        "optional tests for them and in the real schemas. The suite's remote documents are passed in `registry`.",
+        "A *group* is a schema of a suite, with its instances. A *verdict* is whether guided accepts the complete",
+        "text of an instance. Members may have any order. `format`, `contentEncoding` and `contentMediaType` are",
+        "enforced in their optional tests and in the real schemas. The suite's remote documents are passed in",
+        "`registry`.",
         "",
         "## JSON-Schema-Test-Suite, required tests",
         "",
@@ -193,7 +194,7 @@ def _report(required: dict[str, Tally], optional: dict[str, Tally], real: dict[s
     if "declared" in real:
         other = real["declared"].other_order
         lines += [
-            f"In declared order, {other} more instances are refused, because their members have another order.",
+            f"In declared order, guided refuses {other} more instances, because their members have a different order.",
             "",
         ]
     sections: dict[str, list[str]] = {
@@ -208,8 +209,8 @@ def _report(required: dict[str, Tally], optional: dict[str, Tally], real: dict[s
         ],
     }
     for title, items in sections.items():
-        told = [WHY_REFUSED, ""] if title == "Wrong refusals" and items else []
-        lines += [f"## {title}", "", *told, *(f"- {item}" for item in items), *([] if items else ["None."]), ""]
+        reasons = [WHY_REFUSED, ""] if title == "Wrong refusals" and items else []
+        lines += [f"## {title}", "", *reasons, *(f"- {item}" for item in items), *([] if items else ["None."]), ""]
     return "\n".join(lines)
 
 

@@ -13,12 +13,12 @@ Row = dict[str, Any]
 _GROWTH, _MEMORY = 2.0, 512 << 20
 _WHY = (
     "Why are some goals missed? *First mask*: llguidance has its own parser for Lark's notation and compiles regular "
-    "expressions on demand. guided builds the automata of all terminals and the LALR table, as Lark does, and turns "
-    "them into its own grammar in Python. *99th percentile*: the goal is met for C. guided caches the effect of tokens "
-    "on the top of the parser's stack, and new stacks seldom have new tops. The remaining slow masks are the first to "
-    "need a lexer table or a top of the stack. "
-    "In the short JSON text, nearly all of the slowest masks are of this kind. "
-    "llguidance computes most masks anew, so its 99th percentile is close to its mean."
+    "expressions on demand. guided builds the automata of all terminals and the LALR table in advance, as Lark does, "
+    "and converts them into its own grammar in Python. *99th percentile*: the goal is met for C. guided caches the "
+    "effect of tokens on the top of the parser's stack, and new stacks seldom have new tops. The remaining slow masks "
+    "are the first to need a lexer table or a top of the stack. In the short JSON text, nearly all of the slowest "
+    "masks are of this kind. "
+    "llguidance recomputes most masks, so its 99th percentile is close to its mean."
 )
 
 
@@ -35,7 +35,7 @@ def grammar_goals(data: Row) -> list[tuple[str, str, bool]]:
         measured["third"][name] = ours["masks"]["p50"] / min(row["masks"]["p50"] for row in others)
         measured["p99"][name] = ours["masks"]["p99"] / min(row["masks"]["p99"] for row in others)
     out = [
-        _goal("grammars with a lexer: first mask at most that of the faster library", measured["first"], 1, "x"),
+        _goal("grammars with a lexer: first mask at most 1 x the faster library's", measured["first"], 1, "x"),
         _goal("grammars with a lexer: median mask at most 10 us", measured["p50"], 10, "us"),
         _goal("grammars with a lexer: median at most a third of the faster library's", measured["third"], 1 / 3, "x"),
         _goal("grammars with a lexer: p99 at most a tenth of the faster library's", measured["p99"], 0.1, "x"),
@@ -81,16 +81,15 @@ def grammar_section(data: Row) -> list[str]:
         cells = [row["failure"], *[""] * 4] if "failure" in row else _long(row)
         long.append((row["shape"], row["way"], *cells))
     text = (
-        "Each library gets the same grammar in its own notation: Lark's for guided and llguidance, xgrammar's EBNF "
-        "from `benchmarks/peer_grammars.py`. *First mask*: the time from the text of the grammar to the "
-        "first mask, with only the vocabulary prepared. *Masks*: the first walk of a real text. "
-        "xgrammar has no lexer: it follows every way to split the "
-        "text."
+        "Each library reads the same grammar in its own notation: Lark's for guided and llguidance, and xgrammar's "
+        "EBNF from `benchmarks/peer_grammars.py`. *First mask*: the time from the text of the grammar to the first "
+        "mask, with only the vocabulary prepared. *Masks*: the first walk of a real text. xgrammar has no lexer: it "
+        "follows every way to split the text."
     )
     walks = (
-        "Texts of 100,000 tokens, guided alone: microseconds of a mask and a step together. Brackets nest 50,000 deep. "
-        "If states exceed the memory limit, they are rebuilt once, in one step of about 80 ms. This step makes the "
-        "last tenth of the brackets in GBNF slow."
+        "This table is for texts of 100,000 tokens and only for guided. A time is the sum for a mask and a step. "
+        "Brackets nest 50,000 deep. If states exceed the memory limit, they are rebuilt once, in one step of about "
+        "80 ms. This step makes the last tenth of the brackets in GBNF slow."
     )
     columns = ("", "", "second tenth us", "last tenth us", "growth", "MiB", "accepted")
     out = ["## Grammars with a lexer", "", text, "", *table(header, rows), ""]

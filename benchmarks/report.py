@@ -42,11 +42,11 @@ _HEAD = """# Benchmarks
 
 `python -m benchmarks` writes this page and overwrites manual edits.
 
-**How is it measured?** guided, xgrammar and llguidance do the same work in the same run. Each has its own process with
-one thread, pinned to the same CPU, and they take turns instance by instance. A time covers only the Python call, with
-the garbage collector off. To exclude other processes on the machine, it is the smaller of wall time and CPU time, and
-for each position the median over repeated walks. Only ratios carry over to another machine. The vocabulary is
-Llama-3's, with 128,256 ids.
+**How is it measured?** guided, xgrammar and llguidance do the same work in the same run. Each library has its own
+process with one thread, pinned to the same CPU, and the libraries take turns instance by instance. Each time covers
+only the Python call, with the garbage collector off. To exclude other processes on the machine, a time is the smaller
+of wall time and CPU time, and for each position the median of repeated walks. Only ratios are meaningful on another
+machine. The vocabulary is Llama-3's, with 128,256 ids.
 
 **Which goals are met?** The table lists each goal with the measured result, including the missed goals."""
 
@@ -77,12 +77,12 @@ def _goals(results: Results) -> list[str]:
         rows.append(_nesting_goal(results["nesting"]["data"]))
     if "budgets" in results:
         ratio = results["budgets"]["data"]["again"]["ratio"]
-        rows.append(("budgeted mask at most twice the plain one", f"{ratio:.2f} x, median", ratio <= 2))
+        rows.append(("budgeted mask at most 2 x the plain mask", f"{ratio:.2f} x, median", ratio <= 2))
     if "first" in results:
         rows += first_goals(results["first"]["data"])
     if "first_walks" in results:
         ratio = results["first_walks"]["data"]["ratio"]
-        rows.append(("budgeted masks of first walks at most 1.2 x plain ones", f"{ratio:.2f} x, mean", ratio <= 1.2))
+        rows.append(("budgeted masks of first walks at most 1.2 x plain masks", f"{ratio:.2f} x, mean", ratio <= 1.2))
     if "slack" in results:
         rows.append(_slack_goal(results["slack"]["data"]))
     if "hard" in results:
@@ -135,14 +135,14 @@ def _slack_goal(data: Results) -> tuple[str, str, bool]:
     none = sum(way["slacks"].get("0", 0) for way in ways)
     solved = sum(sum(way["slacks"].values()) for way in ways)
     return (
-        "no slack of the budget's bound, for most schemas",
-        f"none for {none} of {solved} solved",
+        "the budget's bound is the true minimum for most schemas",
+        f"for {none} of {solved} solved",
         none > solved / 2,
     )
 
 
 def _hard_goals(data: Sequence[Results]) -> list[tuple[str, str, bool]]:
-    """A goal for each bound of the hard schemas: the worst walk, and how many walks are over it."""
+    """A goal for each bound of the hard schemas: the worst walk, and how many walks exceed it."""
     walks = [row for row in data if "failure" not in row and row["stopped"] is None]
     values, conjunctions = ([row for row in walks if bool(row["compiles"]) == one] for one in (False, True))
     out = []
@@ -156,7 +156,7 @@ def _hard_goals(data: Sequence[Results]) -> list[tuple[str, str, bool]]:
         if rows:
             worst, over = max(row[key] for row in rows), sum(row[key] > most for row in rows)
             shown = mib(worst) if key == "bytes" else number(worst)
-            out.append((goal, f"worst {shown} {unit}; {over} of {len(rows)} walks are over", over == 0))
+            out.append((goal, f"worst {shown} {unit}; {over} of {len(rows)} walks exceed it", over == 0))
     if len(walks) < len(data):
         out.append(("hard schemas compile and accept their texts", f"{len(data) - len(walks)} do not", False))
     return out
@@ -166,8 +166,12 @@ def _end_goals(data: Results) -> list[tuple[str, str, bool]]:
     ratio = data["masked_to_free"]
     faster = data["schema"]["tokens_per_cpu_second"] / data["free"]["tokens_per_cpu_second"]
     return [
-        ("constrained at least 98 % of unconstrained per forward pass", f"{100 * ratio:.1f} %", ratio >= 0.98),
-        ("more tokens/s than unconstrained where text is forced", f"{faster:.2f} x", faster > 1),
+        (
+            "a constrained forward pass at least 98 % as fast as an unconstrained pass",
+            f"{100 * ratio:.1f} %",
+            ratio >= 0.98,
+        ),
+        ("more tokens/s than unconstrained if text is forced", f"{faster:.2f} x", faster > 1),
     ]
 
 
@@ -218,8 +222,8 @@ def _masks(data: Results) -> list[str]:
         *out,
         "",
         f"Each row covers {data['guided']['first']['n']:,} masks; rows of the first instance cover"
-        f" {data['guided']['alone']['n']:,}. `any whitespace` is guided with any"
-        " JSON whitespace in any gap; `kept pointer` is llguidance without its numpy helper.",
+        f" {data['guided']['alone']['n']:,}. `any whitespace`: guided allows any white"
+        " space between JSON tokens. `kept pointer`: llguidance runs without its numpy helper.",
     ]
 
 
@@ -241,7 +245,7 @@ def _patterns(data: Sequence[Results]) -> list[str]:
     out = [
         "## Repetition",
         "",
-        "Specifications that become large if counts are unrolled into states.",
+        "These specifications become large if counts are unrolled into states.",
         "",
         *table(header, rows),
     ]
@@ -259,7 +263,10 @@ def _nesting(data: Sequence[Results]) -> list[str]:
         )
         rows.append((row["engine"], f"{row['depth']:,}", *cells))
     header = ("", "depth", "us per level in", "us per level out", "bytes per level")
-    text = "Nested arrays, with a mask and a step for each bracket. Constant columns mean linear time and memory."
+    text = (
+        "The text is nested arrays, with a mask and a step for each bracket. Constant columns mean linear time and "
+        "memory."
+    )
     return ["## Nesting", "", text, "", *table(header, rows), "", "![Cost per level](img/nesting.png)"]
 
 
@@ -274,8 +281,8 @@ def _budgets(data: Results) -> list[str]:
     ]
     header = ("tokens beyond the shortest completion", "p50 us", "p99 us", "mean us", "ratio, median", "ratio, p99")
     text = (
-        "The same positions of the nested schema, with a budget. *Ratio*: relative to the mask without a budget "
-        "at the same position."
+        "This table shows masks at the same positions of the nested schema, with a budget. *Ratio*: relative to the "
+        "mask without a budget at the same position."
     )
     return ["## Budgets", "", text, "", *table(header, rows), "", "![Budgeted against plain masks](img/budgets.png)"]
 
@@ -287,8 +294,8 @@ def _first_walks(data: Results) -> list[str]:
     text = (
         f"CPU time of masks on the first walks of {data['schemas']} schemas of MaskBench, {data['masks']:,} masks. "
         "Masks with and without a budget are measured in separate processes. "
-        f"The ratio of the means is {data['ratio']:.2f}; schemas that were refused: {data['refused']}. "
-        f"The budget adds most to {', '.join(f'`{file}` ({us / 1e3:.1f} ms)' for file, us in data['most'])}."
+        f"The ratio of the means is {data['ratio']:.2f}; refused schemas: {data['refused']}. "
+        f"The budget costs most for {', '.join(f'`{file}` ({us / 1e3:.1f} ms)' for file, us in data['most'])}."
     )
     return ["## Budgets on first walks", "", text, "", *table(("", "mean us", "p50", "p99", "max"), rows)]
 
@@ -403,12 +410,13 @@ def _engine(data: Results) -> list[str]:
     share = sum(found["mask"] for found in whole) / sum(found["seconds"] for found in whole)
     text = (
         f"All engines run SmolLM2-135M-Instruct from the same GGUF file, on {data['threads']} threads, greedily. "
-        f"*Decoding* is {data['tokens']} tokens after a prompt of 60, excluding the prompt's forward pass; x is "
-        "guided's speed divided by the other engine's. (llama.cpp's server would batch; its Python call does not.) "
-        "*Extraction* is ten schemas (`benchmarks/extraction.py`) with their prompts, at most 200 tokens each; x is "
-        "the other's time divided by guided's. transformers uses xgrammar's processor, llama.cpp its own grammar. "
-        "Ratios are taken within a round."
+        f"*Decoding* writes {data['tokens']} tokens after a prompt of 60, excluding the prompt's forward pass; x is "
+        "guided's speed divided by the other engine's. *Extraction* answers ten prompts under their schemas "
+        "(`benchmarks/extraction.py`), with at most 200 tokens each; x is the other engine's time divided by guided's. "
+        "transformers uses xgrammar's processor. A ratio compares runs of the same round."
     )
+    if any(row[0].startswith("llama.cpp") for row in speeds):
+        text += " llama.cpp runs its Python call, which does not batch, and its own grammars."
     lines = ["## The engine", "", text, ""]
     lines += table(("", "batch 1, tokens / s", "x", "batch 8, tokens / s", "x"), speeds)
     lines += ["", *table(("ten extractions", "s", "x", "tokens", "passes", "complete JSON"), extractions)]
@@ -424,10 +432,10 @@ def _engine(data: Results) -> list[str]:
 def _tight_budgets(data: Results) -> list[str]:
     fields, sampled = data["fields"], data["fields"] * data["seeds"]
     text = (
-        "The same ten extractions, under budgets that are a multiple of the shortest completion. The table counts how "
-        f"many of {fields} fields are right when decoding greedily, and how many of {sampled} with {data['seeds']} "
-        "seeds at temperature 0.7. If less than twice the shortest completion is left, the engine lowers the logits of "
-        "tokens that make the output longer, by at most `budget_ramp`. With 0, only the mask enforces the budget."
+        "The same ten extractions, under budgets that are a multiple of the shortest completion. The table counts the "
+        f"right fields: of {fields} with greedy decoding, and of {sampled} with {data['seeds']} seeds at temperature "
+        "0.7. If less than twice the shortest completion is left, the engine lowers the logits of tokens that make the "
+        "output longer, by at most `budget_ramp`. With `budget_ramp=0`, only the mask enforces the budget."
     )
     rows = []
     for row in data["rows"]:
