@@ -10,7 +10,7 @@ missing test.
 How: candidates come from the syntax tree. A worker has a copy of the project in a temporary folder, with torch, numpy
 and pytest imported. It runs the tests of each group once, and records with `coverage` (which must be installed) which
 test runs which line. For each mutant it writes the changed file, forks, and runs the tests of the changed line in the
-child, the fastest first, until one fails. A line that no test runs in its own process gets all tests of the group. A
+child, the fastest first, until one fails. A line that no test runs in its own process gets random tests of the group. A
 run that takes five times as long as without a change counts as killed.
 
 Cost: one run of the tests under coverage; then a second for most mutants, and `--seconds` of tests for a survivor.
@@ -266,10 +266,18 @@ class TestsOfLines:
         self.lines: dict[str, dict[str, list[int]]] = read["lines"]
 
     def of(self, mutant: Mutant, most: float) -> tuple[list[str], float]:
-        """The tests of a mutant, the fastest first, and their seconds, about `most` at most."""
-        numbers = self.lines.get(mutant.file, {}).get(str(mutant.line)) or range(len(self.tests))
+        """The tests of a mutant and their seconds, about `most` at most: the fastest first.
+
+        A line that runs when the module is imported belongs to no test. Then the tests come in a random order, so that
+        they cover more than the fastest ones do.
+        """
+        numbers = self.lines.get(mutant.file, {}).get(str(mutant.line))
+        if numbers:
+            tests = sorted((self.tests[number] for number in numbers), key=lambda pair: pair[1])
+        else:
+            tests = random.Random(0).sample(self.tests, len(self.tests))
         chosen, total = list[str](), 0.0
-        for test, seconds in sorted((self.tests[number] for number in numbers), key=lambda pair: pair[1]):
+        for test, seconds in tests:
             if chosen and total + seconds > most:
                 break
             chosen.append(test)
