@@ -107,7 +107,14 @@ def main() -> None:
         passes = list[str]()
         for mode in ("masked", "exact"):
             results = engine.generate(
-                prompt, grammar, n=arguments.samples, temperature=1.0, seed=1, max_tokens=40, sampling=mode, budget_ramp=0.0
+                prompt,
+                grammar,
+                n=arguments.samples,
+                temperature=1.0,
+                seed=1,
+                max_tokens=40,
+                sampling=mode,
+                budget_ramp=0.0,
             )
             cells.append(f"{distance([tuple(one.tokens) for one in results], outputs):.3f}")
             passes.append(f"{sum(1 + len(one.timings.forward) for one in results) / len(results):.1f}")

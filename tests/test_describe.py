@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import guided
+from guided.chat import Conversation
 from guided.chat.template import CHATML, ChatTemplate
 from guided.describe import Description, describe
 from guided.describe.schema import MAX_LENGTH, schema_form
@@ -213,6 +214,37 @@ YES = "Answer with exactly one of these: yes, no"
 def test_where_the_description_stands(template: str, prompt: Any, text: str) -> None:
     assert shown(template, prompt, ["yes", "no"], describe=True) == f"{text}<|im_start|>assistant\n"
     assert YES not in shown(template, prompt, ["yes", "no"])
+
+
+MARKERS = ["<|channel|>", "<|constrain|>", "<|message|>", "<|call|>", "<|end|>"]
+CALLS = guided.GrammarCompiler(
+    guided.Vocabulary(
+        [*(bytes([byte]) for byte in range(256)), *[None] * 6],
+        eos_token_ids=[256],
+        special_tokens=dict(enumerate(MARKERS, 257)),
+    ),
+    warn=False,
+)
+
+
+@pytest.mark.parametrize("style", ["qwen_3", "llama", "pythonic", "harmony", "deepseek_v3_2"])
+@pytest.mark.parametrize("choice", ["auto", "required"])
+def test_several_calls_are_described_where_they_are_possible(style: str, choice: str) -> None:
+    tools = [{"type": "function", "function": {"name": "f", "parameters": {"properties": {"type": {"const": 1}}}}}]
+    for parallel in (True, False):
+        tag = guided.tool_style(style).structural_tag(tools, tool_choice=choice, parallel_tool_calls=parallel)
+        grammar = CALLS.compile_structural_tag(tag, allow_special_tokens=True)
+        assert (describe(grammar, has_tools=True) is not None) is parallel
+        assert describe(grammar) is None
+
+
+def test_several_calls_are_described_in_the_system_message() -> None:
+    tools = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]
+    tag = guided.tool_style("qwen_3").structural_tag(tools)
+    prompt = Conversation([{"role": "user", "content": "Who?"}], tools)
+    said = "call the function once for each of them"
+    assert said in shown(CHATML, prompt, guided.structural_tag(tag), describe=True)
+    assert said not in shown(CHATML, prompt, guided.structural_tag(tag))
 
 
 def test_the_engine_has_a_default() -> None:

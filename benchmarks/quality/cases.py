@@ -180,7 +180,6 @@ def _tools() -> Iterator[Case]:
                 300,
                 task.tools,
                 partial(guided.tool_style("qwen_3").reader, task.tools),
-                is_told=True,  # the chat template describes the tools
             )
 
 

@@ -2,7 +2,9 @@
 
 In: a compiled grammar. Out: a `Description`, such as "Answer with JSON of this form: ...". Schemas and types are shown
 as their form (schema.py), choices as a list, quotations in words, regular expressions and grammars with two samples.
-Structural tags have no description, because chat templates describe tools.
+The chat template describes tools, so only the possibility of several calls is described. Small models often answer a
+request for several calls with one: Qwen2.5-Coder-0.5B is right in 3 of 36 tasks of BFCL's category "parallel", and in
+11 with the description.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ __all__ = ["Description", "describe"]
 _MAX_CHOICES: Final = 100
 _SAMPLES: Final = 2
 _LONGEST_SAMPLE: Final = 60  # bytes
+_SEVERAL_CALLS: Final = "If the user asks for several things, call the function once for each of them."
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +52,13 @@ class Description:
         return bool(self.words) and all(re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text) for word in self.words)
 
 
-def describe(grammar: CompiledGrammar) -> Description | None:
-    """The description of a specification; None if it has none."""
+def describe(grammar: CompiledGrammar, *, has_tools: bool = False) -> Description | None:
+    """The description of a specification; None if it has none.
+
+    Args:
+        grammar: the specification.
+        has_tools: whether the chat template describes tools, which the specification lets the model call.
+    """
     kind, source = grammar.kind, grammar.source
     if isinstance(source, Quote):
         length = f"of at least {source.min_words} words " if source.min_words > 1 else ""
@@ -68,8 +76,24 @@ def describe(grammar: CompiledGrammar) -> Description | None:
             text = f"Answer with text that matches the regular expression {source}"
             return Description(_with_samples(text, grammar), (str(source),))
         case "structural_tag":
-            return None
+            return Description(_SEVERAL_CALLS) if has_tools and _repeats_tags(source) else None
     return Description(_with_samples("Answer with nothing but text of the required form", grammar))
+
+
+def _repeats_tags(tag: Any) -> bool:
+    """Whether a structural tag allows several tags one after the other."""
+    nodes = [json.loads(tag) if isinstance(tag, str) else tag]
+    while nodes:
+        match nodes.pop():
+            case {"type": "triggered_tags" | "tags_with_separator", **options} if not options.get("stop_after_first"):
+                return True
+            case {"type": "json_schema" | "grammar" | "regex"}:
+                continue
+            case Mapping() as node:
+                nodes += node.values()
+            case list() as items:
+                nodes += items
+    return False
 
 
 def _describe_schema(schema: Any) -> Description:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from guided.chat import Conversation
 from guided.describe import Description, describe
 from guided.engine.prompts import PromptReader, has_description
 from guided.engine.request import Prompt
@@ -38,9 +39,10 @@ class Instructions:
         Raises:
             OptionError: it is required, but there is nothing to describe, or no conversation.
         """
-        description = self._description()
-        if description is not None and self._reader.is_templated(prompt, raw=self._raw):
-            chat = self._reader.conversation(prompt)
+        is_templated = self._reader.is_templated(prompt, raw=self._raw)
+        chat = self._reader.conversation(prompt) if is_templated else None
+        description = self._description(chat)
+        if description is not None and chat is not None:
             return (
                 prompt if has_description(chat, description) else self._reader.with_instruction(chat, description.text)
             )
@@ -64,9 +66,10 @@ class Instructions:
             raise OptionError(f"think_first lets the model write before its answer, but {reason}", option="think_first")
         if thoughts != "answer":
             chat = self._reader.with_instruction(chat, THINK)
-        description = self._description() if may_describe else None
+        description = self._description(chat) if may_describe else None
         text = "" if description is None or has_description(chat, description) else description.text
         return chat, self._reader.next_turn(chat, request_for_answer(thoughts, text))
 
-    def _description(self) -> Description | None:
-        return None if self._grammar is None else describe(self._grammar)
+    def _description(self, chat: Conversation | None) -> Description | None:
+        has_tools = chat is not None and bool(chat.tools)
+        return None if self._grammar is None else describe(self._grammar, has_tools=has_tools)

@@ -119,9 +119,10 @@ class Options(RequestOptions, total=False):
             max_tokens covers both parts, and the free text always leaves enough for the shortest answer. It becomes
             `Result.reasoning`. With `reasoning_end`, the integer limits the model's own reasoning instead. (None)
         describe: add a description of the constraint to the conversation, in the system message: the form of a schema
-            or type, the choices, samples of a regular expression or grammar. False: do not. None: as the engine does
-            by default (`Engine(describe=...)`, False). Structural tags are not described. With `think_first`, None adds
-            the description to the request for the answer, after the free text.
+            or type, the choices, samples of a regular expression or grammar. Of structural tags, only one thing is
+            described: if there are tools, that several calls may follow one another. False: do not. None: as the engine
+            does by default (`Engine(describe=...)`, False). With `think_first`, None adds the description to the
+            request for the answer, after the free text.
     """
 
     tools: Sequence[Tool]

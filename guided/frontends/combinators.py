@@ -126,7 +126,7 @@ class ReadPart(Expr):
     Attributes:
         read: reads it, with the options of the composition as defaults, and appends what is not enforced to the list.
         kind: "regex", "json_schema", "type", "structural_tag", or "" for a kind without options.
-        source: the schema or the type.
+        source: the schema, the type or the structural tag.
         has_lexer: whether its grammar may have a lexer.
         stored: its grammar, stored as the first of some tables; None, or a function that returns None: it is not
             stored.

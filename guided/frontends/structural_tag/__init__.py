@@ -93,4 +93,4 @@ def structural_tag(
             spec, whole, allow_special_tokens=allow_special_tokens, special_tokens=names, limits=limits, found=findings
         )
 
-    return ReadPart(read, "structural_tag", None)
+    return ReadPart(read, "structural_tag", spec)
