@@ -49,7 +49,7 @@ def _prompts(model: Path) -> list[list[int]]:
 
     vocabulary = Vocabulary.from_gguf(model)
     with GgufFile(model) as file:
-        chat = ChatTemplate.found(vocabulary, file.metadata.get("tokenizer.chat_template"))
+        chat = ChatTemplate.from_metadata(vocabulary, file.metadata.get("tokenizer.chat_template"))
     assert chat is not None
     return [
         chat.render([{"role": "system", "content": INSTRUCTIONS}, {"role": "user", "content": text}])

@@ -56,7 +56,9 @@ def attention_with_lse(
     rows = q.reshape(n, -1, group, q.shape[2]).permute(1, 2, 0, 3).flatten(1, 2)
     k, v = k.transpose(0, 1), v.transpose(0, 1)
     if mask is None and kind.softcap is None and _FLASH is not None and q.device.type == "cpu":
-        out, lse = (one[0] for one in _FLASH(*(_dense(one)[None] for one in (rows, k, v)), scale=kind.scale))
+        out, lse = (
+            tensor[0] for tensor in _FLASH(*(_dense(tensor)[None] for tensor in (rows, k, v)), scale=kind.scale)
+        )
     else:
         out, lse = _plain(rows, k, v, None if mask is None else mask.repeat(group, 1), kind)
     out = out.reshape(-1, group, n, q.shape[2]).permute(2, 0, 1, 3).flatten(1, 2)
@@ -65,7 +67,7 @@ def attention_with_lse(
 
 def _plain(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, kind: AttentionKind) -> tuple[Tensor, Tensor]:
     """The same with plain torch operations, on any device: all scores at once."""
-    q, k, v = (one.to(_exact(one)) for one in (q, k, v))
+    q, k, v = (tensor.to(_exact(tensor)) for tensor in (q, k, v))
     scores = q @ k.transpose(1, 2) * kind.factor(q.shape[-1])
     if kind.softcap is not None:
         scores = kind.softcap * torch.tanh(scores / kind.softcap)

@@ -119,7 +119,7 @@ def _json_span(text: str, value: Any) -> tuple[int, int] | None:
 def _has_json_string(text: str, value: Mapping[str, Any]) -> bool:
     """Whether a text contains the JSON of a value as a JSON string."""
     texts = (json.dumps(value), json.dumps(value, separators=(",", ":")))
-    return any(_json_span(text, one) is not None for one in texts)
+    return any(_json_span(text, expected) is not None for expected in texts)
 
 
 def _split(text: str, *marks: str) -> list[str]:
@@ -252,7 +252,7 @@ def _literal_form(
         if kind == "null":
             form = form._replace(null=both)
         else:
-            falses = tuple("False" if one == "True" else "false" for one in both)
+            falses = tuple("False" if literal == "True" else "false" for literal in both)
             form = form._replace(true=both, false=falses)
     inside = _literal_value(renderer, {"qzk": 90210})
     colon = inside.partition("qzk")[2].partition("90210")[0]

@@ -97,9 +97,9 @@ def to_plain(value: Any, what: str, depth: int = 0) -> Any:
     if depth > _MAX_DEPTH:
         raise GuidedError(f"{what} nest deeper than {_MAX_DEPTH}")
     if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
-        return {key: to_plain(one, what, depth + 1) for key, one in value.items()}
+        return {key: to_plain(member, what, depth + 1) for key, member in value.items()}
     if isinstance(value, list | tuple):
-        return [to_plain(one, what, depth + 1) for one in value]
+        return [to_plain(item, what, depth + 1) for item in value]
     raise GuidedError(f"{what} hold {brief(value)}, which is not a JSON value")
 
 

@@ -102,14 +102,14 @@ def charge_all(value: Any) -> Any:
     """Charge for a value with all its contents, before it is compared, printed or traversed, and return it."""
     pending = [value]
     while pending:
-        one = pending.pop()
-        if isinstance(one, str):
-            charge(len(one) + STEP)
+        item = pending.pop()
+        if isinstance(item, str):
+            charge(len(item) + STEP)
             continue
         charge(STEP)
-        if isinstance(one, Mapping):
-            pending += one.keys()
-            pending += one.values()
-        elif isinstance(one, list | tuple | set | frozenset):
-            pending += one
+        if isinstance(item, Mapping):
+            pending += item.keys()
+            pending += item.values()
+        elif isinstance(item, list | tuple | set | frozenset):
+            pending += item
     return value

@@ -218,8 +218,12 @@ class ChatTemplate:
     def _with_own_markers(self, message: dict[str, Any], source: str) -> dict[str, Any]:
         """Tag markers such as `<think>` in the assistant's own text, so they are tokenized as markers again."""
         names = self._markers(source) if message["role"] == "assistant" else ()
-        texts = {key: one for key, one in message.items() if key != "role" and isinstance(one, str)} if names else {}
-        parted = {key: re.split(f"({names_pattern(names)})", one) for key, one in texts.items()}
+        texts = (
+            {key: content for key, content in message.items() if key != "role" and isinstance(content, str)}
+            if names
+            else {}
+        )
+        parted = {key: re.split(f"({names_pattern(names)})", content) for key, content in texts.items()}
         return message | {
             key: join_tagged(tagged(part) if at % 2 else part for at, part in enumerate(parts))
             for key, parts in parted.items()

@@ -100,13 +100,13 @@ class _Writer:
             return " | ".join([*shown, "..."] if len(values) > _MAX_VALUES else shown), []
         for keyword in ("anyOf", "oneOf"):
             if isinstance(branches := schema.get(keyword), list) and branches and "properties" not in schema:
-                return self._union([{**_without(schema, keyword), **one} if isinstance(one, Mapping) else one
-                                    for one in branches], indent, inside)  # fmt: skip
+                return self._union([{**_without(schema, keyword), **branch} if isinstance(branch, Mapping) else branch
+                                    for branch in branches], indent, inside)  # fmt: skip
         if isinstance(parts := schema.get("allOf"), list) and parts:
             return self.form(_merged([_without(schema, "allOf"), *map(self._resolved, parts)]), indent, inside)
         kind = schema.get("type")
         if isinstance(kind, list):
-            return self._union([{**schema, "type": one} for one in kind], indent, inside)
+            return self._union([{**schema, "type": type_name} for type_name in kind], indent, inside)
         if kind == "object" or (kind is None and "properties" in schema):
             return self._object(schema, indent, inside)
         if kind == "array" or (kind is None and ("items" in schema or "prefixItems" in schema)):
@@ -192,16 +192,16 @@ class _Writer:
         """The schema that a reference within the document points to; None if there is none."""
         if not reference.startswith("#"):
             return None
-        found: Any = self._document
+        target: Any = self._document
         for token in reference[1:].split("/")[1:]:
             key = token.replace("~1", "/").replace("~0", "~")
-            if isinstance(found, Mapping) and key in found:
-                found = found[key]
-            elif isinstance(found, list) and key.isdecimal() and int(key) < len(found):
-                found = found[int(key)]
+            if isinstance(target, Mapping) and key in target:
+                target = target[key]
+            elif isinstance(target, list) and key.isdecimal() and int(key) < len(target):
+                target = target[int(key)]
             else:
                 return None
-        return found
+        return target
 
 
 def _without(schema: Mapping[str, Any], keyword: str) -> dict[str, Any]:

@@ -44,7 +44,7 @@ class Description:
 
     def is_in(self, text: str) -> bool:
         """Whether a text of the prompt already says this."""
-        if any(one in text for one in (self.text, *self.equivalents)):
+        if any(form in text for form in (self.text, *self.equivalents)):
             return True
         return bool(self.words) and all(re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text) for word in self.words)
 

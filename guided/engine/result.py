@@ -232,8 +232,8 @@ class Result(Generic[ValueT_co]):
 
     def doubtful(self, threshold: float = 0.5) -> dict[str, Field]:
         """The fields with a `confidence` below the threshold, the least confident first."""
-        doubtful = [one for one in self.fields.items() if one[1].confidence < threshold]
-        return dict(sorted(doubtful, key=lambda one: one[1].confidence))
+        doubtful = [item for item in self.fields.items() if item[1].confidence < threshold]
+        return dict(sorted(doubtful, key=lambda item: item[1].confidence))
 
     @property
     def log_weight(self) -> float:

@@ -102,8 +102,8 @@ def _not_found(name: str | os.PathLike[str]) -> str:
     if path.suffix == ".gguf" or path.is_absolute() or len(path.parts) > 1:
         parent = next(folder for folder in path.absolute().parents if folder.is_dir())
         where = "in this folder" if parent == Path.cwd() else f"below {parent}"
-        found = sorted(entry.name for entry in parent.iterdir() if entry.suffix == ".gguf" or entry.is_dir())[:5]
-        siblings = f"; it contains {', '.join(found)}" if found and parent == path.absolute().parent else ""
+        names = sorted(entry.name for entry in parent.iterdir() if entry.suffix == ".gguf" or entry.is_dir())[:5]
+        siblings = f"; it contains {', '.join(names)}" if names and parent == path.absolute().parent else ""
         return f"there is no file or directory {str(name)!r} {where}{siblings}"
     return f"{str(name)!r} is neither a path nor a known model: {_suggest_names(str(name))}"
 
@@ -154,10 +154,10 @@ def _from_source(name: str, folder: Path) -> Path:
 
 def _check(entry: ModelFile, fetched: Path) -> None:
     """Raise if a file does not have the expected SHA-256."""
-    size, found = fetched.stat().st_size, _sha256(fetched)
-    if found != entry.sha256:
+    size, digest = fetched.stat().st_size, _sha256(fetched)
+    if digest != entry.sha256:
         raise ModelFileError(
-            f"{entry.source} is not the expected file: it has {size:,} bytes and the SHA-256 {found}, expected were "
+            f"{entry.source} is not the expected file: it has {size:,} bytes and the SHA-256 {digest}, expected were "
             f"{entry.size:,} bytes and {entry.sha256}"
         ).located("", (0, 0), hint="a proxy or a mirror may have changed it")
 

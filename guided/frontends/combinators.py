@@ -296,9 +296,9 @@ def _json_schema(
     DEFAULTS.changed(**options)  # raises an error now if options contradict each other
     kept, known, texts = _copy(schema), _copy(checked_registry(registry)), check_documents(documents)
 
-    def read(limits: Limits, whole: JsonSchemaOptions, found: list[Finding]) -> Grammar:
+    def read(limits: Limits, whole: JsonSchemaOptions, findings: list[Finding]) -> Grammar:
         own = whole.changed(**options)
-        return json_schema_to_grammar(kept, own, registry=known, documents=texts, limits=limits, findings=found)
+        return json_schema_to_grammar(kept, own, registry=known, documents=texts, limits=limits, findings=findings)
 
     return ReadPart(read, kind, source)
 
@@ -307,8 +307,10 @@ def _json_schema(
 def gbnf(text: str, *, root: str = "root", allow_special_tokens: bool = False) -> Expr:
     """The language of a grammar of llama.cpp or xgrammar; see `GrammarCompiler.compile_gbnf`."""
 
-    def read(limits: Limits, _: JsonSchemaOptions, found: list[Finding]) -> Grammar:
-        return gbnf_to_grammar(text, root=root, allow_special_tokens=allow_special_tokens, limits=limits, found=found)
+    def read(limits: Limits, _: JsonSchemaOptions, findings: list[Finding]) -> Grammar:
+        return gbnf_to_grammar(
+            text, root=root, allow_special_tokens=allow_special_tokens, limits=limits, findings=findings
+        )
 
     return ReadPart(read)
 
@@ -332,8 +334,8 @@ def lark(
     folders, given = check_folders(import_paths), check_grammars(grammars)
     options = LarkOptions(start, semantics, lexer, folders, postlex, given, allow_special_tokens)
 
-    def read(limits: Limits, schemas: JsonSchemaOptions, found: list[Finding]) -> Grammar:
-        return read_lark(text, options, limits, schemas, found)
+    def read(limits: Limits, schemas: JsonSchemaOptions, findings: list[Finding]) -> Grammar:
+        return read_lark(text, options, limits, schemas, findings)
 
     return ReadPart(read, has_lexer=semantics != "scannerless")
 

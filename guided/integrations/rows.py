@@ -233,8 +233,8 @@ def warn_of_dead_row(number: int) -> None:
     )
 
 
-def _common(one: Ids, other: Ids) -> int:
+def _common(first: Ids, other: Ids) -> int:
     """The length of the common prefix."""
-    length = min(len(one), len(other))
-    differ = np.flatnonzero(one[:length] != other[:length])
+    length = min(len(first), len(other))
+    differ = np.flatnonzero(first[:length] != other[:length])
     return int(differ[0]) if len(differ) else length

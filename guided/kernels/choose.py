@@ -41,13 +41,16 @@ def launch(requests: Sequence[Choose]) -> LaunchedChoices:
     """
     begin = perf_counter()
     tensors = {id(logits): logits for logits, _, _ in requests}
-    rows = {key: len(one) if one.dim() == 2 and one.dtype == torch.float32 else -1 for key, one in tensors.items()}
+    rows = {
+        key: len(tensor) if tensor.dim() == 2 and tensor.dtype == torch.float32 else -1
+        for key, tensor in tensors.items()
+    }
     for logits, choices, first in requests:
         last = rows[id(logits)] - len(choices)  # the largest possible first row
         if not (last == 0 if first is None else 0 <= first <= last):
             what = f"{len(choices)} choices from {logits.dtype} of shape {tuple(logits.shape)}"
             raise ValueError(f"cannot make {what}" + ("" if first is None else f" from row {first}"))
-    on_cpu = all(one.is_cpu for one in tensors.values())
+    on_cpu = all(tensor.is_cpu for tensor in tensors.values())
     chosen = _choose_natively(requests) if on_cpu else DeviceChoices(requests)
     return LaunchedChoices(requests, chosen, perf_counter() - begin)
 
@@ -96,8 +99,8 @@ def _choose_natively(requests: Sequence[Choose]) -> Rows:
         _, address, stride, width = kept[id(logits)]
         rows += [_native_row(address + i * stride, width, choice) for i, choice in enumerate(some, first or 0)]
         choices += some
-    found = _kernels.choose_rows(rows, torch.get_num_threads())
-    return [_chosen(row, choice) for row, choice in zip(found, choices, strict=True)]
+    chosen_rows = _kernels.choose_rows(rows, torch.get_num_threads())
+    return [_chosen(row, choice) for row, choice in zip(chosen_rows, choices, strict=True)]
 
 
 def _native_row(address: int, width: int, choice: Choice) -> Any:

@@ -136,11 +136,11 @@ def choose_batch(logits: Tensor, table: ChoiceTable, needs: Needs) -> Tensor:
     logit, by_model = (x.gather(1, token[:, None])[:, 0] for x in (scored, model))
     preferred = model[:, : table.size].argmax(1)
     columns = [token, highest, all_mass, specified, after, logit, mass, emptied, unresolved, by_model, preferred]
-    found = torch.stack([column.to(exact) for column in columns], 1)
+    values_by_row = torch.stack([column.to(exact) for column in columns], 1)
     if not needs.top:
-        return found
+        return values_by_row
     values, ids = _greatest(scored, needs.top)
-    return torch.cat([found, ids.to(exact), values.to(exact)], 1)
+    return torch.cat([values_by_row, ids.to(exact), values.to(exact)], 1)
 
 
 def _bits(table: ChoiceTable, rows: Tensor) -> Tensor:

@@ -42,7 +42,7 @@ class _Launched(NamedTuple):
     """
 
     indices: list[int]
-    found: Tensor
+    rows: Tensor
 
 
 class _Group(NamedTuple):
@@ -81,27 +81,27 @@ class DeviceChoices:
     @torch.inference_mode()
     def tokens(self) -> Tensor:
         """The token of each choice, int64 (choices,), on the device. Arbitrary for `repeated` choices."""
-        found = torch.cat([launched.found[:, Column.TOKEN] for _, launched in self._launched]).long()
+        tokens = torch.cat([launched.rows[:, Column.TOKEN] for _, launched in self._launched]).long()
         indices = [at for _, launched in self._launched for at in launched.indices]
         if indices == sorted(indices):
-            return found
+            return tokens
         order = sorted(range(len(indices)), key=indices.__getitem__)
-        return found[send(order, torch.int64, found.device)]
+        return tokens[send(order, torch.int64, tokens.device)]
 
     def wait(self) -> list[Chosen | GuidedError]:
         """Wait for the results."""
         if self._fetch is None:
             return []
-        found, again = dict[int, Chosen | GuidedError](), list[_Launched]()
+        chosen, again = dict[int, Chosen | GuidedError](), list[_Launched]()
         fetched = _fetched(self._fetch, [launched for _, launched in self._launched])
         for (group, launched), rows in zip(self._launched, fetched, strict=True):
-            if unresolved := self._read(launched, rows, found):
+            if unresolved := self._read(launched, rows, chosen):
                 self.repeated.update(unresolved)
                 again.append(self._launch(group, unresolved, choose_batch, everything=True))
         if again:
             for launched, rows in zip(again, _fetched(_fetch(again), again), strict=True):
-                self._read(launched, rows, found)
-        return [found[at] for at in range(len(self._choices))]
+                self._read(launched, rows, chosen)
+        return [chosen[at] for at in range(len(self._choices))]
 
     @torch.inference_mode()
     def _launch(self, group: _Group, indices: list[int], kernel: Kernel, *, everything: bool = False) -> _Launched:
@@ -123,13 +123,13 @@ class DeviceChoices:
 
 
 def _fetch(launched: Iterable[_Launched]) -> Fetch:
-    return Fetch(torch.cat([found.flatten() for _, found in launched]))
+    return Fetch(torch.cat([rows.flatten() for _, rows in launched]))
 
 
 def _fetched(fetch: Fetch, launched: Sequence[_Launched]) -> list[list[list[float]]]:
     """The rows of each `found`, on the host."""
-    parts = torch.split(fetch.wait(), [found.numel() for _, found in launched])
-    return [part.view(found.shape).tolist() for part, (_, found) in zip(parts, launched, strict=True)]
+    parts = torch.split(fetch.wait(), [rows.numel() for _, rows in launched])
+    return [part.view(tensor.shape).tolist() for part, (_, tensor) in zip(parts, launched, strict=True)]
 
 
 def _kernel(device: torch.device) -> Kernel | None:

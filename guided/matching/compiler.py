@@ -78,9 +78,9 @@ class GrammarCompiler(CachedCompiler, CompileAny):
         text = schema if isinstance(schema, str) else content_of(schema)
 
         def compiled(own: JsonSchemaOptions) -> CompiledGrammar:
-            def read(found: list[Finding], ask: bool = False) -> Grammar:
+            def read(findings: list[Finding], ask: bool = False) -> Grammar:
                 return json_schema_to_grammar(
-                    schema, own, registry=known, documents=texts, limits=self.limits, findings=found,
+                    schema, own, registry=known, documents=texts, limits=self.limits, findings=findings,
                     require_values=ask,
                 )  # fmt: skip
 
@@ -149,9 +149,9 @@ class GrammarCompiler(CachedCompiler, CompileAny):
         if not isinstance(allow_special_tokens, bool):
             raise TypeError(f"allow_special_tokens must be True or False, not {brief(allow_special_tokens)}")
 
-        def read(found: list[Finding], ask: bool = False) -> Grammar:
+        def read(findings: list[Finding], ask: bool = False) -> Grammar:
             return gbnf_to_grammar(
-                text, root=root, allow_special_tokens=allow_special_tokens, limits=self.limits, found=found,
+                text, root=root, allow_special_tokens=allow_special_tokens, limits=self.limits, findings=findings,
                 ask_why_empty=ask,
             )  # fmt: skip
 
@@ -196,8 +196,8 @@ class GrammarCompiler(CachedCompiler, CompileAny):
         own = (start, semantics, lexer, folders, postlex, known, allow_special_tokens)
 
         def compiled(schemas: JsonSchemaOptions) -> CompiledGrammar:
-            def read(found: list[Finding]) -> Grammar:
-                return read_lark(text, read_options, self.limits, schemas, found)
+            def read(findings: list[Finding]) -> Grammar:
+                return read_lark(text, read_options, self.limits, schemas, findings)
 
             why_empty = partial(check_not_empty, text, read_options, self.limits, schemas)
             parts = None if folders else [it for it in named_grammars.values() if isinstance(it, Mapping)]
@@ -229,10 +229,10 @@ class GrammarCompiler(CachedCompiler, CompileAny):
         content = spec if isinstance(spec, str) else content_of(spec)
 
         def compiled(own: JsonSchemaOptions) -> CompiledGrammar:
-            def read(found: list[Finding], ask: bool = False, later: bool = False) -> Grammar:
+            def read(findings: list[Finding], ask: bool = False, later: bool = False) -> Grammar:
                 return structural_tag_to_grammar(
                     spec, own, allow_special_tokens=allow_special_tokens, special_tokens=self._native.special_ids,
-                    limits=self.limits, found=found, require_values=ask, later=later,
+                    limits=self.limits, findings=findings, require_values=ask, later=later,
                 )  # fmt: skip
 
             key = ("structural_tag", content, isinstance(spec, str), own, allow_special_tokens)

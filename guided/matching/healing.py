@@ -51,15 +51,15 @@ def count_unstable_tokens(vocabulary: Vocabulary, prompt: Sequence[int]) -> int:
 
     At least one token stays. Control tokens, and all tokens before them, stay.
     """
-    native, data, found = native_vocabulary(vocabulary), b"", 0
+    native, data, unstable_tokens = native_vocabulary(vocabulary), b"", 0
     for count in range(1, min(MAX_TOKENS, len(prompt) - 1) + 1):
         token = vocabulary.token_bytes(prompt[-count])
         if not token:
             break
         data = token + data
         if native.extends(data):
-            found = count
-    return found
+            unstable_tokens = count
+    return unstable_tokens
 
 
 class _Step(NamedTuple):

@@ -205,9 +205,9 @@ class _CapturingMatcher(GrammarMatcher):
         return names
 
     def captures_by_end(self) -> list[tuple[str, bytes]]:
-        found = [capture for capture in reversed(self._current_captures()) if capture.complete]
-        found.sort(key=lambda capture: (capture.end, -capture.start))
-        return [(capture.name, bytes(self._text[capture.start : capture.end])) for capture in found]
+        captures = [capture for capture in reversed(self._current_captures()) if capture.complete]
+        captures.sort(key=lambda capture: (capture.end, -capture.start))
+        return [(capture.name, bytes(self._text[capture.start : capture.end])) for capture in captures]
 
     def captures_with_places(self) -> tuple[Sequence[Capture], bytes]:
         return [capture for capture in self._current_captures() if capture.complete], bytes(self._text)

@@ -168,8 +168,8 @@ class Decoder(Embedded):
             )
 
         def layer() -> Layer:
-            found: dict[str, Any] = {name: weight(name, shape) for name, shape in layer_shapes(c).items()}
-            return Layer(**{"attention_norm": None, "ffn_norm": None} | found)
+            weights: dict[str, Any] = {name: weight(name, shape) for name, shape in layer_shapes(c).items()}
+            return Layer(**{"attention_norm": None, "ffn_norm": None} | weights)
 
         layers = [layer() for _ in range(c.layers)]
         embedding = w.matrix(c.vocab_size, c.dim)

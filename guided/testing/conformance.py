@@ -112,9 +112,9 @@ def check_masks(
             )
         try:
             _walk(follower, expected, vocabulary, length if worst is None else len(worst.tokens), rng)
-        except MaskMismatch as found:
-            if worst is None or len(found.tokens) < len(worst.tokens):
-                worst = found
+        except MaskMismatch as mismatch:
+            if worst is None or len(mismatch.tokens) < len(worst.tokens):
+                worst = mismatch
     if worst is not None:
         raise worst
 
@@ -152,16 +152,16 @@ def _walk(
         tokens.append(token)
 
 
-def _ids(found: object, vocabulary: Vocabulary) -> set[int]:
+def _ids(mask: object, vocabulary: Vocabulary) -> set[int]:
     """The result of `allowed` as a set. An array is read as ids, unless it has the type and shape of a bitmask."""
-    shape = tuple(getattr(found, "shape", ()))
-    is_row = shape == ((vocabulary.size + 31) // 32,) and str(getattr(found, "dtype", "")).endswith("int32")
-    values = found.tolist() if hasattr(found, "tolist") else found
+    shape = tuple(getattr(mask, "shape", ()))
+    is_row = shape == ((vocabulary.size + 31) // 32,) and str(getattr(mask, "dtype", "")).endswith("int32")
+    values = mask.tolist() if hasattr(mask, "tolist") else mask
     if isinstance(values, Iterable) and not isinstance(values, str | bytes) and not is_row:
         ids = list(values)
         if all(isinstance(id, Integral) and not isinstance(id, bool) and int(id) >= 0 for id in ids):
             return set(map(int, ids))
-    given = f"an array of shape {shape}" if shape else brief(found)
+    given = f"an array of shape {shape}" if shape else brief(mask)
     raise TypeError(
         f"allowed() returned {given}: a follower must return the ids that may come next, as a set or a list; "
         "guided.allowed_tokens(bitmask) converts a bitmask"

@@ -34,9 +34,9 @@ def counts(constraint: Constraint, length: int, *, max_states: int = 100_000, **
     check_integer("max_states", max_states, least=0)
     language = Language(over_bytes(constraint, **options))
     current: Counter[State] = Counter({language.start: 1})
-    found = list[int]()
+    counts_by_length = list[int]()
     for left in range(length, -1, -1):
-        found.append(sum(number for state, number in current.items() if language.accepts(state)))
+        counts_by_length.append(sum(number for state, number in current.items() if language.accepts(state)))
         following: Counter[State] = Counter()
         for state, number in current.items():
             if language.shortest_completion(state) > left:
@@ -46,4 +46,4 @@ def counts(constraint: Constraint, length: int, *, max_states: int = 100_000, **
             if len(language) > max_states:
                 raise LimitExceeded("max_states", len(language), max_states, hint="set a larger max_states=...")
         current = following
-    return found
+    return counts_by_length

@@ -73,15 +73,15 @@ def near_misses(constraint: Constraint, *, max_length: int = 100, **options: Any
 def _check_refuses(grammar: CompiledGrammar, max_length: int) -> None:
     """Raise a GuidedError if no short enough text is refused."""
     try:
-        found = subset("(?s:.*)", grammar, max_pairs=_MAX_PAIRS)
+        example = subset("(?s:.*)", grammar, max_pairs=_MAX_PAIRS)
     except LimitExceeded:  # unknown: let hypothesis search
         return
-    if found is None:
+    if example is None:
         raise GuidedError("every text is allowed: there is no near miss")
-    if len(found.data) > max_length + _MAX_CHARACTER_BYTES:
+    if len(example.data) > max_length + _MAX_CHARACTER_BYTES:
         raise GuidedError(
-            f"the shortest text that is refused has {len(found.data)} bytes: texts of at most {max_length} bytes have "
-            "no near miss; set a larger max_length"
+            f"the shortest text that is refused has {len(example.data)} bytes: texts of at most {max_length} bytes "
+            "have no near miss; set a larger max_length"
         )
 
 

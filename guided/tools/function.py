@@ -141,8 +141,12 @@ def _read_docstring(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
     with importing("a docstring of a tool"):
         from docstring_parser import parse
     try:
-        found = parse(text)
+        docstring = parse(text)
     except Exception:  # the package raises errors of several kinds for text that only looks like its formats
         return text, {}
-    about = {one.arg_name: " ".join(one.description.split()) for one in found.params if one.description}
-    return (found.description or "").strip(), about
+    about = {
+        parameter.arg_name: " ".join(parameter.description.split())
+        for parameter in docstring.params
+        if parameter.description
+    }
+    return (docstring.description or "").strip(), about

@@ -168,11 +168,11 @@ def _json_tokenizer(data: Mapping[str, Any], special: bool) -> Encode:
         tokenizer = tokenizers.Tokenizer.from_str(json.dumps(data))
         tokenizer.encode_special_tokens = not special
         for entry in data.get("added_tokens") or []:
-            found = tokenizer.token_to_id(entry["content"])
-            if found != entry["id"]:
+            actual_id = tokenizer.token_to_id(entry["content"])
+            if actual_id != entry["id"]:
                 raise VocabularyError(
                     f"the added token {brief(entry['content'], 60)} has the id {entry['id']}, but tokenizers gives "
-                    f"it {found}"
+                    f"it {actual_id}"
                 )
     return _ids_of(tokenizer)
 

@@ -26,7 +26,7 @@ class FewestTokens:
             if token:
                 self._ids.setdefault(token, number)
                 lengths.setdefault(token[0], set()).add(len(token))
-        self._lengths = {first: sorted(found) for first, found in lengths.items()}
+        self._lengths = {first: sorted(lengths_of_first) for first, lengths_of_first in lengths.items()}
 
     def encode(self, text: str, continued: bool = False) -> list[int]:
         """The ids of `text`."""

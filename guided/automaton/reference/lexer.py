@@ -283,10 +283,10 @@ class LexedLanguage:
     def _is_completable(self, start: LexedState) -> bool:
         if start not in self._completable:
             predecessors: dict[LexedState, LexedState | None] = {start: None}
-            todo, found, readings = [start], None, 0
+            todo, completable_state, readings = [start], None, 0
             for state in todo:
                 if self.accepting(state) or self._completable.get(state, False):
-                    found = state
+                    completable_state = state
                     break
                 for byte in self._live:
                     after = self.read(state, byte)
@@ -297,10 +297,10 @@ class LexedLanguage:
                 for visited, limit in ((len(predecessors), MAX_AHEAD), (readings, _MAX_READINGS)):
                     if visited > limit:
                         raise LimitExceeded("states", visited, limit, fixed=True)
-            if found is None:
+            if completable_state is None:
                 self._completable.update(dict.fromkeys(predecessors, False))
-            while found is not None:
-                self._completable[found], found = True, predecessors[found]
+            while completable_state is not None:
+                self._completable[completable_state], completable_state = True, predecessors[completable_state]
         return self._completable[start]
 
 

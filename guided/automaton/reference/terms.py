@@ -209,9 +209,9 @@ class Terms:
         grown = True
         while grown:
             self._productive_cache.clear()
-            found = {name for name, node in self.rules.items() if name not in into and holds(node)}
-            into |= found
-            grown = bool(found)
+            new_names = {name for name, node in self.rules.items() if name not in into and holds(node)}
+            into |= new_names
+            grown = bool(new_names)
 
     def nullable(self, term: Term) -> bool:
         """Whether the language of `term` contains the empty text."""

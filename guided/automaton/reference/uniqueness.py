@@ -154,10 +154,10 @@ def _hashable(value: object) -> Hashable:
 
 def _number(text: str) -> tuple[str, str, str, int]:
     """The numeric value: sign, digits without leading or trailing zeros, and the power of ten of the last digit."""
-    found = _NUMBER.fullmatch(text)
-    if found is None:
+    match = _NUMBER.fullmatch(text)
+    if match is None:
         raise ValueError(text)
-    sign, whole, fraction, exponent = found.group(1), found.group(2), found.group(3) or "", found.group(4) or "0"
+    sign, whole, fraction, exponent = match.group(1), match.group(2), match.group(3) or "", match.group(4) or "0"
     digits = (whole + fraction).lstrip("0")
     if not digits:
         return ("number", "", "", 0)

@@ -114,10 +114,10 @@ def compile_grammar(text: str, tokenizer: LLTokenizer, limits: Limits, final_ski
         return compiler.compile_gbnf(first.content, allow_special_tokens=True)
     if first.kind == "json_schema":
         schema, options = _schema(first.content)
-        found = compiler.compile_json_schema(schema, **{**options, "unknown_format": "warn"})
+        grammar = compiler.compile_json_schema(schema, **{**options, "unknown_format": "warn"})
         if options["unknown_format"] == "refuse":
-            _refuse_formats(schema, found.findings)
-        return found
+            _refuse_formats(schema, grammar.findings)
+        return grammar
     parts: dict[str, Any] = {each.name: _part(each, tokenizer) for each in others if each.name}
     lark = _LarkRewriter(first.content, tokenizer, parts).text()
     lark += "" if final_skip else _NO_FINAL_SKIP

@@ -202,8 +202,8 @@ class LLTokenizer:
 
     def _control_token_at(self, piece: bytes) -> tuple[int | None, int]:
         """The control token whose name or id follows a marker, and the length of that name or id."""
-        if (found := _NUMBERED.match(piece)) and int(found[1]) < self.vocab_size:
-            return int(found[1]), found.end()
+        if (match := _NUMBERED.match(piece)) and int(match[1]) < self.vocab_size:
+            return int(match[1]), match.end()
         for name, number in self._by_name:
             if piece.startswith(name):
                 return number, len(name)

@@ -94,8 +94,8 @@ def marked_schema(regex: str) -> tuple[Any, JsonSchemaKeywords] | None:
 def _pattern(schema: str, gap: str) -> str:
     options = schema_options(gap)
     try:
-        found: list[Finding] = []
-        text = pattern_of(json_schema_to_grammar(json.loads(schema), JsonSchemaOptions(**options), findings=found))
+        findings: list[Finding] = []
+        text = pattern_of(json_schema_to_grammar(json.loads(schema), JsonSchemaOptions(**options), findings=findings))
     except GuidedError as error:
         raise ValueError(str(error)) from error
     return text or f"{MARKER}{json.dumps({'schema': json.loads(schema), 'whitespace': gap})})"

@@ -232,10 +232,10 @@ def named_recipes(named: Any) -> tuple[tuple[str, str | Recipe], ...]:
     if not isinstance(named, dict):
         raise TypeError("named_grammars must be a dictionary")
     out: list[tuple[str, str | Recipe]] = []
-    for name, one in named.items():
+    for name, part in named.items():
         if not isinstance(name, str):
             raise TypeError("named grammar names must be strings")
-        if not isinstance(one, str | Grammar):
+        if not isinstance(part, str | Grammar):
             raise TypeError("named grammar values must be Grammar instances or Lark strings")
-        out.append((name, one._recipe if isinstance(one, Grammar) else one))
+        out.append((name, part._recipe if isinstance(part, Grammar) else part))
     return tuple(out)

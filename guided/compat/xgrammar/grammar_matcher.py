@@ -236,8 +236,8 @@ class GrammarMatcher(XGRObject):
     def temperature(self) -> float | None:
         """The temperature for the next token: the grammar's, otherwise the default, otherwise None."""
         with as_xgrammar():
-            found = self._matcher.temperature()
-        return self._default_temperature if found is None else found
+            temperature = self._matcher.temperature()
+        return self._default_temperature if temperature is None else temperature
 
     @property
     def stop_token_ids(self) -> list[int]:
@@ -285,14 +285,14 @@ def _check_temperature(given: float | None) -> float | None:
     return value
 
 
-def _order_captures(found: Sequence[Capture], text: bytes) -> list[tuple[str, bytes]]:
+def _order_captures(captures: Sequence[Capture], text: bytes) -> list[tuple[str, bytes]]:
     """The captures of a text as (name, text), in xgrammar's order: by the ends of their rules (after any `suffix`),
     inner ones first. The text of a `stop` (`lark_text.py`) belongs only to its own capture.
 
-    `found` is sorted by their beginnings.
+    `captures` is sorted by their beginnings.
     """
-    hidden = [capture for capture in found if capture.name.startswith(HIDDEN)]
-    ordered = [*reversed(found)]
+    hidden = [capture for capture in captures if capture.name.startswith(HIDDEN)]
+    ordered = [*reversed(captures)]
     ordered.sort(key=lambda capture: (capture.closed, -capture.start))
     named = [(capture.name.removeprefix(HIDDEN), _text_without(capture, hidden, text)) for capture in ordered]
     return [each for each in named if each[0]]
@@ -300,8 +300,8 @@ def _order_captures(found: Sequence[Capture], text: bytes) -> list[tuple[str, by
 
 def _text_without(capture: Capture, hidden: Sequence[Capture], text: bytes) -> bytes:
     out, at = bytearray(), capture.start
-    for one in hidden:
-        if one is not capture and at <= one.start and one.end <= capture.end:
-            out += text[at : one.start]
-            at = one.end
+    for inner in hidden:
+        if inner is not capture and at <= inner.start and inner.end <= capture.end:
+            out += text[at : inner.start]
+            at = inner.end
     return bytes(out + text[at : capture.end])

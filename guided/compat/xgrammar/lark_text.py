@@ -179,21 +179,21 @@ class LarkText:
         if pattern.startswith("(?i)"):
             pattern, flags = pattern[4:], "i" + flags
         out, depth, in_class, group = list[str](), 0, False, ""
-        for found in _PIECE.finditer(pattern):
-            piece, code = found[0], found[1] or found[2] or found[3]
+        for match in _PIECE.finditer(pattern):
+            piece, code = match[0], match[1] or match[2] or match[3]
             if code is not None and int(code, 16) <= 0x10FFFF:
                 piece = _escape(chr(int(code, 16)))
-            elif found[4] is not None:
-                piece = _escape(chr(ord(found[4]) % 32))
+            elif match[4] is not None:
+                piece = _escape(chr(ord(match[4]) % 32))
             elif in_class:
                 in_class = piece != "]"
                 piece = "\\" + piece if piece[0] in "[&|~" else piece
             elif piece in ("[", "[^"):
                 in_class = True
-                if pattern.startswith("]", found.end()):
+                if pattern.startswith("]", match.end()):
                     hint = r"write \] for a bracket inside it, or . with the flag s for any character"
                     raise SpecError("the character class is empty", text=self.source, span=token.span, hint=hint)
-            elif depth == 0 and _is_redundant_anchor(piece, out, pattern[found.end() :]):
+            elif depth == 0 and _is_redundant_anchor(piece, out, pattern[match.end() :]):
                 continue
             else:
                 depth += (piece[0] == "(") - (piece == ")")

@@ -46,7 +46,7 @@ class SchemaOptions:
 
     def non_defaults(self) -> dict[str, Any]:
         """The options that differ from their defaults."""
-        return {one.name: value for one in fields(self) if (value := getattr(self, one.name)) != one.default}
+        return {field.name: value for field in fields(self) if (value := getattr(self, field.name)) != field.default}
 
     @classmethod
     def from_json(cls, options: dict[str, Any]) -> Self:

@@ -336,8 +336,8 @@ def _detect_spelling(tokenizer: Any, vocab: Mapping[str, int]) -> tuple[VocabTyp
     """The spelling of the tokens, and whether the tokenizer puts a space before a text."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is not None and hasattr(backend, "to_str"):  # a fast one
-        found = detect_metadata(backend.to_str())
-        kind, spaced = found["vocab_type"], found["add_prefix_space"]
+        metadata = detect_metadata(backend.to_str())
+        kind, spaced = metadata["vocab_type"], metadata["add_prefix_space"]
         seen = detect_from_vocab(vocab)
         return (kind, spaced) if seen in (None, kind) else (seen, encodes_with_prefix(tokenizer, seen))
     names = getattr(tokenizer, "vocab_files_names", {})
@@ -357,4 +357,4 @@ def _sentencepiece_model(tokenizer: Any) -> Any:
     inner = getattr(tokenizer, "tokenizer", None)
     owners = ((tokenizer, "sp_model"), (inner, "sp_model"), (tokenizer, "tok"))
     candidates = [getattr(owner, name, None) for owner, name in owners]
-    return next((one for one in candidates if type(one).__name__ == "SentencePieceProcessor"), None)
+    return next((candidate for candidate in candidates if type(candidate).__name__ == "SentencePieceProcessor"), None)

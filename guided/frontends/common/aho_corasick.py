@@ -66,13 +66,13 @@ class FreeText:
 
     def until(self, *ends: int) -> Node:
         """The texts that end with one of these ends, and in which no string is complete before it."""
-        found = [state for end in ends if (state := self.complete[end]) is not None]
-        return _with_accepting(self.states, found) if found else EMPTY
+        end_states = [state for end in ends if (state := self.complete[end]) is not None]
+        return _with_accepting(self.states, end_states) if end_states else EMPTY
 
     def dispatch(self, items: Sequence[Node]) -> Node:
         """For each end, the texts of `until` followed by its item."""
-        found = [(state, item) for state, item in zip(self.complete, items, strict=True) if state is not None]
-        return Dispatch(Automaton(self.states), tuple([at for at, _ in found]), tuple([item for _, item in found]))
+        pairs = [(state, item) for state, item in zip(self.complete, items, strict=True) if state is not None]
+        return Dispatch(Automaton(self.states), tuple([at for at, _ in pairs]), tuple([item for _, item in pairs]))
 
 
 def free_text(ends: Sequence[str], never: Iterable[str] = (), *, limits: Limits | None = None) -> FreeText:

@@ -67,8 +67,8 @@ class Texts:
         if self._automaton is not None:
             return self._automaton.states[state][1]
         if state not in self._edges:
-            found = self._terms.transitions(state)
-            self._edges[state] = tuple(sorted((low, high, to) for ranges, to in found for low, high in ranges))
+            transitions = self._terms.transitions(state)
+            self._edges[state] = tuple(sorted((low, high, to) for ranges, to in transitions for low, high in ranges))
         return self._edges[state]
 
     def is_live(self, state: int) -> bool:

@@ -53,7 +53,7 @@ def reached(rules: Mapping[str, Node], start: str) -> list[str]:
     seen = {start: None}
     todo = [start]
     for name in todo:  # grows during the loop
-        more = [one for one in _referenced_rules(rules[name]) if one not in seen] if name in rules else []
+        more = [rule for rule in _referenced_rules(rules[name]) if rule not in seen] if name in rules else []
         seen |= dict.fromkeys(more)
         todo += more
     return todo

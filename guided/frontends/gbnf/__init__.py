@@ -56,7 +56,7 @@ def gbnf_to_grammar(
     allow_special_tokens: bool = False,
     xgrammar: bool = False,
     limits: Limits | None = None,
-    found: list[Finding] | None = None,
+    findings: list[Finding] | None = None,
     ask_why_empty: bool = False,
 ) -> Grammar:
     """The grammar of a GBNF text.
@@ -67,7 +67,7 @@ def gbnf_to_grammar(
             untrusted input. Excluded tokens (`!<name>`) may always be named.
         xgrammar: where the dialects differ, use xgrammar's: `\\x` takes all digits that follow, `[]` is a class without
             characters, and the flag i of `Regex` folds only ASCII letters.
-        found: receives the parts that are read but not enforced. Without it, they cause a warning.
+        findings: receives the parts that are read but not enforced. Without it, they cause a warning.
         ask_why_empty: raise an error if the grammar generates nothing.
 
     Raises:
@@ -75,7 +75,7 @@ def gbnf_to_grammar(
         UnsupportedError: an option or pattern is not supported. LimitExceeded: the text, its nesting or a pattern is
             too large.
     """
-    findings: list[Finding] = []
+    new_findings: list[Finding] = []
     limits = Limits() if limits is None else limits
     if not isinstance(text, str):
         hint = "decode it" if isinstance(text, bytes) else 'write it as text, such as root ::= "yes" | "no"'
@@ -83,17 +83,17 @@ def gbnf_to_grammar(
     if len(text) > limits.spec_length:
         raise LimitExceeded("spec_length", len(text), limits.spec_length)
     with compiling(limits, work=False):
-        rules = read_rules(text, limits, allow_special_tokens, findings, xgrammar)
+        rules = read_rules(text, limits, allow_special_tokens, new_findings, xgrammar)
     if root not in rules:
         raise _missing_root_error(text, root, rules)
     if ask_why_empty:
         why_empty(text, root, rules)
     nodes = {name: _with_options(text, rule, rules) for name, rule in rules.items()}
     origins = {name: f"{name} (line {line})" for name, line in _lines(text, rules)}
-    if found is None:
-        warn_of(findings)
+    if findings is None:
+        warn_of(new_findings)
     else:
-        found += findings
+        findings += new_findings
     regions = {name: region for name, rule in rules.items() if (region := rule.options.region) is not None}
     return Grammar(nodes, root, origins, regions=regions)
 

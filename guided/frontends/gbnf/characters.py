@@ -36,8 +36,8 @@ class Characters:
     `xgrammar`: the text is in xgrammar's dialect, so \\x takes all digits, and [] is not an error.
     """
 
-    def __init__(self, text: str, found: list[Finding], xgrammar: bool = False) -> None:
-        self._text, self._findings, self._xgrammar = text, found, xgrammar
+    def __init__(self, text: str, findings: list[Finding], xgrammar: bool = False) -> None:
+        self._text, self._findings, self._xgrammar = text, findings, xgrammar
 
     def literal(self, token: Token) -> str:
         """The text of a literal."""

@@ -114,7 +114,9 @@ class Macros:
             for exclude in excludes:
                 if tag.value.startswith(exclude.value):
                     raise self._reader.error("a tag begins with an excluded text", exclude.token, "remove one of them")
-        free = free_text([tag.value for tag, _ in pairs], [one.value for one in excludes], limits=self._reader.limits)
+        free = free_text(
+            [tag.value for tag, _ in pairs], [exclude.value for exclude in excludes], limits=self._reader.limits
+        )
         if free.unreachable:
             raise self._reader.error(
                 "the tag is never reached: another tag or an excluded text is complete before it",
@@ -132,7 +134,7 @@ class Macros:
                 raise self._reader.error(
                     "the token is both a trigger and excluded", exclude.token, "remove one of them"
                 )
-        excluded = tuple(dict.fromkeys([*triggers, *(one.value for one in excludes)]))
+        excluded = tuple(dict.fromkeys([*triggers, *(exclude.value for exclude in excludes)]))
         free = OtherTokens(excluded, 0, None)
         self._reader.rule.has_tokens = True
         bodies = [seq((free, self._reader.special((tag.value,), tag.token), rule)) for tag, rule in pairs]
@@ -161,12 +163,12 @@ class Macros:
         excludes = named["excludes"]
         if not isinstance(excludes.value, list):
             raise self._reader.error("excludes must be a tuple", excludes.token, f"write excludes={form}")
-        return [self._checked(one, kind, form) for one in excludes.value]
+        return [self._checked(exclude, kind, form) for exclude in excludes.value]
 
     def _ids(self, name: Token, arguments: list[_Value]) -> list[int]:
         if not arguments:
             raise self._reader.error(f"{name.text} takes token ids", name, f"write {name.text}(128000)")
-        return [self._checked(one, int, f"{name.text}(128000)").value for one in arguments]
+        return [self._checked(argument, int, f"{name.text}(128000)").value for argument in arguments]
 
     def _checked(self, argument: _Value, kind: type, form: str) -> _Value:
         if type(argument.value) is not kind or argument.value == "":

@@ -111,38 +111,38 @@ def read_options(text: str, name: str, bracket: Token) -> RuleOptions:
     return read
 
 
-def _count(text: str, found: re.Match[str] | None) -> int | None:
-    if found is None:
+def _count(text: str, match: re.Match[str] | None) -> int | None:
+    if match is None:
         return None
-    if found[2] is None or not found[2].isdigit() or len(found[2]) > 15:
-        what = f"{found[1]} must be a number of {_COUNTS[found[1]]}"
-        raise SpecError(what, text=text, span=found.span(), hint=f"write {found[1]}=10")
-    return int(found[2])
+    if match[2] is None or not match[2].isdigit() or len(match[2]) > 15:
+        what = f"{match[1]} must be a number of {_COUNTS[match[1]]}"
+        raise SpecError(what, text=text, span=match.span(), hint=f"write {match[1]}=10")
+    return int(match[2])
 
 
-def _capture(text: str, name: str, found: re.Match[str] | None) -> str:
-    if found is None:
+def _capture(text: str, name: str, match: re.Match[str] | None) -> str:
+    if match is None:
         return ""
-    if found[2] is None:
+    if match[2] is None:
         return name
-    if len(found[2]) < 3 or found[2][0] != '"':
+    if len(match[2]) < 3 or match[2][0] != '"':
         raise SpecError(
-            "the name of a capture must be a string literal", text=text, span=found.span(), hint='write capture="name"'
+            "the name of a capture must be a string literal", text=text, span=match.span(), hint='write capture="name"'
         )
-    return found[2][1:-1]
+    return match[2][1:-1]
 
 
-def _temperature(text: str, found: re.Match[str] | None) -> float | None:
-    if found is None:
+def _temperature(text: str, match: re.Match[str] | None) -> float | None:
+    if match is None:
         return None
-    if found[2] is None or not _NUMBER.fullmatch(found[2]) or float(found[2]) == float("inf"):
+    if match[2] is None or not _NUMBER.fullmatch(match[2]) or float(match[2]) == float("inf"):
         raise SpecError(
-            "temperature must be a number of at least 0", text=text, span=found.span(), hint="write temperature=0.7"
+            "temperature must be a number of at least 0", text=text, span=match.span(), hint="write temperature=0.7"
         )
-    return float(found[2])
+    return float(match[2])
 
 
-def _lazy(text: str, found: re.Match[str] | None) -> bool:
-    if found is not None and found[2] is not None:
-        raise SpecError("lazy takes no value", text=text, span=found.span(), hint="write [lazy]")
-    return found is not None
+def _lazy(text: str, match: re.Match[str] | None) -> bool:
+    if match is not None and match[2] is not None:
+        raise SpecError("lazy takes no value", text=text, span=match.span(), hint="write [lazy]")
+    return match is not None

@@ -79,7 +79,7 @@ class _Group:
 
 
 def read_rules(
-    text: str, limits: Limits, allow_special_tokens: bool, found: list[Finding], xgrammar: bool = False
+    text: str, limits: Limits, allow_special_tokens: bool, findings: list[Finding], xgrammar: bool = False
 ) -> dict[str, Rule]:
     """The rules of a grammar, by name, in their order. `xgrammar`: see `gbnf_to_grammar`.
 
@@ -88,17 +88,17 @@ def read_rules(
         UnsupportedError: the text is valid, but not supported.
         LimitExceeded: groups nest deeper than `limits.depth`.
     """
-    return Reader(text, limits, allow_special_tokens, found, xgrammar).rules()
+    return Reader(text, limits, allow_special_tokens, findings, xgrammar).rules()
 
 
 class Reader:
     """The cursor over the tokens of one text, and the rule that is being read."""
 
     def __init__(
-        self, text: str, limits: Limits, allow_special_tokens: bool, found: list[Finding], xgrammar: bool
+        self, text: str, limits: Limits, allow_special_tokens: bool, findings: list[Finding], xgrammar: bool
     ) -> None:
-        self.text, self.limits, self.allow_special_tokens, self.findings = text, limits, allow_special_tokens, found
-        self.characters, self.is_xgrammar = Characters(text, found, xgrammar), xgrammar
+        self.text, self.limits, self.allow_special_tokens, self.findings = text, limits, allow_special_tokens, findings
+        self.characters, self.is_xgrammar = Characters(text, findings, xgrammar), xgrammar
         self.tokens = tokens_of(text)
         self.at = 0
         self.definitions: dict[str, Token] = {}
@@ -325,7 +325,7 @@ class Reader:
                 "put text in quotes to match it literally; allow_special_tokens=True allows control tokens",
             )  # fmt: skip
         self.rule.has_tokens = True
-        return alt([Special(one) for one in dict.fromkeys(named)])
+        return alt([Special(token) for token in dict.fromkeys(named)])
 
     def other_tokens(self, named: Sequence[int | str]) -> Node:
         """One token that has text and is not one of these."""

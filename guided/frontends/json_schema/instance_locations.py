@@ -160,7 +160,7 @@ class InstanceLocations:
         siblings = schema
         if keyword == "anyOf" and not any(map(schema.known, UNEVALUATED)):
             siblings = self.without(schema, keyword)  # equivalent here, but smaller
-        return [one for one in self.reader.branches(schema, keyword) if self.is_open((siblings, one), text)]
+        return [branch for branch in self.reader.branches(schema, keyword) if self.is_open((siblings, branch), text)]
 
     def open_cases(self, schema: Schema, text: bytes) -> list[tuple[str, Schema]]:
         """The cases of an `if` that the text allows: "then", "else" or both, each with the condition for it."""
@@ -185,7 +185,7 @@ class InstanceLocations:
 
         `text`, `keys`: the written part of the enclosing value, and the keys in it.
         """
-        return tuple(dict.fromkeys(one for schema in schemas for one in self._inner(schema, text, keys, token)))
+        return tuple(dict.fromkeys(inner for schema in schemas for inner in self._inner(schema, text, keys, token)))
 
     def _contained(self, level: Level, value: OpenValue, text: bytes) -> list[Schema]:
         """The schemas of `contains` that an item may still satisfy."""
@@ -202,7 +202,7 @@ class InstanceLocations:
         name = UNEVALUATED[isinstance(token, int)]
         if schema.known(name):
             others = self._closure((schema,), text, keys)
-            if not any(self._evaluates(one, token, one is schema) for one in others):
+            if not any(self._evaluates(other, token, other is schema) for other in others):
                 yield self.library.child(schema, name)
 
     def _evaluates(self, schema: Schema, token: str | int | None, is_own: bool) -> bool:

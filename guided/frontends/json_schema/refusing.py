@@ -219,7 +219,11 @@ class _RefusalSearch:
     def _schemas_of_inner(self, certain: Sequence[Schema], value: ContinuedValue, inner: ContinuedValue) -> _Schemas:
         """The schemas that apply to an inner value, given the schemas of the enclosing value."""
         if inner.is_name:
-            return tuple(self._library.child(one, "propertyNames") for one in certain if one.known("propertyNames"))
+            return tuple(
+                self._library.child(candidate, "propertyNames")
+                for candidate in certain
+                if candidate.known("propertyNames")
+            )
         return self._locations.children(certain, value.text, [*value.keys, *value.new_keys], inner.token)
 
     def _all_parts(self, roots: _Schemas, value: ContinuedValue) -> Iterator[_Part]:
@@ -319,13 +323,13 @@ class _RefusalSearch:
         assert isinstance(schema.value, dict)
         inner = schema.value["contains"]
         least = schema.value.get("minContains", _ONE) if schema.known("minContains") else _ONE
-        one = self._locations.changed(schema, ("contains",), {"contains": inner})
+        contains_only = self._locations.changed(schema, ("contains",), {"contains": inner})
         if least != _NONE:
-            yield _Part("contains", schema.at("contains"), one)
+            yield _Part("contains", schema.at("contains"), contains_only)
         if schema.known("minContains") and least != _NONE:
             value: dict[str, Json] = {"contains": inner, "minContains": least}
             part = self._locations.changed(schema, ("minContains",), value)
-            yield _Part("contains", schema.at("minContains"), part, unless=one)
+            yield _Part("contains", schema.at("minContains"), part, unless=contains_only)
         if schema.known("maxContains"):
             value = {"contains": inner, "minContains": _NONE, "maxContains": schema.get("maxContains")}
             part = self._locations.changed(schema, ("maxContains",), value)

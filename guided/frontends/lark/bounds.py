@@ -59,15 +59,15 @@ def too_deep(source: Source) -> SpecError:
 
 def _deepest(text: str, enough: int = 1 << 30) -> tuple[int, Span]:
     """The nesting depth of a text, counted up to `enough`, and the location of the innermost bracket."""
-    depth, found, span = 0, 0, (0, 0)
+    depth, greatest, span = 0, 0, (0, 0)
     for token in scan_leniently(text):
         spend()
         depth = max(depth + (token.kind in _OPENING) - (token.kind in _CLOSING), 0)
-        if depth > found:
-            found, span = depth, token.span
-            if found == enough:
+        if depth > greatest:
+            greatest, span = depth, token.span
+            if greatest == enough:
                 break
-    return found, span
+    return greatest, span
 
 
 def check_trees(tree: Any, source: Source) -> None:

@@ -117,11 +117,11 @@ class _Reader:
                     builder._define(symbol.name if mangle is None else mangle(symbol.name), symbol.is_term, None)
 
     def _unpack(self, builder: Any, tree: Any, source: Source, mangle: _Mangle | None) -> tuple[Any, ...]:
-        found: tuple[Any, ...] = builder._unpack_definition(tree, mangle)
+        definition: tuple[Any, ...] = builder._unpack_definition(tree, mangle)
         token = tree.children[0 if tree.data == "term" else 1]
-        if found[0] not in builder._definitions:
-            self.sources.defined[found[0]] = Defined(str(token), source, (token.start_pos, token.end_pos))
-        return found
+        if definition[0] not in builder._definitions:
+            self.sources.defined[definition[0]] = Defined(str(token), source, (token.start_pos, token.end_pos))
+        return definition
 
 
 def _place(tree: Any) -> Span:

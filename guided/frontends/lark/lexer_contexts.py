@@ -63,13 +63,13 @@ def mark_positions(
             members.setdefault(lr_item, []).append(number)
     names: dict[tuple[int, ...], str] = {}
     by_item = {lr_item: names.setdefault(tuple(numbers), f"@{len(names)}") for lr_item, numbers in members.items()}
-    found: dict[frozenset[str], set[frozenset[str]]] = {}
+    rows_by_marks: dict[frozenset[str], set[frozenset[str]]] = {}
     for state in states:
         if state.kernel in marked_kernels:
             marks = frozenset(by_item[lr_item] for lr_item in state.kernel)
-            found.setdefault(marks, set()).add(state.terminals)
+            rows_by_marks.setdefault(marks, set()).add(state.terminals)
     # States that differ only by rules without texts have the same marks: try the terminals that all of them try.
-    contexts = {marks: frozenset.intersection(*rows) for marks, rows in found.items() if marks}
+    contexts = {marks: frozenset.intersection(*rows) for marks, rows in rows_by_marks.items() if marks}
     return Marks(by_item, contexts)
 
 

@@ -108,11 +108,11 @@ def _nodes(rules: Rules, marks: Marks) -> dict[str, Node]:
 
 
 def _terminals(
-    loaded: Loaded, found: list[LoadedTerminal], limits: Limits
+    loaded: Loaded, terminals: list[LoadedTerminal], limits: Limits
 ) -> tuple[tuple[Terminal, ...], dict[str, TerminalTexts]]:
     """The terminals in the lexer's order, and their texts."""
     nodes = dict[str, Node]()
-    for each in sorted(found, key=lambda each: each.name):
+    for each in sorted(terminals, key=lambda each: each.name):
         spend()
         node = node_of(loaded, each.name, limits)
         if has_texts(node) and keeps_counts(node):
@@ -124,10 +124,10 @@ def _terminals(
             raise loaded.located(error, each.name) from None
         if any(accepts for accepts, _ in automaton.states):
             nodes[each.name] = automaton
-    found = [each for each in found if each.name in nodes]  # the lexer never finds terminals without texts
+    terminals = [each for each in terminals if each.name in nodes]  # the lexer never finds terminals without texts
     texts = {name: texts_of(node) for name, node in nodes.items()}
-    widths = {each.name: _widths(each, nodes[each.name]) for each in found}
-    for each in found:
+    widths = {each.name: _widths(each, nodes[each.name]) for each in terminals}
+    for each in terminals:
         spend()
         if widths[each.name][0] == 0:
             message = f"terminal {each.shown} matches the empty text, but lexemes cannot be empty"
@@ -137,9 +137,9 @@ def _terminals(
             reason = f"terminal {each.shown}: its shortest text has more than {_MAX_SHORTEST_TEXT} characters"
             hint = 'repeat less often, or use semantics="scannerless"'
             raise loaded.located(UnsupportedError(reason, hint=hint), each.name)
-    found = sorted(found, key=lambda each: (-each.priority, -widths[each.name][1], -len(each.value), each.name))
-    out, strings = [], [each for each in found if each.is_text]
-    for each in found:
+    terminals = sorted(terminals, key=lambda each: (-each.priority, -widths[each.name][1], -len(each.value), each.name))
+    out, strings = [], [each for each in terminals if each.is_text]
+    for each in terminals:
         spend(len(strings))
         same = [] if each.is_text else [string for string in strings if string.priority == each.priority]
         keywords = tuple(

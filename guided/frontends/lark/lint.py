@@ -49,10 +49,10 @@ def lint_lark(text: str, options: LarkOptions, limits: Limits | None = None) -> 
     loaded = load_lark(text, options, limits)
     nodes = {name: _node(alternatives) for name, alternatives in loaded.rules.items()}
     rules = {name: loaded.rules[name] for name in reached(nodes, loaded.start)}
-    lexer = read_lark(text, options, limits, found=[]).lexer
-    found = {} if lexer is None else {each.name: each.item for each in lexer.terminals}
+    lexer = read_lark(text, options, limits, findings=[]).lexer
+    lexed_nodes = {} if lexer is None else {each.name: each.item for each in lexer.terminals}
     shapes = lint_rules(nodes, loaded.start, lambda name: origin(loaded, name))
-    return [*shapes, *_unused(loaded, rules), *_collisions(loaded, rules, found, options.lexer == "contextual")]
+    return [*shapes, *_unused(loaded, rules), *_collisions(loaded, rules, lexed_nodes, options.lexer == "contextual")]
 
 
 def _node(alternatives: Iterable[Sequence[tuple[str, bool]]]) -> Node:
@@ -86,17 +86,17 @@ def _templates(rules: Rules) -> set[str]:
     return names
 
 
-def _collisions(loaded: Loaded, rules: Rules, found: Mapping[str, Node], contextual: bool) -> Iterator[LintFinding]:
-    """`found`: the terminals in the order in which a lexer tries them."""
-    order = list(found)
+def _collisions(loaded: Loaded, rules: Rules, nodes: Mapping[str, Node], contextual: bool) -> Iterator[LintFinding]:
+    """`nodes`: the terminals in the order in which a lexer tries them."""
+    order = list(nodes)
     states = terminal_states(rules, loaded.start) if contextual else None
-    rows = [found.keys()] if states is None else [state.terminals | {*loaded.ignored} for state in states]
+    rows = [nodes.keys()] if states is None else [state.terminals | {*loaded.ignored} for state in states]
     later = _later_in_shared_rows(order, rows)
     all_pairs = ((order[at], order[to]) for at, each in enumerate(later) for to in _set_bits(each))
     count = sum(each.bit_count() for each in later)
     for first, second in islice(all_pairs, _MAX_PAIRS):
         try:
-            example = common_text(found[first], found[second])
+            example = common_text(nodes[first], nodes[second])
         except LimitExceeded as error:
             fail_if_exhausted()
             message = f"not compared with {origin(loaded, second)}: {error}"
@@ -171,7 +171,7 @@ def _search_common(first: Texts, second: Texts) -> str | None:
 
 
 def _most_readable(bounds: tuple[int, int]) -> int:
-    return next((found[0][0] for part in _READABLE if (found := intersect((part,), (bounds,)))), bounds[0])
+    return next((overlap[0][0] for part in _READABLE if (overlap := intersect((part,), (bounds,)))), bounds[0])
 
 
 def _text(before: dict[tuple[int, int], tuple[tuple[int, int], int] | None], pair: tuple[int, int]) -> str:

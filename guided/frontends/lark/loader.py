@@ -95,8 +95,8 @@ class Loaded:
             span = literals[0].span if len(literals) == 1 else span
             if len(literals) > 1 and inner is not None and (broken := source.broken_pattern(literals)) is not None:
                 return source.error(error, broken[1])
-        elif terminal is not None and (found := sources.literal(terminal.written)) is not None:
-            source, span = found
+        elif terminal is not None and (location := sources.literal(terminal.written)) is not None:
+            source, span = location
         literal = source.text[slice(*span)]
         if inner is not None and terminal is not None and literal == f"/{terminal.source}/":
             span = span[0] + 1 + inner[0], span[0] + 1 + max(inner[1], inner[0] + 1)
@@ -131,8 +131,8 @@ def load(
             place = re.search(rf"(?<!\w){re.escape(rule)}(?![\w{{]|\s*\{{)", text)
             hint = f"add its arguments: {rule}{{...}}"
             raise SpecError(f"{rule} is a template", text=text, span=place.span() if place else (0, 0), hint=hint)
-    found = {terminal.name: _terminal(terminal, named, sources) for terminal in terminals}
-    return _loaded(text, start, rules, found, tuple(map(str, grammar.ignore)), sources, produced)
+    terminals_by_name = {terminal.name: _terminal(terminal, named, sources) for terminal in terminals}
+    return _loaded(text, start, rules, terminals_by_name, tuple(map(str, grammar.ignore)), sources, produced)
 
 
 def native_loaded(text: str, start: str, read: NativeGrammar, limits: Limits, produced: Collection[str] = ()) -> Loaded:
@@ -214,17 +214,17 @@ def _native_terminal(terminal: NativeTerminal, sources: Sources) -> LoadedTermin
 
 def _source_text(value: str, raw: str) -> str:
     """A pattern as written in the text. Lark keeps strings and expressions, but turns ranges into classes."""
-    found = None if raw else _RANGE.fullmatch(value)
-    return f'"{found[1]}".."{found[2]}"' if found else raw
+    match = None if raw else _RANGE.fullmatch(value)
+    return f'"{match[1]}".."{match[2]}"' if match else raw
 
 
 def _lines(text: str) -> dict[str, int]:
     """Name -> line of its first definition, for explanations."""
     out: dict[str, int] = {}
     for number, line in enumerate(text.split("\n"), 1):
-        found = re.match(r"\s*(?:%\w+\s+)?[?!]*([A-Za-z_]\w*)\s*(?:\{[^}]*\})?\s*(?:\.\s*-?\d+)?\s*:", line)
-        if found:
-            out.setdefault(found[1], number)
+        match = re.match(r"\s*(?:%\w+\s+)?[?!]*([A-Za-z_]\w*)\s*(?:\{[^}]*\})?\s*(?:\.\s*-?\d+)?\s*:", line)
+        if match:
+            out.setdefault(match[1], number)
     return out
 
 

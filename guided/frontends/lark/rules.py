@@ -33,7 +33,9 @@ def scannerless_grammar(loaded: Loaded, limits: Limits) -> Grammar:
     table, rules = RuleTable(), loaded.rules
     if loaded.start not in rules:
         raise SpecError(f"the rule {loaded.start!r} generates nothing", text=loaded.text)
-    used = sorted({name for found in rules.values() for symbols in found for name, is_term in symbols if is_term})
+    used = sorted(
+        {name for alternatives in rules.values() for symbols in alternatives for name, is_term in symbols if is_term}
+    )
     for name in dict.fromkeys([*used, *loaded.ignored]):
         node = EPSILON if name in loaded.parts else node_of(loaded, name, limits)
         table.define(_terminal_rule(name), origin(loaded, name), node)
@@ -58,18 +60,18 @@ def scannerless_grammar(loaded: Loaded, limits: Limits) -> Grammar:
     def items(name: str, number: int, begin: int = 0) -> list[Node]:
         return [item(Item(name, number, read)) for read in range(begin, len(rules[name][number]))]
 
-    for name, found in rules.items():
+    for name, branches in rules.items():
         table.define(
-            _rule(name), origin(loaded, name), Alt(tuple(Seq(tuple(items(name, n))) for n in range(len(found))))
+            _rule(name), origin(loaded, name), Alt(tuple(Seq(tuple(items(name, n))) for n in range(len(branches))))
         )
     end = gaps.any() if loaded.final_skip else EPSILON
     whole: Node = Seq((Ref(_rule(loaded.start)), end))
     if not loaded.initial_skip:
         empty = nullable(rules)
-        for name, found in rules.items():  # the rule's nonempty texts, without a gap before them
+        for name, branches in rules.items():  # the rule's nonempty texts, without a gap before them
             alternatives = [
                 Seq((item(Item(name, n, at), True), *items(name, n, at + 1)))
-                for n, symbols in enumerate(found)
+                for n, symbols in enumerate(branches)
                 for at in range(len(symbols))
                 if all(symbol in empty for symbol, _ in symbols[:at])
             ]

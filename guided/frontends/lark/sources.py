@@ -85,7 +85,7 @@ class Sources:
 
     def unmangled(self, message: str) -> str:
         """A message of Lark, with names as they are written in the texts."""
-        return _NAME.sub(lambda found: self.written(found[0]), message)
+        return _NAME.sub(lambda match: self.written(match[0]), message)
 
     def error(self, error: _Error, name: str) -> _Error:
         """An error about a rule or terminal, at its definition."""

@@ -33,7 +33,13 @@ _MAX_TERMINALS: Final = 1_000  # terminals in an output
 def why_empty(loaded: Loaded, lexer: str | None, limits: Limits) -> SpecError | None:
     """See the module docstring. None: no reason was found. `lexer`: "contextual", "basic", or None without a lexer."""
     rules: Rules = loaded.rules
-    used = {name for found in rules.values() for symbols in found for name, is_terminal in symbols if is_terminal}
+    used = {
+        name
+        for alternatives in rules.values()
+        for symbols in alternatives
+        for name, is_terminal in symbols
+        if is_terminal
+    }
     languages = {name: Texts(node_of(loaded, name, limits)) for name in sorted(used & loaded.terminals.keys())}
     texts = {name: _shortest(language) for name, language in languages.items()}
     texts |= dict.fromkeys(used - languages.keys(), "")
@@ -112,8 +118,8 @@ def _shortest_output(rules: Rules, start: str, texts: Mapping[str, str]) -> list
     cost: dict[str, int] = {}
     for _ in range(_MAX_ROUNDS):
         is_changed = False
-        for name, found in rules.items():
-            for symbols in found:
+        for name, alternatives in rules.items():
+            for symbols in alternatives:
                 if all(is_terminal or symbol in best for symbol, is_terminal in symbols):
                     parts = [[symbol] if is_terminal else best[symbol] for symbol, is_terminal in symbols]
                     terminals = [each for part in parts for each in part]
@@ -131,11 +137,11 @@ def _shortest(texts: Texts) -> str | None:
     todo = [texts.start]
     for at in todo:  # grows during the loop
         if texts.accepts(at):
-            found = []
+            characters = []
             while at >= 0:
                 at, char = before[at]
-                found.append(char)
-            return "".join(reversed(found))
+                characters.append(char)
+            return "".join(reversed(characters))
         for low, _, to in texts.edges(at):
             if to not in before:
                 before[to] = at, chr(low)

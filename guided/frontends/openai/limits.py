@@ -52,8 +52,8 @@ def limit_remarks(schema: _Json) -> Iterator[Entry]:
         yield _exceeds("", "levels of objects", levels, _MAX_LEVELS)
 
 
-def _exceeds(pointer: str, what: str, found: int, most: int) -> Entry:
-    reason = f"it has {found} {what}, but at most {most} are allowed"
+def _exceeds(pointer: str, what: str, count: int, most: int) -> Entry:
+    reason = f"it has {count} {what}, but at most {most} are allowed"
     hint = "make the schema smaller, or split the request"
     return Entry(pointer, pointer.rpartition("/")[2], "refused", reason, hint)
 

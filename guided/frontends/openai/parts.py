@@ -40,8 +40,8 @@ class Finite:
     def __init__(self, root: _Json) -> None:
         self.references = set[str]()
         all_of_them = {each["$ref"]: target(root, each["$ref"]) for each in _references(root)}
-        while found := {each for each in all_of_them.keys() - self.references if self.is_finite(all_of_them[each])}:
-            self.references |= found
+        while finite := {each for each in all_of_them.keys() - self.references if self.is_finite(all_of_them[each])}:
+            self.references |= finite
 
     def is_finite(self, value: Any) -> bool:
         """Whether a schema has a finite value."""
@@ -111,11 +111,11 @@ def target(root: _Json, reference: Any) -> Any:
     """The target of a reference inside the schema, or None."""
     if not isinstance(reference, str) or not reference.startswith("#"):
         return None
-    found: Any = root
+    subschema: Any = root
     for token in reference[1:].split("/")[1:]:
         token = token.replace("~1", "/").replace("~0", "~")
-        found = found.get(token) if isinstance(found, dict) else None
-    return found
+        subschema = subschema.get(token) if isinstance(subschema, dict) else None
+    return subschema
 
 
 def listed(types: Any) -> list[Any]:

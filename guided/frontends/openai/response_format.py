@@ -158,8 +158,8 @@ def _schema_of(constraint: Any) -> _Json:
     if isinstance(constraint, bool):
         return {} if constraint else {"not": {}}
     if isinstance(constraint, Mapping):
-        found: _Json = json.loads(json.dumps(constraint))
-        return found
+        schema: _Json = json.loads(json.dumps(constraint))
+        return schema
     if isinstance(constraint, list | tuple):
         if not constraint or not all(isinstance(each, str) for each in constraint):
             raise SpecError("a list of choices must contain at least one string, and nothing else")
@@ -176,11 +176,11 @@ def _with_flat_definitions(schema: _Json) -> _Json:
         inner = definition.get("$defs", {})
         flat[name] = {keyword: value for keyword, value in definition.items() if keyword != "$defs"}
         flat |= {f"{name}.{below}": value for below, value in inner.items()}
-    found: _Json = json.loads(json.dumps({**schema, "$defs": flat} if flat else schema))
-    work: list[Any] = [found]
+    copy: _Json = json.loads(json.dumps({**schema, "$defs": flat} if flat else schema))
+    work: list[Any] = [copy]
     while work:
         if isinstance(value := work.pop(), dict):
             if isinstance(reference := value.get("$ref"), str):
                 value["$ref"] = "#/$defs/" + reference.removeprefix("#/$defs/").replace("/$defs/", ".")
             work += [each for _, each in schemas_in(value)]
-    return found
+    return copy

@@ -98,9 +98,9 @@ class _Writer:
 
     def _schema(self, value: Any, at: str, depth: int) -> Any:
         self._count += 1
-        for what, found, most in (("depth", depth, _MAX_DEPTH), ("nodes", self._count, _MAX_NODES)):
-            if found > most:
-                raise LimitExceeded(what, found, most, fixed=True)
+        for what, number, most in (("depth", depth, _MAX_DEPTH), ("nodes", self._count, _MAX_NODES)):
+            if number > most:
+                raise LimitExceeded(what, number, most, fixed=True)
         if not isinstance(value, dict):
             self._refuse(at, f"{brief(value)} declares no type", "write the type of the value")
             return value
@@ -115,9 +115,9 @@ class _Writer:
                 self._note(f"{at}/$ref", "a reference must stand alone, so the annotations next to it are omitted")
             return self._convert_object(alone, at, depth)
         self._inlining.add(reference)
-        found = self._schema(merged, at if at == "" else reference[1:], depth + 1)
+        number = self._schema(merged, at if at == "" else reference[1:], depth + 1)
         self._inlining.discard(reference)
-        return found
+        return number
 
     def _convert_object(self, value: _Json, at: str, depth: int) -> _Json:
         written: _Json = {}
@@ -132,10 +132,10 @@ class _Writer:
 
     def _keyword(self, keyword: str, inner: Any, at: str, depth: int, written: _Json) -> None:
         if keyword in ("properties", "$defs", "definitions") and isinstance(inner, dict):
-            each = {name: self._schema(one, f"{at}/{escape(name)}", depth + 1) for name, one in inner.items()}
+            each = {name: self._schema(schema, f"{at}/{escape(name)}", depth + 1) for name, schema in inner.items()}
             written[keyword] = each
         elif keyword in ("anyOf", "oneOf") and isinstance(inner, list):
-            cases = [self._schema(one, f"{at}/{number}", depth + 1) for number, one in enumerate(inner)]
+            cases = [self._schema(schema, f"{at}/{number}", depth + 1) for number, schema in enumerate(inner)]
             if keyword == "oneOf" and "anyOf" not in written and self._are_exclusive(inner):
                 self._note(at, "its cases exclude each other, so it is written as anyOf")
                 keyword = "anyOf"
@@ -224,17 +224,19 @@ class _Writer:
 
     def _are_exclusive(self, cases: list[Any]) -> bool:
         """Whether no value satisfies two of the cases."""
-        found = [
+        resolved = [
             target(self._root, each["$ref"]) if isinstance(each, dict) and "$ref" in each else each for each in cases
         ]
-        if not all(isinstance(case, dict) for case in found):
+        if not all(isinstance(case, dict) for case in resolved):
             return False
-        types = [{"number" if each == "integer" else each for each in types_of(case)} for case in found]
-        if have_distinct_values(found):
+        types = [{"number" if each == "integer" else each for each in types_of(case)} for case in resolved]
+        if have_distinct_values(resolved):
             return True
         if all(types) and sum(map(len, types)) == len(set().union(*types)):
             return True
         if any(each != {"object"} for each in types):
             return False
-        common = set.intersection(*(set(case.get("properties", {})) & set(case.get("required", ())) for case in found))
-        return any(have_distinct_values([case["properties"][name] for case in found]) for name in common)
+        common = set.intersection(
+            *(set(case.get("properties", {})) & set(case.get("required", ())) for case in resolved)
+        )
+        return any(have_distinct_values([case["properties"][name] for case in resolved]) for name in common)

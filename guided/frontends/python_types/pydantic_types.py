@@ -246,8 +246,8 @@ def _with_path_kind(described: Callable[[Any, Any], Any]) -> Callable[[Any, Any]
     def method(self: Any, schema: dict[str, Any]) -> Any:
         out = described(self, schema)
         name = getattr(schema["function"].get("function"), "__qualname__", "")
-        found = {"PathType.validate_new": "new-path", "PathType.validate_socket": "socket-path"}.get(name)
-        return {**out, "allOf": [{"format": found}]} if found else out
+        path_format = {"PathType.validate_new": "new-path", "PathType.validate_socket": "socket-path"}.get(name)
+        return {**out, "allOf": [{"format": path_format}]} if path_format else out
 
     return method
 

@@ -150,14 +150,14 @@ class _Readers:
         by_position = [name for name, p in signature.parameters.items() if p.kind is p.POSITIONAL_ONLY]
 
         def arguments(value: Any, location: _Location) -> inspect.BoundArguments:
-            found = read(value, location)
+            arguments = read(value, location)
             positional = []
             for name in by_position:
-                if name not in found:
+                if name not in arguments:
                     break
-                positional.append(found.pop(name))
+                positional.append(arguments.pop(name))
             try:
-                return signature.bind(*positional, **found)
+                return signature.bind(*positional, **arguments)
             except TypeError as error:  # a positional argument follows one that was omitted
                 raise location.error(f"{name_of(function)}: {error}") from None
 

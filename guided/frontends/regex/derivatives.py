@@ -251,8 +251,8 @@ class Terms:
                     known = frozenset(((low, high),) for low, high, _ in self._automata[automaton].states[state][1])
                 case ("%", number, text):
                     node, size = self._substrings[number], len(text)
-                    found = (node.texts[n][at + size : at + size + 1] for n, at in beginnings(node, text))
-                    known = frozenset(((ord(char), ord(char)),) for char in set(found) - {""})
+                    next_characters = (node.texts[n][at + size : at + size + 1] for n, at in beginnings(node, text))
+                    known = frozenset(((ord(char), ord(char)),) for char in set(next_characters) - {""})
                 case _:
                     known = frozenset()
             self._first_sets_of[term] = known

@@ -91,11 +91,11 @@ def is_deterministic(tree: Tree) -> bool:
         return False  # too many positions to visit, or a part that matches nothing
     work = 0
     for first in [start, *(step.ways[0] for step in program.steps if step.ranges is not None)]:
-        found, visited = _unambiguous_ways(program.steps, first)
+        ways, visited = _unambiguous_ways(program.steps, first)
         work += visited
-        if found is None or work > _MAX_FOLDED_STEPS:
+        if ways is None or work > _MAX_FOLDED_STEPS:
             return False
-        ranges = sorted(pair for at in found for pair in program.steps[at].ranges or ())
+        ranges = sorted(pair for at in ways for pair in program.steps[at].ranges or ())
         if any(high >= low for (_, high), (low, _) in pairwise(ranges)):
             return False
     return True
@@ -277,7 +277,9 @@ class _Subsets:
                 self.spend(last - first)
                 for piece in range(first, last):
                     following[piece].append(self.steps[at].ways[0])
-        return [(low, end - 1, found) for (low, end), found in zip(pairwise(ends), following, strict=False) if found]
+        return [
+            (low, end - 1, targets) for (low, end), targets in zip(pairwise(ends), following, strict=False) if targets
+        ]
 
     def spend(self, steps: int) -> None:
         """Count the work, and check the time limit now and then."""

@@ -141,10 +141,10 @@ class Lowering:
     def continuation(self, tree: Tree, after: Continuation) -> Continuation:
         """The continuation that is `tree`, then `after`; one object for each pair."""
         key = (serial(tree), serial(after))
-        found = self._continuations.get(key)
-        if found is None:
-            found = self._continuations[key] = Continuation(tree, after, self.mask(tree) | after.mask)
-        return found
+        cached = self._continuations.get(key)
+        if cached is None:
+            cached = self._continuations[key] = Continuation(tree, after, self.mask(tree) | after.mask)
+        return cached
 
     def end(self, mask: int) -> Continuation:
         """The end of the pattern, where the languages of `mask` still matter."""

@@ -59,16 +59,16 @@ class Explorer:
 
     def exits(self, tree: Tree, start: Situation, after: int) -> Generator[Any, Any, Exits]:
         """The exits of `tree`; see `Lowering.explore`."""
-        found: Exits | None = None
+        exits: Exits | None = None
         if isinstance(tree, Times):
             self.lowering.span = tree.span
             if _has_count(tree):
-                found = yield self._by_situations(tree, start, after)
-                if found is None:
-                    found = yield self._by_length(tree, start, after)
-        if found is None:
-            found = yield self._explore(tree, start, after)
-        return found
+                exits = yield self._by_situations(tree, start, after)
+                if exits is None:
+                    exits = yield self._by_length(tree, start, after)
+        if exits is None:
+            exits = yield self._explore(tree, start, after)
+        return exits
 
     def _by_situations(self, tree: Times, start: Situation, after: int) -> Generator[Any, Any, Exits | None]:
         """Counted repetition, if each way through the situations between rounds repeats at most one round.
@@ -146,8 +146,8 @@ class Explorer:
                 todo.append(target)
             if len(edges) + len(ends) > _STATES:
                 raise TooLarge(_STATES)
-        found = eliminate(edges, start, ends, self.lowering.budget)
-        return {(left, condition): node for (_, _, left, condition), node in found.items()}
+        paths = eliminate(edges, start, ends, self.lowering.budget)
+        return {(left, condition): node for (_, _, left, condition), node in paths.items()}
 
     def _edges(self, state: State) -> Generator[Any, Any, list[tuple[Node, State]]]:
         continuation, rest_of_part, left, condition = state
@@ -168,7 +168,7 @@ class Explorer:
                 return [to(self.lowering.continuation(item, after)) for item in items]
             case Times() if _has_count(tree) and serial(tree) not in self._unrolled:
                 exits = yield self.lowering.explore(tree, (left, condition), after.mask)
-                return [(node, (after, EMPTY_STRING, target, found)) for (target, found), node in exits.items()]
+                return [(node, (after, EMPTY_STRING, target, condition)) for (target, condition), node in exits.items()]
             case Times(item, low, _):
                 once = to(self.lowering.continuation(item, self._after_round(tree, after)))
                 return [once] if low else [once, to(after)]
@@ -259,8 +259,8 @@ def fixed_width(tree: Tree) -> int | None:
                     return widths[0] if len(set(widths)) == 1 else None
                 return None if None in widths else sum(widths)
             case Times(item, low, high) | Repeat(item, low, high):
-                one = yield visit(item)
-                return one * low if low == high and one is not None else None
+                item_width = yield visit(item)
+                return item_width * low if low == high and item_width is not None else None
             case _:
                 return None
 

@@ -40,10 +40,10 @@ class Overlap:
         """Whether some word may be in all languages of `inside` and in none of `outside`."""
         inside, outside = tuple(inside), tuple(outside)
         key = tuple(map(serial, inside)), tuple(map(serial, outside))
-        found = self._answers.get(key)
-        if found is None:
-            found = self._answers[key] = self._search(inside, outside)
-        return found
+        answer = self._answers.get(key)
+        if answer is None:
+            answer = self._answers[key] = self._search(inside, outside)
+        return answer
 
     def those_in(self, words: Iterable[str], language: Node) -> list[str]:
         """The given words that may be in the language."""

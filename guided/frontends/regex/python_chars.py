@@ -134,10 +134,10 @@ def ignore_case(
     wanted.extend(astral_ranges)
     wanted.extend((code, code) for code in upper if contains(astral_ranges, upper[code]))
     ranges = charset((a, max(a, b)) for a, b in members)
-    found = [lower[code] for code in lower if contains(ranges, code)]
-    found.extend(code for key, group in equivalents.items() if contains(ranges, key) for code in group)
-    found.extend(code for key in found[:] for code in equivalents.get(key, ()))
-    wanted.extend((code, code) for code in found)
+    codes = [lower[code] for code in lower if contains(ranges, code)]
+    codes.extend(code for key, group in equivalents.items() if contains(ranges, key) for code in group)
+    codes.extend(code for key in codes[:] for code in equivalents.get(key, ()))
+    wanted.extend((code, code) for code in codes)
     wanted.extend(intersect(ranges, _unchanged(ascii_only)))
     kept = charset(wanted)
     capitals = [(code, code) for code, small in lower.items() if contains(kept, small)]

@@ -246,14 +246,14 @@ class Reader:
         """Express an atomic group by lookarounds. Raises `NeedsOrder` if the tree does not keep the order."""
         if not self.ordered:
             raise NeedsOrder
-        found = atomic(tree, span)
-        if found is None:
+        resolved = atomic(tree, span)
+        if resolved is None:
             reason = "this atomic group or possessive quantifier depends on the order of attempts"
             reason += " in a way that is not supported"
             hint = "use an ordinary group or quantifier, or let its parts begin with characters that cannot follow it"
             self.refuse(reason, *span, hint)
             return EPSILON
-        return found
+        return resolved
 
     # --- quantifiers
 

@@ -207,8 +207,8 @@ class Places:
             return self._constants([item for array in arrays for item in array[first:stop]], at)
         last = shape.prefix_length
         numbers = range(min(first, last), last + 1 if stop is None else min(first, last) + 1)
-        item_goals = [item_goal(shape, one) for one in numbers]
-        return {self._expander.goal(one) for one in item_goals if not has_false(one)}
+        item_goals = [item_goal(shape, number) for number in numbers]
+        return {self._expander.goal(goal) for goal in item_goals if not has_false(goal)}
 
     def _member(self, alternative: _Members, name: str) -> Iterator[Goal]:
         """The possible goals of the member with this name."""
@@ -229,9 +229,13 @@ class Places:
         expander = self._expander
         if shape.values is not None:
             objects = [value for value in shape.values if isinstance(value, dict)]
-            names = dict.fromkeys(name for one in objects for name in one)
+            names = dict.fromkeys(name for members in objects for name in members)
             yield _Members(
-                {name: [*self._constants([one[name] for one in objects if name in one], at)] for name in names}, []
+                {
+                    name: [*self._constants([members[name] for members in objects if name in members], at)]
+                    for name in names
+                },
+                [],
             )
         elif shape.formula is not None:
             yield from self._conditional_members(shape, at)
@@ -239,20 +243,24 @@ class Places:
             schemas = {
                 name: expander.member(shape, name) for name in shape.named() if expander.allows_name(shape, name)
             }
-            named = {name: [] if has_false(one) else [expander.goal(one)] for name, one in schemas.items()}
+            named = {name: [] if has_false(schema) else [expander.goal(schema)] for name, schema in schemas.items()}
             closed = expander.is_closed(shape) or self._narrowing.closes(shape)
-            others = [] if closed else [one for one in expander.key_classes(shape) if not has_false(one.schemas)]
-            yield _Members(named, [(And(one.names), [expander.goal(one.schemas)]) for one in others])
+            others = (
+                []
+                if closed
+                else [key_class for key_class in expander.key_classes(shape) if not has_false(key_class.schemas)]
+            )
+            yield _Members(named, [(And(key_class.names), [expander.goal(key_class.schemas)]) for key_class in others])
 
     def _conditional_members(self, shape: Shape, at: Goal) -> Iterator[_Members]:
         """The goals of the members of a shape with a formula."""
         try:
             bound = bind(shape, self._expander)
         except UnsupportedError:
-            for one in self._expander.by_type.multiply_out(shape):
-                yield from self._alternatives(one, at)
+            for alternative in self._expander.by_type.multiply_out(shape):
+                yield from self._alternatives(alternative, at)
             return
-        goals = {one: [cell.goal for cell in cells] for one, cells in bound.slots.items()}
+        goals = {name: [cell.goal for cell in cells] for name, cells in bound.slots.items()}
         closed = self._narrowing.closed(shape, list(goals.values()), bound.condition) is not None
         others = [] if closed else bound.extras
         yield _Members(goals, [(And(extra.names), [cell.goal for cell in extra.cells]) for extra in others])

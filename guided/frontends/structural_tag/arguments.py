@@ -84,7 +84,7 @@ def arguments(it: Format, form: ArgumentForm, lowering: Lowering, changes: dict[
             grammar = without_strings(grammar, excluded, limits) if excluded else grammar
         except (SpecError, UnsupportedError) as error:
             raise located(error, at) from None
-        findings += [replace(one, pointer=at + one.pointer) for one in own_findings]
+        findings += [replace(finding, pointer=at + finding.pointer) for finding in own_findings]
         embedded = {
             name: Embedded(inner, options, {}, {}, at + place)
             for each in notations

@@ -96,7 +96,7 @@ class ElementNotation(Notation):
     def _spell(self, text: str) -> Node:
         if text not in self._spellings:
             first, *more = [self._spell_string(part) for part in text.split("{gap}")]
-            self._spellings[text] = Seq((first, *[one for part in more for one in (self._gap, part)]))
+            self._spellings[text] = Seq((first, *[node for part in more for node in (self._gap, part)]))
         return self._spellings[text]
 
     # --- levels

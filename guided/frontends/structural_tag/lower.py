@@ -103,9 +103,9 @@ class Lowering:
             case "regex":
                 return self._regex(it)
             case "sequence":
-                return sequence(*[self.part(one, around) for one in it["elements"]])
+                return sequence(*[self.part(element, around) for element in it["elements"]])
             case "or":
-                return choice(*[self.part(one, around) for one in it["elements"]])
+                return choice(*[self.part(element, around) for element in it["elements"]])
             case "tag":
                 return sequence(self._begin(it), self._rest(it))
             case "optional":
@@ -147,7 +147,9 @@ class Lowering:
 
     def spelled(self, string: str, pointer: str) -> Expr:
         """Exactly this string."""
-        parts = [text(one) if isinstance(one, str) else special(one.token) for one in self.pieces(string, pointer)]
+        parts = [
+            text(piece) if isinstance(piece, str) else special(piece.token) for piece in self.pieces(string, pointer)
+        ]
         return parts[0] if len(parts) == 1 else sequence(*parts)
 
     def _token(self, token: int | str, pointer: str) -> Expr:
@@ -187,11 +189,11 @@ class Lowering:
                     grammar = without_strings(grammar, excludes, limits)
             except (SpecError, UnsupportedError) as error:
                 raise located(error, pointer) from None
-            findings += [replace(one, pointer=pointer + one.pointer) for one in own_findings]
+            findings += [replace(finding, pointer=pointer + finding.pointer) for finding in own_findings]
             return replace(
                 grammar,
                 origins={name: pointer + place for name, place in grammar.origins.items()},
-                schemas={name: replace(one, prefix=pointer) for name, one in grammar.schemas.items()},
+                schemas={name: replace(schema, prefix=pointer) for name, schema in grammar.schemas.items()},
             )
 
         return ReadPart(read, "json_schema", schema)
@@ -203,7 +205,7 @@ class Lowering:
                     it["grammar"],
                     allow_special_tokens=self.allow_special_tokens,
                     limits=limits,
-                    found=findings,
+                    findings=findings,
                     ask_why_empty=self.ask,
                 )
             except (SpecError, UnsupportedError) as error:
@@ -250,7 +252,7 @@ class Lowering:
             inside, closing = _EnclosingTag((), (end["token"],)), self.part(end)
         else:
             inside = _EnclosingTag(tuple(filter(None, end)))
-            closing = choice(*[self.spelled(one, f"{tag.pointer}/end") for one in dict.fromkeys(end)])
+            closing = choice(*[self.spelled(marker, f"{tag.pointer}/end") for marker in dict.fromkeys(end)])
         name, content = tag.pointer or "/", tag["content"]
         least = None if isinstance(end, Format) else least_arguments(content, self)
         if least is None:
@@ -260,12 +262,12 @@ class Lowering:
             return expr_to_grammar(sequence(self.part(content, inside), closing), limits, findings, options=whole)
 
         content_key = repr((content.fields, end, self.allow_special_tokens)).encode()
-        return DeferredPart(ReadPart(read), name, content_key, least + sum(len(one.encode()) for one in end))
+        return DeferredPart(ReadPart(read), name, content_key, least + sum(len(marker.encode()) for marker in end))
 
     def _tags_with_separator(self, it: Format) -> Expr:
-        one = choice(*[self.part(tag) for tag in it["tags"]])
+        any_tag = choice(*[self.part(tag) for tag in it["tags"]])
         separator = self.spelled(it["separator"], f"{it.pointer}/separator")
-        several = one if it["stop_after_first"] else sequence(one, repeat(sequence(separator, one)))
+        several = any_tag if it["stop_after_first"] else sequence(any_tag, repeat(sequence(separator, any_tag)))
         return several if it["at_least_one"] else optional(several)
 
     def _triggered_tags(self, it: Format, around: _EnclosingTag) -> Expr:
@@ -378,8 +380,8 @@ class Lowering:
                     hint="remove it, or move it to exclude_tokens",
                 )
         free = _node(OtherTokens((*triggers, *it["exclude_tokens"], *around.tokens), 0, None))
-        one = choice(*tags)
-        return _arrange(free, sequence(free, one), one, it)
+        any_tag = choice(*tags)
+        return _arrange(free, sequence(free, any_tag), any_tag, it)
 
     def _token_dispatch(self, it: Format) -> Expr:
         patterns = [pattern for pattern, _ in it["rules"]]

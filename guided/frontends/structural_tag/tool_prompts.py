@@ -178,7 +178,9 @@ def detect_style(template: str) -> str | None:
     for name in TOOL_STYLES:
         data = tool_style(name).data
         if (shown := data.get("shown")) is not None:
-            if all(part in text if isinstance(part, str) else any(one in text for one in part) for part in shown):
+            if all(
+                part in text if isinstance(part, str) else any(spelling in text for spelling in part) for part in shown
+            ):
                 return name
             continue
         head = Markup.of(data).begins[0].text.partition("{name}")[0]

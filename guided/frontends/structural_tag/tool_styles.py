@@ -187,9 +187,11 @@ class ToolStyle:
         schema |= {name: call[name] for name in ("excludes",) if name in call}
         end: str | list[str] = call["end"]
         after: list[Json] = []
-        if any(one.rest("") for one in markup.ends):
-            ends = [_elements(one.parts("")) for one in markup.ends]
-            after = [{"type": "or", "elements": [_sequence(one) for one in ends]}] if len(ends) > 1 else ends[0]
+        if any(marker.rest("") for marker in markup.ends):
+            ends = [_elements(marker.parts("")) for marker in markup.ends]
+            after = (
+                [{"type": "or", "elements": [_sequence(elements) for elements in ends]}] if len(ends) > 1 else ends[0]
+            )
             end = ""
         out = []
         for begin in markup.begins:
@@ -234,7 +236,7 @@ class ToolStyle:
         return {
             "type": "triggered_tags", "triggers": [*triggers, *bare], "tags": tags,
             "at_least_one": chosen.mode == "required", "stop_after_first": not parallel,
-            "excludes": [one for one in excluded if one not in triggers],
+            "excludes": [marker for marker in excluded if marker not in triggers],
         }  # fmt: skip
 
     def _separate(self, chosen: ChosenTools, parallel: bool, text: Mapping[str, Any] | None) -> Json:
@@ -317,8 +319,10 @@ def _without_overlaps(triggers: Sequence[str]) -> list[str]:
     and the begin of a call would contain a trigger.
     """
     begins = {trigger[:size] for trigger in triggers for size in range(1, len(trigger) + 1)}
-    sizes = [next((at for at in range(1, len(one)) if one[at:] in begins), len(one)) for one in triggers]
-    return [one[:size] for one, size in zip(triggers, sizes, strict=True)]
+    sizes = [
+        next((at for at in range(1, len(trigger)) if trigger[at:] in begins), len(trigger)) for trigger in triggers
+    ]
+    return [trigger[:size] for trigger, size in zip(triggers, sizes, strict=True)]
 
 
 def _elements(parts: Sequence[tuple[str, bool]]) -> list[Json]:

@@ -133,13 +133,13 @@ class CanonicalMatcher:
             return self._search(state, None if budget is None else budget - 1, fuel)
         key, before = (state, inner), fuel[0]
         if key in self._searches:
-            found, steps = self._searches[key]
+            is_canonical, steps = self._searches[key]
             fuel[0] -= steps
-            return found or fuel[0] < 0
-        found = self._search(state, None, fuel)
+            return is_canonical or fuel[0] < 0
+        is_canonical = self._search(state, None, fuel)
         if fuel[0] >= 0:
-            self._searches[key] = found, before - fuel[0]
-        return found
+            self._searches[key] = is_canonical, before - fuel[0]
+        return is_canonical
 
     def _search(self, state: State, budget: int | None, fuel: list[int]) -> bool:
         fuel[0] -= 1

@@ -72,10 +72,10 @@ class PairTable:
         symbols = [self._byte_tokens[byte] for byte in data]
         if -1 in symbols:
             return []
-        found = [pair(a, b) for a, b in pairwise(symbols)]
+        pairs = [pair(a, b) for a, b in pairwise(symbols)]
         while True:
             best, at = None, 0
-            for place, merge in enumerate(found):
+            for place, merge in enumerate(pairs):
                 if merge is not None and (best is None or merge[0] < best[0]):
                     best, at = merge, place
             if best is None:
@@ -86,22 +86,22 @@ class PairTable:
                 known[merged_token] = left, right
                 self._time[merged_token] = max(rank, self._time[left], self._time[right])
             symbols[at : at + 2] = [merged_token]
-            del found[at]
-            if at < len(found):
-                found[at] = pair(merged_token, symbols[at + 1])
+            del pairs[at]
+            if at < len(pairs):
+                pairs[at] = pair(merged_token, symbols[at + 1])
             if at > 0:
-                found[at - 1] = pair(symbols[at - 1], merged_token)
+                pairs[at - 1] = pair(symbols[at - 1], merged_token)
 
     def row(self, token: int) -> npt.NDArray[np.int32]:
         """The reachable tokens that may follow a reachable token within a word, as a bitmask row."""
-        found = self._rows.get(token)
-        if found is None:
-            found = self._rows[token] = self._row(token)
-            if len(self._rows) * found.nbytes > MAX_ROWS_BYTES:
+        row = self._rows.get(token)
+        if row is None:
+            row = self._rows[token] = self._row(token)
+            if len(self._rows) * row.nbytes > MAX_ROWS_BYTES:
                 self._rows.popitem(last=False)
         else:
             self._rows.move_to_end(token)
-        return found
+        return row
 
     def _row(self, token: int) -> npt.NDArray[np.int32]:
         allowed = self.reachable.copy()
@@ -142,12 +142,12 @@ class PairTable:
 
     def _first_symbols(self) -> tuple[Ints, Ints, Ints]:
         """(symbol, token that at some time begins with it, its end time), sorted by symbol."""
-        found = [
+        symbols = [
             (symbol, token, until)
             for token in np.flatnonzero(self.reachable).tolist()
             for symbol, until in self._spine(token, side=0)
         ]
-        return _sorted(found)
+        return _sorted(symbols)
 
     def _merges_by_left(self) -> tuple[Ints, Ints, Ints]:
         """(left, right, rank), sorted by the left symbol; reachable symbols only."""

@@ -57,10 +57,10 @@ def spelling_of(vocabulary: Vocabulary) -> Spelling:
         UnsupportedError: the tokenizer is not byte-level BPE, or has an unknown part.
     """
     with _spellings_lock:
-        found = _spellings.get(vocabulary)
-        if found is None:
-            found = _spellings[vocabulary] = Spelling(vocabulary.size, vocabulary.tokens, vocabulary.byte_pairs())
-        return found
+        spelling = _spellings.get(vocabulary)
+        if spelling is None:
+            spelling = _spellings[vocabulary] = Spelling(vocabulary.size, vocabulary.tokens, vocabulary.byte_pairs())
+        return spelling
 
 
 class Branch(NamedTuple):
@@ -194,8 +194,8 @@ class Spelling:
                 return State(())
             if self._composing_tokens is not None and not self._is_composed(state.text, token):
                 return State(())
-            found = [new for branch in state.branches for new in self._branches_after(branch, state.last, token)]
-            return State(tuple(dict.fromkeys(found)), token, self._text_tail(state.text + data))
+            branches = [new for branch in state.branches for new in self._branches_after(branch, state.last, token)]
+            return State(tuple(dict.fromkeys(branches)), token, self._text_tail(state.text + data))
 
     def after_any_borders(self, state: State, token: int) -> State:
         """The state after a token that the tokenizer would not produce: word borders may be anywhere in its text."""
@@ -237,8 +237,8 @@ class Spelling:
         """The tokens that may compose with the text before them, or are not in normal form C themselves, as a row."""
         joins = composing_characters()
         words = self._words.characters_by_id.items()
-        found = [id for id, (head, text, _) in words if head or text[:1] in joins or not is_normalized("NFC", text)]
-        return row_of(self.size, found)
+        ids = [id for id, (head, text, _) in words if head or text[:1] in joins or not is_normalized("NFC", text)]
+        return row_of(self.size, ids)
 
     def _is_composed(self, text: bytes, token: int) -> bool:
         """Whether a text with a token after it is in normal form C."""

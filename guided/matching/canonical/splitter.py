@@ -192,7 +192,7 @@ class _Pattern:
         self._reads = [None if s.ranges is None else classes.bits(s.ranges) for s in program.steps]
         self._ahead = [None if s.neighbour is None else classes.bits(s.neighbour) for s in program.steps]
         self._transitions: dict[tuple[Positions, int], tuple[Positions, bool]] = {}
-        if any(self.after(self.start, one)[1] for one in (END, *range(classes.count))):
+        if any(self.after(self.start, symbol)[1] for symbol in (END, *range(classes.count))):
             raise _unsupported("matches the empty text", program.split.pattern)
 
     def after(self, positions: Positions, char_class: int) -> tuple[Positions, bool]:
@@ -309,7 +309,7 @@ class Splitter:
 
     def may_cut(self, state: int) -> bool:
         """Whether the word may end here."""
-        return self.may_end(state) or any(self.begin_word(state, one) for one in range(self.classes.count))
+        return self.may_end(state) or any(self.begin_word(state, symbol) for symbol in range(self.classes.count))
 
     def _checked(self, states: Iterable[_State | None]) -> Iterator[int]:
         """The numbers of the states from which an end can be reached."""
@@ -368,5 +368,5 @@ class Splitter:
         alone = Splitter.__new__(Splitter)
         alone.classes, alone._patterns, alone._states = self.classes, [pattern], [None]
         alone._numbers, alone._alive, alone._moves, alone._cuts = {}, {}, {}, {}
-        for one in range(self.classes.count):
-            yield any(alone._states[to][0].positions == _BETWEEN for to in alone.begin_word(0, one))  # type: ignore[index]
+        for symbol in range(self.classes.count):
+            yield any(alone._states[to][0].positions == _BETWEEN for to in alone.begin_word(0, symbol))  # type: ignore[index]

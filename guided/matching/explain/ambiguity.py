@@ -99,7 +99,7 @@ def find_ambiguous_alternatives(grammar: Grammar, limits: Limits | None = None) 
             continue
         # The new names are unused: no rule name contains a newline.
         alternatives = {f"{name}\n{number}": item for number, item in enumerate(node.items, 1)}
-        automata = [search.automaton({**grammar.rules, one: item}, one) for one, item in alternatives.items()]
+        automata = [search.automaton({**grammar.rules, name: item}, name) for name, item in alternatives.items()]
         for (number, first), (other, second) in combinations(enumerate(automata, 1), 2):
             example = None if first is None or second is None else search.find_common_text(first, second)
             if example is not None:

@@ -154,18 +154,18 @@ def explain(matcher: ExplainedMatcher, candidate: int | str | bytes | None, *, e
     is_refused = bool(character) or (ends and not refused and not expected.end)
     with metered(SECONDS, work=_WORK):
         completion, controls = shortest_completion(matcher)
-        found, lexing = _positions(matcher.grammar, written, refused[:1])
+        positions, lexing = _positions(matcher.grammar, written, refused[:1])
         schemas = _schemas(matcher.grammar, written, Continuation(character, refused, ends) if is_refused else None)
         is_partial = schemas.is_partial or completion is None or is_exhausted()
     places = _open_parts(matcher, data[:read], schemas)
-    where = _where(named_places(places, found), schemas.refusing, found, lexing)
+    where = _where(named_places(places, positions), schemas.refusing, positions, lexing)
     if special is not None:
         reason = _of_control_token(matcher, special, accepted, f"{expected}{where}")
     else:
         reason = _of_text(matcher, data, read, accepted, f"{expected}{where}")
     refused_by = tuple(dict.fromkeys(pointer for group in schemas.refusing for pointer in group))
     return Explanation(
-        accepted, data, read, expected, places, refused_by, found, lexing, completion or b"",
+        accepted, data, read, expected, places, refused_by, positions, lexing, completion or b"",
         reason + (_PARTIAL if is_partial else ""), controls, schemas.refusing, is_partial,
     )  # fmt: skip
 
@@ -173,10 +173,10 @@ def explain(matcher: ExplainedMatcher, candidate: int | str | bytes | None, *, e
 _PARTIAL: Final = " (incomplete: the explanation reached its bounds on time and work)"
 
 
-def _where(named: str, refusing: Groups, found: Sequence[Position], lexing: Lexing | None) -> str:
+def _where(named: str, refusing: Groups, positions: Sequence[Position], lexing: Lexing | None) -> str:
     """The position in the specification, as the end of a message."""
     refused = f"refused by {listed_refusals(refusing)}" if refusing else ""
-    where = "; ".join(filter(None, [in_words(found), f"at {named}" if named else "", refused]))
+    where = "; ".join(filter(None, [in_words(positions), f"at {named}" if named else "", refused]))
     where = f" ({where})" if where else ""
     return where + (f"; {lexing}" if lexing is not None and str(lexing) else "")
 
@@ -219,13 +219,13 @@ def _probe_text(matcher: ExplainedMatcher, data: bytes) -> tuple[int, Expected]:
 
 def _characters_of(vocabulary: Vocabulary) -> Ranges | None:
     """The characters of a vocabulary whose tokens are all whole characters; None for others, which can spell any."""
-    found = set[str]()
+    characters = set[str]()
     for data in vocabulary.tokens:
         if data is not None:
             if not is_text(data):
                 return None
-            found.update(data.decode())
-    return charset((ord(character), ord(character)) for character in found)
+            characters.update(data.decode())
+    return charset((ord(character), ord(character)) for character in characters)
 
 
 def _open_parts(matcher: ExplainedMatcher, after: bytes, schemas: SchemasHere) -> tuple[str, ...]:
@@ -239,7 +239,11 @@ def _open_parts(matcher: ExplainedMatcher, after: bytes, schemas: SchemasHere) -
         return ()
     origins = matcher.grammar.origins
     others = (origins.get(name, name) for name in matcher._open_rules(after))
-    return tuple(dict.fromkeys([*schemas.pointers, *(one for one in others if not _is_inside(one, schemas.prefixes))]))
+    return tuple(
+        dict.fromkeys(
+            [*schemas.pointers, *(pointer for pointer in others if not _is_inside(pointer, schemas.prefixes))]
+        )
+    )
 
 
 def _is_inside(place: str, prefixes: Sequence[str]) -> bool:

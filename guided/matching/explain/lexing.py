@@ -95,14 +95,14 @@ class LabelledLexer:
         started = {it: begins for it, begins in inside.items() if self._names(self._current_terminals(it))}
         begin = min((begins[-1] for begins in started.values()), default=len(text))
         longest = [reading for reading, begins in started.items() if begins[-1] == begin]
-        found: dict[Position, None] = {}
+        positions: dict[Position, None] = {}
         for reading in readings:
-            found |= dict.fromkeys(self.parser.positions(reading.position.parser, False))
+            positions |= dict.fromkeys(self.parser.positions(reading.position.parser, False))
         return Lexing(
             text[begin:].decode(errors="replace"),
             self._names(number for reading in longest for number in self._current_terminals(reading)),
             self._names(number for it in readings if not it.started for number in self._current_terminals(it)),
-            tuple(found),
+            tuple(positions),
             self._refusal(readings, excluded, text, refused),
         )
 

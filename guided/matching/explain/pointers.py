@@ -13,9 +13,9 @@ __all__ = ["listed_pointers", "listed_refusals", "named_places"]
 _MAX_POINTERS: Final = 8
 
 
-def named_places(places: Sequence[str], found: Sequence[Position]) -> str:
+def named_places(places: Sequence[str], positions: Sequence[Position]) -> str:
     """The pointers into schemas, and the names of other rules if these have no positions, for a message."""
-    return listed_pointers([place for place in places if not found or "/" in place.partition(" ")[0]])
+    return listed_pointers([place for place in places if not positions or "/" in place.partition(" ")[0]])
 
 
 def listed_pointers(pointers: Sequence[str]) -> str:

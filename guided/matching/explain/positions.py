@@ -74,10 +74,10 @@ class Position(NamedTuple):
         return ", ".join(where)
 
 
-def in_words(found: Sequence[Position]) -> str:
+def in_words(positions: Sequence[Position]) -> str:
     """At most four positions for a message. Equal positions in several alternatives are combined."""
     alike: dict[Position, list[int]] = {}
-    for it in found:
+    for it in positions:
         alike.setdefault(it._replace(alternative=0), []).append(it.alternative)
     words = [it.words(numbers) for it, numbers in alike.items()]
     more = [f"{len(words) - _MAX_SHOWN} more"] if len(words) > _MAX_SHOWN else []
@@ -277,19 +277,19 @@ class LabelledLanguage(Language):
         reached |= {self.labels[label].behind or "" for label in inside if label in self.labels} - {""}
         reached |= {label.removeprefix(_BEHIND) for label in inside if label.startswith(_BEHIND)}
         inside = {label for label in inside if label in self.labels}
-        found: dict[Position, None] = {}
+        positions: dict[Position, None] = {}
         for label in sorted(inside, key=_number):
             it = self.labels[label]
             is_all = it.is_last and it.before is None and not it.rule and it.alternatives == 1
             if it.behind or is_all or (label in reached and not it.is_last):
                 continue
             after = self.labels[it.before].part if it.before else ""
-            found[Position(it.rule, it.alternative, it.alternatives, after, it.part)] = None
+            positions[Position(it.rule, it.alternative, it.alternatives, after, it.part)] = None
         for label in sorted(reached, key=_number):
             it = self.labels[label]
             if not it.is_last and not (it.is_nullable and it.before in reached):
-                found[Position(it.rule, it.alternative, it.alternatives, it.part, "")] = None
-        return tuple(found)
+                positions[Position(it.rule, it.alternative, it.alternatives, it.part, "")] = None
+        return tuple(positions)
 
     def _behind_labels(self, state: State | None) -> State | None:
         if state is None:
@@ -314,18 +314,18 @@ class LabelledLanguage(Language):
 
     def _inside(self, items: Iterable[Item]) -> set[str]:
         """The labels of the incomplete parts."""
-        found, seen = set[str](), set[object]()
+        labels, seen = set[str](), set[object]()
         todo = [(rest, back, False) for rest, back, _ in items if not _label_of(rest[0])]
         while todo:
             rest, back, is_before = todo.pop()
             label = next(filter(None, map(_label_of, rest)), "")
             before = self.labels[label].before if label else None
             if label and self.labels[label] is not _AT_THE_BEGINNING and not (is_before and before is None):
-                found.add(_behind(before) if is_before and before else label)
+                labels.add(_behind(before) if is_before and before else label)
             elif (back, label) not in seen:
                 seen.add((back, label))
                 todo += [(further, caller, is_before or bool(label)) for further, caller in self.resumed(back)]
-        return found
+        return labels
 
 
 def _behind(label: str) -> str:

@@ -132,8 +132,8 @@ class SchemaPlaces:
                     for state, past in threads
                 ]
                 threads = enter_marks(marked, [(state, past) for state, past in steps if state is not None], at)
-            found = {_innermost(marked, past) for _, past in threads}
-        return {each for each in found if each is not None}, None not in found
+            open_schemas = {_innermost(marked, past) for _, past in threads}
+        return {each for each in open_schemas if each is not None}, None not in open_schemas
 
 
 def _innermost(marked: AnnotatedGrammar, past: Past) -> tuple[int, int] | None:

@@ -135,10 +135,10 @@ class ParsePaths:
         for state, past in at.threads:
             if not self._can_continue(state):
                 continue
-            start, found = self._innermost(past)
-            if found is not None and start < length:
-                return found
-            beginning.append(found)
+            start, temperature = self._innermost(past)
+            if temperature is not None and start < length:
+                return temperature
+            beginning.append(temperature)
         return beginning[0] if beginning and None not in beginning else None
 
     # --- reading
@@ -211,7 +211,7 @@ class ParsePaths:
             marks.append((position, mark))
         ignored = _Ignored()
         open_regions: list[tuple[Region, int, int]] = []
-        found: list[tuple[int, Capture]] = []
+        ordered_captures: list[tuple[int, Capture]] = []
         for number, (position, mark) in enumerate(reversed(marks)):
             region, is_end = (_SKIPPED, mark == _IGNORED_ENDS) if mark < 0 else self._grammar.region(mark)
             if region.ignored:
@@ -221,13 +221,13 @@ class ParsePaths:
             else:
                 region, start, order = open_regions.pop()
                 start, end = ignored.without(start, position)
-                found += [(order, each) for each in self._captures_of_region(region, text, start, end)]
+                ordered_captures += [(order, each) for each in self._captures_of_region(region, text, start, end)]
         for region, position, order in open_regions:
             start, end = ignored.without(position, len(text), is_open=True)
             if region.capture and start < end:
-                found.append((order, Capture(region.capture, start, end, end, False)))
-        found.sort(key=lambda each: each[0])
-        return [capture for _, capture in found]
+                ordered_captures.append((order, Capture(region.capture, start, end, end, False)))
+        ordered_captures.sort(key=lambda each: each[0])
+        return [capture for _, capture in ordered_captures]
 
     def _captures_of_region(self, region: Region, text: bytearray, start: int, end: int) -> list[Capture]:
         """The captures of a region that has ended."""

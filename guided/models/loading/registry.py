@@ -57,11 +57,11 @@ def for_huggingface(data: Any, where: str) -> tuple[Architecture, Any, bool]:
         ModelFileError: a number is missing or invalid.
     """
     reader = ConfigReader(data, where, INERT)
-    found = _by_name(reader)
-    config = found.config(reader)
-    tied = reader.flag("tie_word_embeddings", found.tied)
+    architecture = _by_name(reader)
+    config = architecture.config(reader)
+    tied = reader.flag("tie_word_embeddings", architecture.tied)
     reader.finish(REASONS, "the key {} of this architecture is not known")
-    return found, config, tied
+    return architecture, config, tied
 
 
 def _by_name(reader: ConfigReader) -> Architecture:

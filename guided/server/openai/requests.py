@@ -99,7 +99,9 @@ class Specified(Checked):
 def _may_be_null(schema: dict[str, Any]) -> None:
     """Optional fields may be null; see `TextRequest`."""
     for name, property in schema["properties"].items():
-        types = [one["type"] for one in (property, *property.get("anyOf", ())) if "type" in one]  # none: any value
+        types = [
+            schema["type"] for schema in (property, *property.get("anyOf", ())) if "type" in schema
+        ]  # none: any value
         if name not in schema.get("required", ()) and types and not any("null" in type for type in types):
             schema["properties"][name] = {"anyOf": [property, {"type": "null"}]}
 

@@ -68,14 +68,14 @@ class ByType:
     def _normal_form(self, formula: Formula, start: Shape, most: int | None = None) -> list[Shape]:
         """The shapes of a formula for one type, multiplied out. `most` bounds the nodes (None: the limit)."""
         shapes = normal_form(formula, self._without, self._expander.narrow_or_none, start, most or self._limits.nodes)
-        return [shape for one in shapes for shape in self._expander.resolve_obligations(one)[0]]
+        return [shape for base in shapes for shape in self._expander.resolve_obligations(base)[0]]
 
     def _without(self, leaf: Leaf) -> Iterator[Formula]:
         """The complement of a leaf of one type, as alternatives."""
         negation, (name,) = self._expander.reader.negation, leaf.shape.types
         if leaf.shape.values is not None:
             constants = (negation.constant(value, leaf.at) for value in leaf.shape.values)
-            yield for_type(join(True, (self._formula((negation.of(one),)) for one in constants)), name)
+            yield for_type(join(True, (self._formula((negation.of(constant),)) for constant in constants)), name)
         for shape in negation.shapes_without(leaf.shape, leaf.at):
             if (alternative := for_type(Leaf(shape, leaf.at), name)) is not False:
                 yield alternative

@@ -52,17 +52,17 @@ def split_by_member(shape: Shape, expander: Expander) -> list[Shape]:
     out: list[Shape] = []
     work, left = [shape], _FEW + _GROWTH * len(leaves(shape.formula))
     while work:
-        one, left = work.pop(), left - 1
+        case, left = work.pop(), left - 1
         spend(STEP)
-        if one.formula is not None:
+        if case.formula is not None:
             try:
-                bind(one, expander)
+                bind(case, expander)
             except UnsupportedError:
-                if left < 0 or (cases := _cases(one, expander)) is None:
+                if left < 0 or (cases := _cases(case, expander)) is None:
                     raise
                 work += reversed(cases)
                 continue
-        out.append(one)
+        out.append(case)
     return out
 
 

@@ -115,7 +115,7 @@ class Binding:
         extras = [] if self._forbids_others else self._extras()
         condition = self._number_cells(slots, extras)
         if useless := impossible_members(
-            condition, self._number.values(), (at for one in self._extra_numbers for at in one)
+            condition, self._number.values(), (at for positions in self._extra_numbers for at in positions)
         ):
             numbers = {name: self._number[name] for name in slots}
             slots = {name: _without(cells, numbers[name], useless) for name, cells in slots.items()}

@@ -99,10 +99,16 @@ class _Counter:
     def __init__(self, expander: Expander, shape: Shape, window: Window) -> None:
         self._expander, self._shape, self._window = expander, shape, window
         negation = expander.negation
-        some = (_Counted(one.start, one.schema, negation.of(one.schema), 1, None) for one in shape.some_items)
-        several = (_Counted(0, one.schema, one.others, one.count.low, one.count.high) for one in shape.item_counts)
+        some = (
+            _Counted(requirement.start, requirement.schema, negation.of(requirement.schema), 1, None)
+            for requirement in shape.some_items
+        )
+        several = (
+            _Counted(0, requirement.schema, requirement.others, requirement.count.low, requirement.count.high)
+            for requirement in shape.item_counts
+        )
         self._counted = (*some, *several)
-        self._longest = max((shape.prefix_length, *(one.start for one in self._counted)))
+        self._longest = max((shape.prefix_length, *(requirement.start for requirement in self._counted)))
         self._item_schemas = [item_goal(shape, at) for at in range(self._longest + 1)]
         self._atoms: list[_Atom] = []
         self._outside_atoms: tuple[Schema, ...] = ()  # the schemas of values outside all atoms
@@ -135,16 +141,19 @@ class _Counter:
 
     def _demand(self) -> int:
         """One more than the number of values that the prefixes and all required items together can use."""
-        return self._longest + max(self._window.low, sum(one.low for one in self._counted)) + 1
+        return self._longest + max(self._window.low, sum(requirement.low for requirement in self._counted)) + 1
 
     def _is_scarce(self) -> bool:
         """Whether the values for required items may be too few from the start, or may run out."""
         low, demand = self._window.low, self._demand()
-        if low < 2 and not any(one.low for one in self._counted):
+        if low < 2 and not any(requirement.low for requirement in self._counted):
             return False
         requirements = [(base, low) for base in self._item_schemas] if low > 1 else []
         requirements += [
-            ((*base, one.schema), one.low) for base in self._item_schemas for one in self._counted if one.low
+            ((*base, requirement.schema), requirement.low)
+            for base in self._item_schemas
+            for requirement in self._counted
+            if requirement.low
         ]
         for schemas, needed in requirements:
             values = self._values(schemas)
@@ -167,16 +176,18 @@ class _Counter:
                 self._letters[at, counts] = self._values((*schemas, *self._sides(counts)))
 
     def _sides(self, counts: tuple[bool | None, ...]) -> Iterator[Schema]:
-        for one, yes in zip(self._counted, counts, strict=True):
+        for requirement, yes in zip(self._counted, counts, strict=True):
             if yes is not None:
-                yield one.schema if yes else one.others
+                yield requirement.schema if yes else requirement.others
 
     def _can_tell_apart(self) -> bool:
         """Whether all items have so few values that a state can record which of them were written."""
         self._find_letters()
         values = list(self._letters.values())
         return (
-            None not in values and len({canonical(v) for one in values for v in one or ()}) <= _MAX_DISTINGUISHED_VALUES
+            None not in values
+            and len({canonical(v) for listed_values in values for v in listed_values or ()})
+            <= _MAX_DISTINGUISHED_VALUES
         )
 
     def _tell_apart(self, fewer_than: int) -> None:
@@ -196,7 +207,7 @@ class _Counter:
         atoms: dict[object, _Atom] = {}
         for value in chosen.values():
             allowed_at = tuple(self._expander.membership.has(base, value) for base in self._item_schemas)
-            counts = tuple(self._expander.membership.has((one.schema,), value) for one in self._counted)
+            counts = tuple(self._expander.membership.has((requirement.schema,), value) for requirement in self._counted)
             key = (allowed_at, counts, canonical(value) if equal else None)
             if any(allowed_at):
                 others = atoms[key].values if key in atoms else ()
@@ -246,13 +257,15 @@ class _Counter:
                 after = self._after(state, atom.counts, number)
                 if after is not None:
                     yield self._goal((*schemas, self._expander.negation.one_of(self._at(), atom.values))), after
-        active = [self._matters(one, count) for one, count in zip(self._counted, state.counts, strict=True)]
+        active = [
+            self._matters(requirement, count) for requirement, count in zip(self._counted, state.counts, strict=True)
+        ]
         outside_atoms = self._outside_atoms if state.taken else ()
-        for counts in product(*(((True, False) if one else (None,)) for one in active)):
+        for counts in product(*(((True, False) if matters else (None,)) for matters in active)):
             key = (at, counts, bool(outside_atoms))
             if key not in self._exists:
                 self._exists[key] = self._has_item(*key)
-            after = self._after(state, tuple(bool(one) for one in counts), None) if self._exists[key] else None
+            after = self._after(state, tuple(bool(count) for count in counts), None) if self._exists[key] else None
             if after is not None:
                 yield self._goal((*schemas, *self._sides(counts), *outside_atoms)), after
 
@@ -265,7 +278,7 @@ class _Counter:
     def _has_item(self, at: int, counts: tuple[bool | None, ...], outside_atoms: bool) -> bool:
         """Whether some item has this letter and, with `outside_atoms`, is in no atom."""
         for (place, full), values in self._letters.items():
-            if place != at or any(one is not None and one != two for one, two in zip(counts, full, strict=True)):
+            if place != at or any(count is not None and count != two for count, two in zip(counts, full, strict=True)):
                 continue
             if values is None:
                 return True
@@ -277,16 +290,16 @@ class _Counter:
         return any(canonical(value) == canonical(other) for atom in self._atoms for other in atom.values)
 
     @staticmethod
-    def _matters(one: _Counted, count: int) -> bool:
-        return one.high is not None or count < one.low
+    def _matters(requirement: _Counted, count: int) -> bool:
+        return requirement.high is not None or count < requirement.low
 
     def _after(self, state: _State, counts: tuple[bool, ...], atom: int | None) -> _State | None:
         counted = []
-        for one, count, yes in zip(self._counted, state.counts, counts, strict=True):
-            count += yes and state.length >= one.start
-            if one.high is not None and count > one.high:
+        for requirement, count, yes in zip(self._counted, state.counts, counts, strict=True):
+            count += yes and state.length >= requirement.start
+            if requirement.high is not None and count > requirement.high:
                 return None
-            counted.append(count if one.high is not None else min(count, one.low))
+            counted.append(count if requirement.high is not None else min(count, requirement.low))
         taken, equal = list(state.taken), state.equal
         if atom is not None:
             equal = equal or taken[atom] == len(self._atoms[atom].values)
@@ -301,13 +314,15 @@ class _Counter:
         return state._replace(taken=() if settled else state.taken, equal=equal)
 
     def _may_end(self, state: _State) -> bool:
-        enough = all(count >= one.low for one, count in zip(self._counted, state.counts, strict=True))
+        enough = all(count >= requirement.low for requirement, count in zip(self._counted, state.counts, strict=True))
         equal = self._shape.repeated is None or state.equal
         return enough and equal and state.length >= self._window.low
 
     def _is_free(self, state: _State) -> bool:
         """Whether any number of items may follow, constrained only by the schema of the rest."""
-        active = any(self._matters(one, count) for one, count in zip(self._counted, state.counts, strict=True))
+        active = any(
+            self._matters(requirement, count) for requirement, count in zip(self._counted, state.counts, strict=True)
+        )
         return self._may_end(state) and state.length >= self._longest and not active
 
     def _refuse(self, why: str) -> None:
@@ -337,6 +352,8 @@ def _trim(
                 work.append(state)
     if start not in live:
         return CountGraph((), frozenset(), {})
-    number = {state: at for at, state in enumerate((start, *(one for one in edges if one in live and one != start)))}
-    kept = tuple(tuple((goal, number[after]) for goal, after in edges[one] if after in live) for one in number)
-    return CountGraph(kept, frozenset(number[one] for one in ends), {number[s]: tail for s, tail in tails.items()})
+    number = {
+        state: at for at, state in enumerate((start, *(state for state in edges if state in live and state != start)))
+    }
+    kept = tuple(tuple((goal, number[after]) for goal, after in edges[state] if after in live) for state in number)
+    return CountGraph(kept, frozenset(number[state] for state in ends), {number[s]: tail for s, tail in tails.items()})

@@ -92,10 +92,12 @@ def _paths(disjoint: Disjoint, schemas: Sequence[Schema], siblings: Shape, deep:
             if len(out) < _MAX_PATHS:
                 out[step, *path] = values | others
     for group in (group for schema in schemas for group in disjoint.alternatives(schema)) if deep else ():
-        branch_paths = [_paths(disjoint, (one,), shape, deep - 1) for one in group if disjoint.may_hold(one, shape)]
+        branch_paths = [
+            _paths(disjoint, (branch,), shape, deep - 1) for branch in group if disjoint.may_hold(branch, shape)
+        ]
         for path in branch_paths[0] if branch_paths else ():
-            if path not in out and len(out) < _MAX_PATHS and all(path in one for one in branch_paths):
-                out[path] = frozenset[tuple[object, ...]]().union(*(one[path] for one in branch_paths))
+            if path not in out and len(out) < _MAX_PATHS and all(path in paths for paths in branch_paths):
+                out[path] = frozenset[tuple[object, ...]]().union(*(paths[path] for paths in branch_paths))
     return out
 
 

@@ -52,17 +52,17 @@ def evaluators(reader: Reader, schema: Schema, *, with_rest: bool = True) -> tup
     if not isinstance(schema.value, dict):
         return ()
     key = schema, with_rest
-    found = reader.evaluators.get(key)
-    if found is None:
+    cached = reader.evaluators.get(key)
+    if cached is None:
         reader.evaluators[key] = ()  # for a schema that leads back to itself, which is refused elsewhere
         own = _own_evaluator(reader, schema, with_rest)
         out = dict.fromkeys((own,) if own.evaluates else ())
         for holds, inner in _applied(reader, schema):
-            for one in evaluators(reader, inner):
+            for evaluator in evaluators(reader, inner):
                 spend(STEP)
-                out[replace(one, holds=tuple(dict.fromkeys(holds + one.holds)))] = None
-        found = reader.evaluators[key] = tuple(out)
-    return found
+                out[replace(evaluator, holds=tuple(dict.fromkeys(holds + evaluator.holds)))] = None
+        cached = reader.evaluators[key] = tuple(out)
+    return cached
 
 
 def _own_evaluator(reader: Reader, schema: Schema, with_rest: bool) -> Evaluator:

@@ -97,12 +97,14 @@ class ListedValues:
             return
         declared = shape.named()
         restricted_shape = shape if some is None else shape._replace(extra_blocks=((some,),))
-        for one in self._expander.key_classes(restricted_shape):
-            if some is not None and one.blocks[0] is None:
+        for key_class in self._expander.key_classes(restricted_shape):
+            if some is not None and key_class.blocks[0] is None:
                 continue
-            goal = self._expander.goal(one.schemas if some is None else (*one.schemas, *(one.blocks[0] or ())))
+            goal = self._expander.goal(
+                key_class.schemas if some is None else (*key_class.schemas, *(key_class.blocks[0] or ()))
+            )
             if not has_false(goal) and self.values_of(goal) != ():
-                names = self._expander.keys.names_if_few(one.names, MAX_VALUES) if one.names else None
+                names = self._expander.keys.names_if_few(key_class.names, MAX_VALUES) if key_class.names else None
                 yield (None if names is None else tuple(name for name in names if name not in declared)), goal
 
     def _union(self, parts: Iterable[Iterable[Json] | None]) -> tuple[Json, ...] | None:

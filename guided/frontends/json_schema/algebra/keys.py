@@ -114,7 +114,7 @@ class Keys:
                 hint="join patterns whose members have the same schema",
             )
         allowed = [self.writable_language(source) for source in within]
-        candidates = [one for one in declared if all(self.has(source, one) for source in within)]
+        candidates = [name for name in declared if all(self.has(source, name) for source in within)]
         for inside, outside in classes:
             spend()
             ids = frozenset(serial(sources[at]) for at in inside)
@@ -125,7 +125,7 @@ class Keys:
             if within or ids:
                 sides = [(source, serial(source) in ids) for source in sources]
                 excluded_names = [
-                    name for name in candidates if all(self.has(one, name) is inside_ for one, inside_ in sides)
+                    name for name in candidates if all(self.has(source, name) is inside_ for source, inside_ in sides)
                 ]
                 names += [Not(Alt(tuple(map(Text, excluded_names))))] if excluded_names else []
             yield tuple(names), ids

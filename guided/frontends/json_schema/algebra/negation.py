@@ -100,9 +100,9 @@ class Negation:
         """The first schema with the same content (`equal_schemas.py`)."""
         return self._equal.representative(schema)
 
-    def excludes(self, one: Schema, others: Collection[Schema]) -> bool:
+    def excludes(self, schema: Schema, others: Collection[Schema]) -> bool:
         """Whether the complement of a schema is among the others."""
-        return self._complements.get(one) in others
+        return self._complements.get(schema) in others
 
     def of(self, schema: Schema) -> Schema:
         """The complement."""

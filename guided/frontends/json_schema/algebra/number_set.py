@@ -116,7 +116,9 @@ class NumberSet:
         if self.low is None or self.high is None or not self.divisors:
             return None
         steps = [_fraction(divisor) for divisor in self.divisors] + ([Fraction(1)] if self.integral else [])
-        step = Fraction(lcm(*(one.numerator for one in steps)), gcd(*(one.denominator for one in steps)))
+        step = Fraction(
+            lcm(*(divisor.numerator for divisor in steps)), gcd(*(divisor.denominator for divisor in steps))
+        )
         first, last = ceil(_fraction(self.low.value) / step), floor(_fraction(self.high.value) / step)
         if last - first >= most:
             return None

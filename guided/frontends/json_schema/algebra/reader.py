@@ -169,8 +169,8 @@ class Reader:
         value = schema.get(keyword)
         if not isinstance(value, Decimal10) or value.negative or not value.digits:
             raise malformed(schema, keyword, "a number above 0", value)
-        one = value.small_int() == 1
-        return Shape(numbers=NumberSet(integral=True) if one else NumberSet(divisors=(value,)))
+        is_one = value.small_int() == 1
+        return Shape(numbers=NumberSet(integral=True) if is_one else NumberSet(divisors=(value,)))
 
     def _pattern(self, schema: Schema, keyword: str) -> Shape:
         pattern = schema.get(keyword)

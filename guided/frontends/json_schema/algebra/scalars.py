@@ -43,7 +43,7 @@ def scalar_shapes(
 def _holds(value: Json, at: Formula, parts: list[bool]) -> bool:
     """Whether a formula holds for null, true or false."""
     if isinstance(at, Leaf):
-        return at.shape.values is None or any(value is one for one in at.shape.values)
+        return at.shape.values is None or any(value is constant for constant in at.shape.values)
     if isinstance(at, Junction):
         return all(parts) if at.every else any(parts)
     return not parts[0] if isinstance(at, Negated) else at

@@ -116,7 +116,7 @@ class ValuePartition:
 
     def _are_disjoint(self, a: Goal, b: Goal) -> bool:
         """Whether two goals certainly share no value, without expanding them."""
-        return any(self._expander.reader.disjoint(one, two) for one in a for two in b)
+        return any(self._expander.reader.disjoint(first, second) for first in a for second in b)
 
 
 def listed_values(goal: Goal, expander: Expander) -> tuple[Json, ...] | None:

@@ -169,19 +169,19 @@ class ScalarScanner:
 
     def read(self, text: str, *, ended: bool = False) -> list[tuple[str, int, int]]:
         """The new complete scalars, as `scalar_spans` returns them. `text`: all so far; `ended`: no more follows."""
-        found = list[tuple[str, int, int]]()
+        scalars = list[tuple[str, int, int]]()
         self.open_at = -1
         while (match := _TOKEN.match(text, self._at)) is not None:
             lexeme, start, end = match[1], match.start(1), match.end()
             if end == len(text) and not ended and lexeme[0] not in '{}[]:,"':
                 self.open_at = start
-                return found
+                return scalars
             self._at = end
-            found += self._read_token(lexeme, start, end)
+            scalars += self._read_token(lexeme, start, end)
         rest = text[self._at :].lstrip(" \t\n\r")
         if rest.startswith('"') and not self._expects_key:
             self.open_at = len(text) - len(rest)
-        return found
+        return scalars
 
     def _read_token(self, lexeme: str, start: int, end: int) -> Iterator[tuple[str, int, int]]:
         path = self._path

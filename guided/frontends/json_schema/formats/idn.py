@@ -187,7 +187,7 @@ def _right_label() -> Node:
     end = _ending((*right, *_EUROPEAN_NUMBERS, *_ARABIC_NUMBERS))
     european, arabic = seq(_ends(_EUROPEAN_NUMBERS), _REST), seq(_ends(_ARABIC_NUMBERS), _REST)
     hebrew = property_set("Script", "Hebrew")
-    wrong = (*(one for char in _GERESHES for one in _misplaced(char, hebrew, None)), And((european, arabic)))
+    wrong = (*(label for char in _GERESHES for label in _misplaced(char, hebrew, None)), And((european, arabic)))
     outside = charset_of(_MIDDLE_DOT, _KERAIA, _KATAKANA_DOT)  # they require neighbours of class L
     return _label(without(inside, outside), right, end, *wrong)
 
@@ -195,8 +195,8 @@ def _right_label() -> Node:
 def _name(ascii_label: Node, separator: Node) -> Node:
     """Names with at least one U-label."""
 
-    def names(before: Node, one: Node, after: Node) -> Node:
-        return seq(many(seq(before, separator)), one, many(seq(separator, after)))
+    def names(before: Node, label: Node, after: Node) -> Node:
+        return seq(many(seq(before, separator)), label, many(seq(separator, after)))
 
     left, right = _neutral_label(True), _right_label()
     lettered = but_not(ascii_label, seq(chars("0-9"), _REST))  # under the Bidi rule a label does not begin with a digit

@@ -120,7 +120,10 @@ class Constants:
         if (equal and shape.unique is not None) or (not equal and shape.repeated is not None):
             return None
         has, lowering = self._lowering.expander.membership.has, self._lowering
-        if not all(sum(has((one.schema,), item) for item in value) in one.count for one in shape.item_counts):
+        if not all(
+            sum(has((item_count.schema,), item) for item in value) in item_count.count
+            for item_count in shape.item_counts
+        ):
             return None
         cases: list[Node] = []
         for chosen in self._choices(range(shape.prefix_length, len(value)), shape.rest_blocks):
@@ -163,7 +166,7 @@ class Constants:
     def _object(self, value: dict[str, Json], shape: Shape, level: int, nested: int) -> Node | None:
         if shape.formula is not None:
             shapes = self._lowering.expander.by_type.multiply_out(shape)
-            nodes = [node for one in shapes if (node := self._object(value, one, level, nested)) is not None]
+            nodes = [node for case in shapes if (node := self._object(value, case, level, nested)) is not None]
             return either(nodes) if nodes else None
         if len(value) not in shape.members or not value.keys() >= set(shape.required):
             return None

@@ -193,11 +193,11 @@ def _graph(container: str) -> _Graph:
     number: dict[_State, int] = {}
     order: list[_State] = []
 
-    def state(found: _State) -> int:
-        if found not in number:
-            number[found] = len(order)
-            order.append(found)
-        return number[found]
+    def state(key: _State) -> int:
+        if key not in number:
+            number[key] = len(order)
+            order.append(key)
+        return number[key]
 
     starts = {}
     for before in (container, *_CLOSING.values()):
@@ -207,22 +207,22 @@ def _graph(container: str) -> _Graph:
             starts[before, phase] = state((*(first if at == known else EMPTY_LANGUAGE for at in range(width)), 0))
     padded, last = state((-1,)), state((-2,))  # one more "=" is required; nothing may follow
     edges: list[tuple[tuple[int, int, int], ...]] = []
-    for at, found in enumerate(order):
+    for at, state_key in enumerate(order):
         edges.append(((ord("="), ord("="), last),) if at == padded else ())
         if at in (padded, last):
             continue
         to: dict[int, list[tuple[int, int]]] = {}
         for value, letter in enumerate(_LETTERS):
-            following = _after(found, value, row, terms.nullable)
+            following = _after(state_key, value, row, terms.nullable)
             if any(following):
                 to.setdefault(state(following), []).append((ord(letter), ord(letter)))
-        if found[-1]:
-            to[padded if len(found) == 17 else last] = [(ord("="), ord("="))]
-        edges[at] = tuple(sorted((low, high, target) for target, found in to.items() for low, high in charset(found)))
+        if state_key[-1]:
+            to[padded if len(state_key) == 17 else last] = [(ord("="), ord("="))]
+        edges[at] = tuple(sorted((low, high, target) for target, bits in to.items() for low, high in charset(bits)))
     marked = {}
     for bracket in (*_CLOSING, *_CLOSING.values()):
         marked[bracket] = terms.chars(((_MARK + ord(bracket),) * 2,))
-    ends = [at for at, found in enumerate(order) if len(found) == 2 and terms.nullable[found[0]]]
+    ends = [at for at, state_key in enumerate(order) if len(state_key) == 2 and terms.nullable[state_key[0]]]
     return _Graph(tuple(order), tuple(edges), starts, marked, frozenset([last, *ends]))
 
 

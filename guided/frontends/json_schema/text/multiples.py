@@ -79,11 +79,11 @@ def _mantissa_divisors(divisor: Decimal10, reach: int) -> list[tuple[int, Decima
     """(exponent, the divisor of the mantissa before it), for as many exponents as the limit allows."""
     left, out = MAX_WITH_EXPONENT, []
     scaled = [(power, Decimal10(False, divisor.digits, divisor.exponent - power)) for power in range(-reach, reach + 1)]
-    for power, one in sorted(scaled, key=lambda item: _size(item[1])):
-        left -= _size(one)
+    for power, power_graph in sorted(scaled, key=lambda item: _size(item[1])):
+        left -= _size(power_graph)
         if left < 0:
             break
-        out.append((power, one))
+        out.append((power, power_graph))
     return out
 
 

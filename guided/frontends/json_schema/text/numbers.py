@@ -202,8 +202,8 @@ def _naturals(low: int, high: int | None) -> Node:
     if high is not None and high < low:
         return EMPTY
     if low < 10 and (high is None or high < 10):
-        one = Chars(((0x30 + low, 0x39 if high is None else 0x30 + high),))
-        return Seq((ZEROS, one if high is not None else Alt((one, Seq((NONZERO, DIGIT, DIGITS))))))
+        first_digit = Chars(((0x30 + low, 0x39 if high is None else 0x30 + high),))
+        return Seq((ZEROS, first_digit if high is not None else Alt((first_digit, Seq((NONZERO, DIGIT, DIGITS))))))
     parts: list[Node] = [zero_run(1, None)] if low == 0 else []
     least = Bound(Decimal10.parse(str(low))) if low > 1 else None
     most = Bound(Decimal10.parse(str(high))) if high is not None else None

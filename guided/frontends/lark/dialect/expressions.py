@@ -100,8 +100,8 @@ class Expression:
                 node = repeat(node, 0, None)
             elif self._take("+"):
                 node = repeat(node, 1, None)
-            elif (found := read_counts(self.source, self.tokens, self.at)) is not None:
-                low, high, self.at = found
+            elif (counts := read_counts(self.source, self.tokens, self.at)) is not None:
+                low, high, self.at = counts
                 node = repeat(node, low, high)
             else:
                 return node
@@ -230,11 +230,11 @@ def range_ends(source: str, first: Token, last: Token) -> tuple[str, str]:
 def string_value(source: str, token: Token) -> str:
     """The value of a string, with the escapes of JSON and of Python. A surrogate pair is one character."""
 
-    def escape(found: re.Match[str]) -> str:
-        code = found[1] or found[2] or found[3]
+    def escape(match: re.Match[str]) -> str:
+        code = match[1] or match[2] or match[3]
         if code is not None:
             return chr(min(int(code, 16), 0x10FFFF))
-        return _ESCAPED.get(found[4], found[0])
+        return _ESCAPED.get(match[4], match[0])
 
     value = _ESCAPE.sub(escape, token.text.removesuffix("i")[1:-1])
     try:

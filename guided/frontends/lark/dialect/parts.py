@@ -57,7 +57,7 @@ class Context:
     grammars: Mapping[str, Any]
     allow_special_tokens: bool
     options: JsonSchemaOptions
-    found: list[Finding]
+    findings: list[Finding]
     read: Callable[[str, str], Grammar]
     embed: Callable[[Any], Grammar]
     chain: tuple[str, ...] = ()
@@ -70,11 +70,11 @@ def resolve_parts(plain: Plain, loaded: Loaded, context: Context) -> Loaded:
         SpecError, UnsupportedError, LimitExceeded: a part is invalid. The error has the location in the text.
     """
     terminals = _Terminals(plain, loaded.terminals, context.limits)
-    found = {name: replace(terminal, all_texts=plain.all_texts) for name, terminal in loaded.terminals.items()}
+    by_name = {name: replace(terminal, all_texts=plain.all_texts) for name, terminal in loaded.terminals.items()}
     for name, source in plain.terminals.items():
         written = plain.source[source.tokens[0].start : source.tokens[-1].end] if source.tokens else ""
         node, is_lazy = terminals.node(source, name), source.lazy or source.suffix is not None
-        found[name] = LoadedTerminal(
+        by_name[name] = LoadedTerminal(
             name, "", False, 0, written, frozenset(), written, node, is_lazy, source.max_tokens, written
         )
     regions = {
@@ -89,7 +89,7 @@ def resolve_parts(plain: Plain, loaded: Loaded, context: Context) -> Loaded:
     parts = {name: _part(plain.source, token, context) for name, token in plain.parts.items()}
     texts = {name: plain.source[token.start : token.end] for name, token in plain.parts.items()}
     return replace(
-        loaded, text=plain.source, terminals=found, lines=plain.lines, parts=parts, written=texts,
+        loaded, text=plain.source, terminals=by_name, lines=plain.lines, parts=parts, written=texts,
         initial_skip=plain.initial_skip, final_skip=plain.final_skip, skip_once=plain.skip_once, regions=regions,
         sources=sources,
     )  # fmt: skip
@@ -175,7 +175,7 @@ def _part(source: str, token: Token, context: Context) -> Node | Grammar:
                     return context.read(token.value, "%lark")
                 own: list[Finding] = []
                 grammar = json_schema_to_grammar(token.value, context.options, limits=context.limits, findings=own)
-                context.found.extend(own)
+                context.findings.extend(own)
                 return grammar
             except (SpecError, UnsupportedError) as error:
                 raise _relocate_error(error, source, token) from None
@@ -212,7 +212,7 @@ def _special(source: str, token: Token, context: Context) -> Node:
             source, "the grammar names a token of the vocabulary, which is not allowed", token,
             "put text in quotes to match it literally; allow_special_tokens=True allows control tokens",
         )  # fmt: skip
-    return alt([Special(one) for one in named])
+    return alt([Special(token) for token in named])
 
 
 def _ids(source: str, token: Token, inside: str) -> tuple[tuple[int, ...], bool]:
@@ -222,8 +222,8 @@ def _ids(source: str, token: Token, inside: str) -> tuple[tuple[int, ...], bool]
     negated = inside.startswith("^")
     ids: dict[int, None] = {}
     for piece in inside.removeprefix("^").split(","):
-        found = _ID_RANGE.fullmatch(piece)
-        low, high = (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
+        match = _ID_RANGE.fullmatch(piece)
+        low, high = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
         if high < low or high - low > _MAX_IDS:
             hint = "write <[128000]>, <[1,5-9]>, <[^1,5-9]> for all others, or <[*]> for all"
             raise _error(source, f"{piece!r} is not an id or a range of ids", token, hint)

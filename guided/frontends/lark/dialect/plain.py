@@ -285,8 +285,8 @@ class _Writer:
         while at < len(body):
             token = body[at]
             begin = len(self.pieces)
-            if (found := read_counts(self.source, body, at)) is not None:
-                low, high, at = found
+            if (counts := read_counts(self.source, body, at)) is not None:
+                low, high, at = counts
                 self._repeat(last, low, high, token)
                 continue
             at += 1
@@ -398,5 +398,5 @@ def _string(source: str, token: Token) -> str:
     if not _JSON_ESCAPES.search(token.text):
         return token.text
     value = string_value(source, token).replace("\\", "\\\\").replace('"', '\\"')
-    value = re.sub(r"[\x00-\x1f]", lambda found: f"\\x{ord(found[0]):02x}", value)
+    value = re.sub(r"[\x00-\x1f]", lambda match: f"\\x{ord(match[0]):02x}", value)
     return f'"{value}"' + "i" * token.text.endswith("i")
