@@ -106,10 +106,10 @@ class _Builder:
         self.mentions_by_rule = {name: self.mentions(node) for name, node in rules.items()}
         self.rules_with_lexer = {name for name, mentions in self.mentions_by_rule.items() if "" in mentions}
         while (
-            more := {name for name, mentions in self.mentions_by_rule.items() if mentions & self.rules_with_lexer}
+            new_names := {name for name, mentions in self.mentions_by_rule.items() if mentions & self.rules_with_lexer}
             - self.rules_with_lexer
         ):
-            self.rules_with_lexer |= more
+            self.rules_with_lexer |= new_names
 
     def fragment(self, node: Node, rule: str) -> _Fragment:
         """Add the occurrences of a node in `rule`."""
@@ -163,13 +163,13 @@ class _Builder:
 
     def part(self, node: Node, rule: str) -> _Fragment:
         """Add a node without a lexer as a part, with the rules that it needs. `rule` has a lexer, so is not needed."""
-        needed = dict.fromkeys(self.mentions(node))
-        work = list(needed)
+        names = dict.fromkeys(self.mentions(node))
+        work = list(names)
         for name in work:  # grows during the loop
-            more = [other for other in self.mentions_by_rule.get(name, ()) if other not in needed]
-            needed |= dict.fromkeys(more)
-            work += more
-        rules = {name: self.rules[name] for name in needed if name in self.rules}
+            new_names = [other for other in self.mentions_by_rule.get(name, ()) if other not in names]
+            names |= dict.fromkeys(new_names)
+            work += new_names
+        rules = {name: self.rules[name] for name in names if name in self.rules}
         return self.add_occurrence(serial(node), Grammar({rule: node, **rules}, rule, self.origins))
 
     def add_occurrence(self, key: object, grammar: Grammar) -> _Fragment:

@@ -217,8 +217,8 @@ def _with_labels(form: ElementForm, values: Mapping[str, str]) -> tuple[ElementF
     first = common_prefix(*heads.values())
     last = common_suffix(*heads.values())
     types = {kind: head[len(first) : len(head) - len(last)] for kind, head in heads.items()}
-    known = {kind: label for kind, label in types.items() if label != kind}
-    return form._replace(other=f"{first}{{type}}{last}", types=known), heads
+    labels = {kind: label for kind, label in types.items() if label != kind}
+    return form._replace(other=f"{first}{{type}}{last}", types=labels), heads
 
 
 def _before_value(kind: str, text: str, form: ElementForm) -> str:
@@ -246,9 +246,13 @@ def _literal_form(
         tuple(dict.fromkeys((quote, *("\"'" if escapes else "")))), number_assign, comma=comma, escapes=escapes
     )
     literals = {kind: _literal_value(renderer, value) for kind, value in _KINDS.items() if kind in ("boolean", "null")}
-    for kind, known in (("boolean", ("true", "True")), ("null", ("null", "None"))):
-        first = literals[kind] if literals[kind] in known else known[1 if escapes else 0]
-        both = (first, *(other for other in known if other != first)) if not escapes or first == known[0] else (first,)
+    for kind, spellings in (("boolean", ("true", "True")), ("null", ("null", "None"))):
+        first = literals[kind] if literals[kind] in spellings else spellings[1 if escapes else 0]
+        both = (
+            (first, *(other for other in spellings if other != first))
+            if not escapes or first == spellings[0]
+            else (first,)
+        )
         if kind == "null":
             form = form._replace(null=both)
         else:

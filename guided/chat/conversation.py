@@ -122,8 +122,8 @@ def _message(number: int, message_given: Message, template: str) -> dict[str, An
     if not isinstance(message_given, Mapping) or not isinstance(role := message_given.get("role"), str):
         raise MessageError(number, "role", _FORM)
     if role not in _STANDARD_ROLES and not (role.isidentifier() and role in template):
-        known = ", ".join(_STANDARD_ROLES)
-        what = f"has the role {brief(role)}, which this template does not support; it supports {known}"
+        roles = ", ".join(_STANDARD_ROLES)
+        what = f"has the role {brief(role)}, which this template does not support; it supports {roles}"
         raise MessageError(number, "role", what)
     message = {key: to_plain(value, f"message {number}") for key, value in message_given.items() if value is not None}
     keys = {

@@ -160,8 +160,8 @@ class _Environment(ImmutableSandboxedEnvironment):
             "counted": charge_items, "measured": charge_all, "tojson": _to_json, "string": self.text_of,
             "join": _join, "replace": _replace, "sum": _sum, "format": _format,
         }  # fmt: skip
-        kept = {name: function for name, function in self.filters.items() if name not in _REMOVED_FILTERS}
-        self.filters = {name: _charge_filter(name, function) for name, function in kept.items()}
+        allowed = {name: function for name, function in self.filters.items() if name not in _REMOVED_FILTERS}
+        self.filters = {name: _charge_filter(name, function) for name, function in allowed.items()}
         tests: dict[str, Any] = self.tests
         tests |= {name: _charge_filter(name, tests[name]) for name in _DEEP_TESTS}
 

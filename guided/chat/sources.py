@@ -57,8 +57,8 @@ def _read(path: Path) -> str:
 
 def token_variables(settings: Mapping[str, Any]) -> dict[str, str]:
     """`bos_token` and similar variables in tokenizer_config.json, given as texts or as entries with `content`."""
-    more = settings.get("extra_special_tokens")
-    every = {**settings, **(more if isinstance(more, Mapping) else {})}
+    extra_tokens = settings.get("extra_special_tokens")
+    every = {**settings, **(extra_tokens if isinstance(extra_tokens, Mapping) else {})}
     names = {name: token.get("content") if isinstance(token, Mapping) else token for name, token in every.items()}
     return {name: text for name, text in names.items() if name.endswith("_token") and isinstance(text, str)}
 

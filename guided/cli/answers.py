@@ -98,11 +98,11 @@ class AnswerFile:
 
     def _read_earlier(self, keys: Sequence[Key]) -> None:
         numbers = {key: number for number, key in enumerate(keys)}
-        known = {id for id, _ in keys}
+        known_ids = {id for id, _ in keys}
         *lines, _ = self._path.read_bytes().split(b"\n")  # a last line without a line end was truncated
         for at, line in enumerate(lines, 1):
             answer = _answer(line)
-            if answer is None or answer["id"] not in known:
+            if answer is None or answer["id"] not in known_ids:
                 what = (
                     "not an answer" if answer is None else f"an answer to {answer['id']!r}, which is not in the batch"
                 )

@@ -143,13 +143,13 @@ class Batch:
         options = {**self._options, **line.options}
         n: int = options.pop("n")
         own = Specification(line.kind, line.value, self._writing[line.kind]) if line.kind else self._specification
-        written = {name: options.pop(name) for names in OPTIONS_OF.values() for name in names if name in options}
-        for name in written:
+        json_options = {name: options.pop(name) for names in OPTIONS_OF.values() for name in names if name in options}
+        for name in json_options:
             if own is None or name not in OPTIONS_OF.get(own.kind, ()):
                 needs = " or ".join(kind for kind, names in OPTIONS_OF.items() if name in names)
                 return InputError(f"{name} needs a specification of kind {needs}")
         if own is not None:
-            own = replace(own, options={**own.options, **written})
+            own = replace(own, options={**own.options, **json_options})
         try:
             grammar = own.compile_quietly(engine.compiler, GENERATION) if own is not None else None
         except (GuidedError, ValueError) as error:

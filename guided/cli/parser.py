@@ -95,8 +95,8 @@ class Parser(argparse.ArgumentParser):
         return list(self._subparsers_by_name())
 
 
-def _suggest(word: str, known: list[str]) -> str:
-    close = close_name(word, known, cutoff=0.75)
+def _suggest(word: str, words: list[str]) -> str:
+    close = close_name(word, words, cutoff=0.75)
     return f"; did you mean {close}?" if close else ""
 
 

@@ -90,7 +90,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _read_lines(file: str) -> list[tuple[str, list[int]]]:
     """The name and the ids of each output in a file."""
-    shown = "standard input" if file == "-" else file
+    source = "standard input" if file == "-" else file
     outputs = []
     for number, line in enumerate(read_text(file, "--text takes a text itself").split("\n"), 1):
         if not line.strip():
@@ -98,13 +98,13 @@ def _read_lines(file: str) -> list[tuple[str, list[int]]]:
         try:
             value = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise InputError(f"{shown}, line {number} is not JSON: {error}; {_LINE}") from None
+            raise InputError(f"{source}, line {number} is not JSON: {error}; {_LINE}") from None
         ids = value.get("tokens") if isinstance(value, dict) else value
         if not isinstance(ids, list) or not all(type(id) is int and abs(id) < 1 << 63 for id in ids):
-            raise InputError(f"{shown}, line {number} is {brief(line)}; {_LINE}")
+            raise InputError(f"{source}, line {number} is {brief(line)}; {_LINE}")
         outputs.append((f"line {number}", ids))
     if not outputs:
-        raise InputError(f"{shown} contains no outputs; {_LINE}")
+        raise InputError(f"{source} contains no outputs; {_LINE}")
     return outputs
 
 

@@ -155,9 +155,9 @@ class _Reader:
         """The characters with a property. As in Rust, case, spaces and underscores in its name do not matter."""
         sides = [side for side in re.split(r"[:=]", name) if side]
         value = "_".join(word.capitalize() for word in re.split(r"[ _]", sides[-1].strip())) if sides else ""
-        for known in dict.fromkeys((name, value, value.upper(), f"Script={value}", f"Script_Extensions={value}")):
+        for spelling in dict.fromkeys((name, value, value.upper(), f"Script={value}", f"Script_Extensions={value}")):
             try:
-                return _ecma(rf"\p{{{known}}}")
+                return _ecma(rf"\p{{{spelling}}}")
             except SpecError:
                 continue
         self._fail(f"\\{self.pattern[start:end]} is not a Unicode property", start, end)

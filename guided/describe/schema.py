@@ -85,10 +85,10 @@ class _Writer:
             return _ANY, []
         notes = [_one_line(schema.get("description") or schema.get("title") or "")]
         self._depth += 1
-        form, more = self._form(schema, indent, inside)
+        form, form_notes = self._form(schema, indent, inside)
         self._depth -= 1
         self._size += len(form) if "\n" not in form else 2
-        return form, notes + more
+        return form, notes + form_notes
 
     def _form(self, schema: Mapping[str, Any], indent: int, inside: tuple[str, ...]) -> tuple[str, list[str]]:
         if isinstance(reference := schema.get("$ref"), str):
@@ -96,8 +96,8 @@ class _Writer:
         if "const" in schema:
             return _value(schema["const"]), []
         if isinstance(values := schema.get("enum"), list):
-            shown = [_value(value) for value in values[:_MAX_VALUES]]
-            return " | ".join([*shown, "..."] if len(values) > _MAX_VALUES else shown), []
+            texts = [_value(value) for value in values[:_MAX_VALUES]]
+            return " | ".join([*texts, "..."] if len(values) > _MAX_VALUES else texts), []
         for keyword in ("anyOf", "oneOf"):
             if isinstance(branches := schema.get(keyword), list) and branches and "properties" not in schema:
                 return self._union([{**_without(schema, keyword), **branch} if isinstance(branch, Mapping) else branch
@@ -120,9 +120,9 @@ class _Writer:
     def _union(self, branches: list[Any], indent: int, inside: tuple[str, ...]) -> tuple[str, list[str]]:
         forms, notes = list[str](), list[str]()
         for branch in branches:
-            form, more = self.form(branch, indent, inside)
+            form, form_notes = self.form(branch, indent, inside)
             forms.append(form)
-            notes += more
+            notes += form_notes
         return " | ".join(dict.fromkeys(forms)), notes
 
     def _object(self, schema: Mapping[str, Any], indent: int, inside: tuple[str, ...]) -> tuple[str, list[str]]:
@@ -158,13 +158,13 @@ class _Writer:
             first, rest = rest, schema.get("additionalItems")
         forms = list[str]()
         for item in first if isinstance(first, list) else ():
-            form, more = self.form(item, indent, inside)
+            form, form_notes = self.form(item, indent, inside)
             forms.append(form)
-            notes += more
+            notes += form_notes
         if isinstance(rest, Mapping):
-            form, more = self.form(rest, indent, inside)
+            form, form_notes = self.form(rest, indent, inside)
             forms += [f"({form})" if " | " in form and "\n" not in form else form, "..."]
-            notes += more
+            notes += form_notes
         elif rest is not False:
             forms.append("...")
         return f"[{', '.join(forms)}]", notes
@@ -234,8 +234,8 @@ def _number(value: object) -> str:
     return "" if isinstance(value, bool) or not isinstance(value, int | float) else f"{value}"
 
 
-def _range(schema: Mapping[str, Any], least: str, most: str, unit: str) -> str:
-    low, high = _number(schema.get(least)), _number(schema.get(most))
+def _range(schema: Mapping[str, Any], lower: str, upper: str, unit: str) -> str:
+    low, high = _number(schema.get(lower)), _number(schema.get(upper))
     if unit and low == "0":
         low = ""
     if not low and not high:

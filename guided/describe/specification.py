@@ -73,19 +73,21 @@ def describe(grammar: CompiledGrammar) -> Description | None:
 
 
 def _describe_schema(schema: Any) -> Description:
-    given = (schema,) if isinstance(schema, str) else ()
+    source = (schema,) if isinstance(schema, str) else ()
     schema = json.loads(schema) if isinstance(schema, str) else schema
     if not isinstance(schema, Mapping):
         return Description("Answer with JSON.")
-    written = [json.dumps(schema, indent=indent, ensure_ascii=False, default=dict) for indent in (None, 2, 4)]
-    written.append(json.dumps(schema, separators=(",", ":"), ensure_ascii=False, default=dict))
-    return Description(f"Answer with JSON of this form:\n{schema_form(schema)}", (*given, *written))
+    spellings = [json.dumps(schema, indent=indent, ensure_ascii=False, default=dict) for indent in (None, 2, 4)]
+    spellings.append(json.dumps(schema, separators=(",", ":"), ensure_ascii=False, default=dict))
+    return Description(f"Answer with JSON of this form:\n{schema_form(schema)}", (*source, *spellings))
 
 
 def _describe_choices(choices: Any) -> Description:
-    shown = tuple(str(choice) for choice in choices[:_MAX_CHOICES])
-    more = ("...",) if len(choices) > _MAX_CHOICES else ()
-    return Description("Answer with exactly one of these: " + ", ".join(shown + more), words=() if more else shown)
+    texts = tuple(str(choice) for choice in choices[:_MAX_CHOICES])
+    ellipsis = ("...",) if len(choices) > _MAX_CHOICES else ()
+    return Description(
+        "Answer with exactly one of these: " + ", ".join(texts + ellipsis), words=() if ellipsis else texts
+    )
 
 
 def _with_samples(instruction: str, grammar: CompiledGrammar) -> str:

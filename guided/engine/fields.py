@@ -98,12 +98,12 @@ class ChoiceRecord:
 
     def with_tokens_before(self, token_masks: Sequence[int]) -> ChoiceRecord:
         """The record of an output that begins with more tokens, which are not part of the text."""
-        chosen = sum(token_masks)
+        sampled_count = sum(token_masks)
         return replace(
             self,
             starts=[*([0] * len(token_masks)), *self.starts],
-            logprobs=[*([0.0] * chosen), *self.logprobs],
-            preferred=[*([None] * chosen), *self.preferred],
+            logprobs=[*([0.0] * sampled_count), *self.logprobs],
+            preferred=[*([None] * sampled_count), *self.preferred],
         )
 
     def fields(

@@ -62,14 +62,14 @@ def load(
     if target.type == "cpu":
         limit_threads()
     for option, count in (("tensor_parallel", tensor_parallel), ("pipeline_parallel", pipeline_parallel)):
-        check_integer(option, count, least=1)
+        check_integer(option, count, minimum=1)
     check_kv_dtype(kv_dtype)
     if tensor_parallel * pipeline_parallel > 1:
-        for option, given in (
+        for option, value in (
             ("adapter", adapter is not None), ("compile", compile), ("kv_dtype", kv_dtype != "auto"),
             ("draft_model", draft_model is not None),
         ):  # fmt: skip
-            if given:
+            if value:
                 hint = "leave this option out, or use one process"
                 raise UnsupportedError("a model in several processes does not support it", pointer=option, hint=hint)
         return _load_split(find_model(name, revision), weight_dtype, target, tensor_parallel, pipeline_parallel)
@@ -115,10 +115,10 @@ def _dtype(dtype: str | torch.dtype) -> torch.dtype | None:
     """The dtype; None for "auto"."""
     if isinstance(dtype, torch.dtype):
         return dtype
-    known = {"auto": None, "float32": torch.float32, "bfloat16": torch.bfloat16}
-    if dtype not in known:
+    dtypes = {"auto": None, "float32": torch.float32, "bfloat16": torch.bfloat16}
+    if dtype not in dtypes:
         raise ValueError(f"dtype is {brief(dtype)}, but must be 'auto', 'float32' or 'bfloat16'")
-    return known[dtype]
+    return dtypes[dtype]
 
 
 def make_runner(model: Model, cache: KVCache | None, kv_dtype: KVDtype, ranks: Ranks | None) -> ModelRunner:

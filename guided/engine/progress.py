@@ -68,8 +68,10 @@ class BatchProgress:
         return f"{requests} requests, {self._figures()}"
 
     def _figures(self) -> str:
-        left = self.seconds_left
-        remaining = "" if left is None or self.done >= self.total else f", {_format_duration(left)} left"
+        seconds_left = self.seconds_left
+        remaining = (
+            "" if seconds_left is None or self.done >= self.total else f", {_format_duration(seconds_left)} left"
+        )
         elapsed = _format_duration(self.seconds)
         return f"{self.tokens:,} tokens in {elapsed}, {self.tokens_per_second:.0f} tokens/s{remaining}"
 

@@ -92,16 +92,18 @@ class ReasoningGate:
         """Fill a row. Reasoning is any text that leaves enough budget for the end marker and the shortest answer."""
         if self.has_ended:
             return self._answer.fill_next_token_bitmask(bitmask, row, max_tokens=max_tokens)
-        left = None if max_tokens is None else max_tokens - 1 - self._answer.min_tokens_to_finish()
+        tokens_left = None if max_tokens is None else max_tokens - 1 - self._answer.min_tokens_to_finish()
         if self._limit is not None:
             limit = self._limit + len(self._end) - len(self._matched)
-            left = limit if left is None else min(left, limit)
+            tokens_left = limit if tokens_left is None else min(tokens_left, limit)
         words = bitmask[row]
-        self._budget_bound = left is not None and left < len(self._end)
+        self._budget_bound = tokens_left is not None and tokens_left < len(self._end)
         words[:] = 0 if self._budget_bound else _text_row(self._vocabulary)
         for token in set(self._end):
             bit = np.int32(np.uint32(1 << token % 32).view(np.int32))
-            if self._continues(token) and (left is None or len(self._end) - self._matched_after(token) <= left):
+            if self._continues(token) and (
+                tokens_left is None or len(self._end) - self._matched_after(token) <= tokens_left
+            ):
                 words[token // 32] |= bit
             else:
                 words[token // 32] &= ~bit

@@ -296,10 +296,10 @@ class StreamEvent(Generic[ValueT_co]):
         return self.so_far.value
 
     def __repr__(self) -> str:
-        more = ", forced" if self.forced else ""
-        more += ", reasoning" if self.reasoning else ""
-        more += f", finish_reason={self.result.finish_reason!r}" if self.result is not None else ""
-        return f"StreamEvent({short(self.text)}, {len(self.tokens)} tokens{more})"
+        details = ", forced" if self.forced else ""
+        details += ", reasoning" if self.reasoning else ""
+        details += f", finish_reason={self.result.finish_reason!r}" if self.result is not None else ""
+        return f"StreamEvent({short(self.text)}, {len(self.tokens)} tokens{details})"
 
 
 class TextSoFar(NamedTuple):

@@ -87,8 +87,8 @@ def default_blocks(model: Model) -> tuple[int, int]:
 
 def check_kv_dtype(kv_dtype: str) -> None:
     """Raise ValueError unless it is a `KVDtype`."""
-    if kv_dtype not in (known := get_args(KVDtype)):
-        raise ValueError(f"kv_dtype is {brief(kv_dtype)}, but must be {' or '.join(map(repr, known))}")
+    if kv_dtype not in (kv_dtypes := get_args(KVDtype)):
+        raise ValueError(f"kv_dtype is {brief(kv_dtype)}, but must be {' or '.join(map(repr, kv_dtypes))}")
 
 
 def default_cache(model: Model, kv_dtype: KVDtype) -> KVCache:

@@ -226,10 +226,10 @@ class Scheduler:
         is_slow = task.stepper is not None and task.stepper.is_slow
         return not task.done and not is_slow and task.sequence.left > 1
 
-    def _plan(self, left: int) -> list[tuple[Task, int]]:
-        """Divide this step's remaining `left` tokens among the tasks, and reserve their positions."""
+    def _plan(self, tokens_left: int) -> list[tuple[Task, int]]:
+        """Divide this step's remaining `tokens_left` tokens among the tasks, and reserve their positions."""
         planned = dict[Task, int]()
-        for task, number in divide_tokens(self._running, left, self._long_chunks):
+        for task, number in divide_tokens(self._running, tokens_left, self._long_chunks):
             if not number or task.lease is None:
                 continue  # no lease: an earlier task has preempted it
             if self._reserve(task, number, planned):
@@ -320,9 +320,9 @@ class Scheduler:
             elif task.stepper is not None and not task.done:
                 outcome = task.stepper.advance(answer)
                 self._process_outcome(task, outcome)
-                chosen = [row.token for row in answer.rows if isinstance(row, Chosen)]
-                if task in wasted and was_read and outcome.request == Forward(chosen):
-                    self._cache.advance(task.open_lease, chosen)
+                tokens = [row.token for row in answer.rows if isinstance(row, Chosen)]
+                if task in wasted and was_read and outcome.request == Forward(tokens):
+                    self._cache.advance(task.open_lease, tokens)
                     wasted.discard(task)
         return wasted
 

@@ -185,7 +185,7 @@ class Sequence:
                     logits.tensor[: scored_count + 1],
                     forced,
                     counted=[at + i not in self.results for i in range(len(forced))],
-                    ended=self.finish_reason == "stop",
+                    is_ended=self.finish_reason == "stop",
                 )
                 self.transcript.logprobs[len(self.transcript.logprobs) - len(scored) :] = scored
                 if forced:
@@ -265,8 +265,8 @@ class Sequence:
     def budget(self, ahead: int) -> int:
         """The budget of the mask `ahead` tokens after this one: for its token and all that follow, including the end,
         but without the tokens reserved for the result of a call."""
-        left = self.left + 1 - ahead - (0 if self.calls is None else self.calls.reserved)
-        return left if self.call_budget is None else self.call_budget.limit(left)
+        tokens_left = self.left + 1 - ahead - (0 if self.calls is None else self.calls.reserved)
+        return tokens_left if self.call_budget is None else self.call_budget.limit(tokens_left)
 
     def is_free(self) -> bool:
         """Whether the text is free here, so that a stop may end it."""
@@ -338,39 +338,39 @@ class Sequence:
     def take_choices(self, answer: Answer, drafts: list[int]) -> int:
         """Append the chosen tokens, up to the first that differs from its draft. Return how many drafts were right."""
         accepted = 0
-        for at, chosen in enumerate(answer.rows):
-            if isinstance(chosen, GuidedError):
-                raise chosen
+        for at, choice in enumerate(answer.rows):
+            if isinstance(choice, GuidedError):
+                raise choice
             self.timings.sample.append(answer.seconds / len(answer.rows))
-            drafted = at < len(drafts) and chosen.token == drafts[at]
-            self.accept(chosen, at, drafts, drafted=drafted)
-            self.append_chosen(chosen)
+            drafted = at < len(drafts) and choice.token == drafts[at]
+            self.accept(choice, at, drafts, drafted=drafted)
+            self.append_chosen(choice)
             if not drafted or self.finish_reason is not None:
                 break
             accepted += 1
         self.timings.held += accepted
         return accepted
 
-    def accept(self, chosen: Chosen, at: int, drafts: list[int], *, drafted: bool) -> None:
+    def accept(self, choice: Chosen, at: int, drafts: list[int], *, drafted: bool) -> None:
         """Let the matcher accept a token (unless it has accepted the draft), and record what the mask removed."""
         penalty = 0.0
         if self.masks is not None:
-            penalty = self.masks.penalty(chosen.token, at)
+            penalty = self.masks.penalty(choice.token, at)
             self.cut = self.masks.is_budget_bound(at) and self.masks.allows_only_ends(at)
-            if not drafted and not self.masks.accept(chosen.token, at, len(drafts)):
+            if not drafted and not self.masks.accept(choice.token, at, len(drafts)):
                 raise GuidedError(
-                    f"token {chosen.token} was chosen, but the matcher refuses it, although the mask allowed it"
+                    f"token {choice.token} was chosen, but the matcher refuses it, although the mask allowed it"
                 )
-        self.scores.add(chosen, penalty)
+        self.scores.add(choice, penalty)
 
     def current_params(self) -> SamplingParams:
         """The sampling parameters of the next token, at the grammar's temperature if it sets one."""
         temperature = None if self.regions is None else self.regions.temperature()
         return self.params if temperature is None else self.params.at(temperature)
 
-    def append_chosen(self, chosen: Chosen) -> None:
+    def append_chosen(self, choice: Chosen) -> None:
         """Append a chosen token, or end the output with it."""
-        token = chosen.token
+        token = choice.token
         if token in self.ends:
             self.finish_reason = "stop"
             self.stop = token if token in self.stops.token_ids else None
@@ -379,7 +379,7 @@ class Sequence:
         if self.calls is not None:
             self.calls.read(token, self.left)
         may_stop = len(self.transcript.tokens) >= self.params.min_tokens
-        self.transcript.append([token], sampled=True, may_stop=may_stop, is_free=self.is_free(), logprobs=chosen.scores)
+        self.transcript.append([token], sampled=True, may_stop=may_stop, is_free=self.is_free(), logprobs=choice.scores)
         if self.transcript.stop_match is not None:
             self.finish_reason, self.stop = "stop", self.transcript.stop_match.stop
 

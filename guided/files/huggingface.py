@@ -182,7 +182,7 @@ def _snapshot(hub: Any, hub_name: HubName, offline: bool, *patterns: str) -> Pat
 def _with_weights(hub: Any, hub_name: HubName, offline: bool, path: Path) -> Path:
     if not offline:
         path = _snapshot(hub, hub_name, offline, *_weight_files(path))
-    missing = [needed for needed in (*_NEEDED, *_weight_files(path)) if not (path / needed).is_file()]
+    missing = [name for name in (*_NEEDED, *_weight_files(path)) if not (path / name).is_file()]
     if missing:
         raise _missing(hub, hub_name, offline, missing)
     if offline and not (path / "tokenizer_config.json").is_file():
@@ -237,8 +237,8 @@ def _find_gguf(hub_name: HubName, names: list[str]) -> str:
         ModelFileError: there is none, or there are several.
     """
     files = [name for name in names if name.endswith(".gguf") and "mmproj" not in name.lower()]
-    wanted = re.compile(rf"(?i:(?:^|[-._/]){hub_name.quantisation or _DEFAULT_QUANTISATION}(?:[-._/]|$))")
-    candidates = [name for name in files if wanted.search(name.removesuffix(".gguf"))]
+    pattern = re.compile(rf"(?i:(?:^|[-._/]){hub_name.quantisation or _DEFAULT_QUANTISATION}(?:[-._/]|$))")
+    candidates = [name for name in files if pattern.search(name.removesuffix(".gguf"))]
     if len(candidates) == 1:
         return candidates[0]
     if not files:

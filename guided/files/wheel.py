@@ -97,8 +97,8 @@ def _bar(wheel: Wheel) -> Any:
         from tqdm import tqdm
     except ModuleNotFoundError:
         return _NoBar()
-    what, shown = f"fetching {wheel.requirement}", sys.stderr.isatty()
-    return tqdm(total=wheel.size, desc=what, unit="B", unit_scale=True, delay=_QUIET_SECONDS, disable=not shown)
+    what, is_terminal = f"fetching {wheel.requirement}", sys.stderr.isatty()
+    return tqdm(total=wheel.size, desc=what, unit="B", unit_scale=True, delay=_QUIET_SECONDS, disable=not is_terminal)
 
 
 def _failure(wheel: Wheel, log: str) -> str:

@@ -28,9 +28,14 @@ def read_choices(choices: object, limits: Limits = _DEFAULT_LIMITS) -> tuple[obj
     if not isinstance(choices, Iterable):
         message = f"a choice is a list of strings, not a {type(choices).__name__}"
         raise SpecError(message, hint="write ['yes', 'no']")
-    most = limits.spec_length
+    max_items = limits.spec_length
     return tuple(
-        read_items("a choice", choices, most=most, error=lambda _: LimitExceeded("spec_length", most + 1, most))
+        read_items(
+            "a choice",
+            choices,
+            max_items=max_items,
+            error=lambda _: LimitExceeded("spec_length", max_items + 1, max_items),
+        )
     )
 
 

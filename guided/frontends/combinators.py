@@ -294,11 +294,13 @@ def _json_schema(
     source: object,
 ) -> Expr:
     DEFAULTS.changed(**options)  # raises an error now if options contradict each other
-    kept, known, texts = _copy(schema), _copy(checked_registry(registry)), check_documents(documents)
+    schema_copy, resources, texts = _copy(schema), _copy(checked_registry(registry)), check_documents(documents)
 
     def read(limits: Limits, whole: JsonSchemaOptions, findings: list[Finding]) -> Grammar:
         own = whole.changed(**options)
-        return json_schema_to_grammar(kept, own, registry=known, documents=texts, limits=limits, findings=findings)
+        return json_schema_to_grammar(
+            schema_copy, own, registry=resources, documents=texts, limits=limits, findings=findings
+        )
 
     return ReadPart(read, kind, source)
 
@@ -331,8 +333,8 @@ def lark(
 
     A grammar with a lexer may be a part of sequences, choices and repetitions, but not of recursive rules.
     """
-    folders, given = check_folders(import_paths), check_grammars(grammars)
-    options = LarkOptions(start, semantics, lexer, folders, postlex, given, allow_special_tokens)
+    folders, checked_grammars = check_folders(import_paths), check_grammars(grammars)
+    options = LarkOptions(start, semantics, lexer, folders, postlex, checked_grammars, allow_special_tokens)
 
     def read(limits: Limits, schemas: JsonSchemaOptions, findings: list[Finding]) -> Grammar:
         return read_lark(text, options, limits, schemas, findings)

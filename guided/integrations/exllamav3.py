@@ -90,7 +90,7 @@ class GuidedFilter(Filter):  # type: ignore[misc]
         **options: Unpack[ConstraintOptions],
     ) -> None:
         _check_interface()
-        check_integer("max_tokens", max_tokens, least=1, optional=True)
+        check_integer("max_tokens", max_tokens, minimum=1, optional=True)
         super().__init__(tokenizer, trigger_token, prefix_str, eos_after_completed)
         compiler = compiler_of(tokenizer if vocabulary is None else vocabulary, vocabulary_of)
         grammar = required_grammar(compiler, constraint, options)

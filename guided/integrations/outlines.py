@@ -98,7 +98,7 @@ class GuidedBackend(BaseBackend):  # type: ignore[misc]  # outlines is not alway
     """
 
     def __init__(self, model: Any, *, max_new_tokens: int | None = None, canonical: bool = False) -> None:
-        check_integer("max_new_tokens", max_new_tokens, least=1, optional=True)
+        check_integer("max_new_tokens", max_new_tokens, minimum=1, optional=True)
         self.compiler, self.max_new_tokens = GrammarCompiler(vocabulary_of(model)), max_new_tokens
         self._spelling = spelling_or_none(canonical, self.compiler.vocabulary)
 

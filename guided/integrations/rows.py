@@ -102,8 +102,8 @@ class RowMatchers:
         self._prompt_of: list[range] = []
         if max_new_tokens is not None:
             for grammar in filter(None, self.grammars):
-                if (least := GrammarMatcher(grammar).min_tokens_to_finish() - 1) > max_new_tokens:
-                    raise BudgetError(least, max_new_tokens)
+                if (min_tokens := GrammarMatcher(grammar).min_tokens_to_finish() - 1) > max_new_tokens:
+                    raise BudgetError(min_tokens, max_new_tokens)
 
     def follow(self, ids: Ids) -> list[Row]:
         """The rows with these ids, int64 (rows, length).
@@ -212,14 +212,14 @@ class RowMatchers:
             rows.append(row)
         return rows
 
-    def _fork_row(self, number: int, kept: int) -> Row:
-        """A copy of a row of the previous step, as it was after `kept` tokens."""
+    def _fork_row(self, number: int, length: int) -> Row:
+        """A copy of a row of the previous step, as it was after `length` tokens."""
         row = self._rows[number]
-        if row.written == kept:
+        if row.written == length:
             return row.fork()
         grammar = self.grammars[number * len(self.grammars) // len(self._rows)]
         copy = Row(self._matcher(grammar))
-        copy.read(self._ids[number, self._prompt_length : self._prompt_length + kept].tolist())
+        copy.read(self._ids[number, self._prompt_length : self._prompt_length + length].tolist())
         return copy
 
 

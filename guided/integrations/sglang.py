@@ -152,16 +152,16 @@ def _whitespace(serving: Any) -> str:
     """guided's option `whitespace`, from the server's options."""
     pattern = serving.constrained_json_whitespace_pattern
     is_disabled = serving.constrained_json_disable_any_whitespace
-    most = serving.constrained_json_max_whitespace_cnt
-    if sum((pattern is not None, bool(is_disabled), most is not None)) > 1:
+    max_whitespace = serving.constrained_json_max_whitespace_cnt
+    if sum((pattern is not None, bool(is_disabled), max_whitespace is not None)) > 1:
         raise GuidedError(
             "--constrained-json-whitespace-pattern, --constrained-json-disable-any-whitespace and "
             "--constrained-json-max-whitespace-cnt exclude each other: give only one"
         )
     if pattern is not None:
         return str(pattern)
-    if most is not None:
-        return f"[ \\t\\n\\r]{{0,{int(most)}}}"
+    if max_whitespace is not None:
+        return f"[ \\t\\n\\r]{{0,{int(max_whitespace)}}}"
     return "compact" if is_disabled else "json"
 
 

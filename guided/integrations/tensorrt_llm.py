@@ -67,7 +67,7 @@ class GuidedLogitsProcessor:
         canonical: bool = False,
         **options: Unpack[ConstraintOptions],
     ) -> None:
-        check_integer("max_tokens", max_tokens, least=1, optional=True)
+        check_integer("max_tokens", max_tokens, minimum=1, optional=True)
         constructor = partial(type(self), max_tokens=max_tokens, canonical=canonical, **options)
         self._reduced = (constructor, (constraint, tokenizer))
         compiler = compiler_of(tokenizer, Vocabulary.from_huggingface)

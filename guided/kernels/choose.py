@@ -90,13 +90,13 @@ class LaunchedChoices:
 
 def _choose_natively(requests: Sequence[Choose]) -> Rows:
     # id of the logits -> a contiguous tensor, its address, and the stride (in bytes) and width of a row
-    kept = dict[int, tuple[Tensor, int, int, int]]()
+    tensor_by_id = dict[int, tuple[Tensor, int, int, int]]()
     choices, rows = list[Choice](), list[Any]()
     for logits, some, first in requests:
-        if id(logits) not in kept:
+        if id(logits) not in tensor_by_id:
             plain = logits if logits.stride(1) == 1 else logits.contiguous()
-            kept[id(logits)] = plain, plain.data_ptr(), 4 * plain.stride(0), plain.shape[1]
-        _, address, stride, width = kept[id(logits)]
+            tensor_by_id[id(logits)] = plain, plain.data_ptr(), 4 * plain.stride(0), plain.shape[1]
+        _, address, stride, width = tensor_by_id[id(logits)]
         rows += [_native_row(address + i * stride, width, choice) for i, choice in enumerate(some, first or 0)]
         choices += some
     chosen_rows = _kernels.choose_rows(rows, torch.get_num_threads())

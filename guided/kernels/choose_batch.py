@@ -84,8 +84,8 @@ class Needs:
         """The needs of these choices. `everything`: sort all tokens."""
         size = choices[0].size
         drawn = [choice for choice in choices if choice.params.temperature]
-        most = max((choice.top_k for choice in drawn if choice.sorts), default=None)
-        first_look = 0 if most is None else max(FIRST_LOOK, -(-most // _STEP) * _STEP)
+        max_top_k = max((choice.top_k for choice in drawn if choice.sorts), default=None)
+        first_look = 0 if max_top_k is None else max(FIRST_LOOK, -(-max_top_k // _STEP) * _STEP)
         return cls(
             changes=any(choice.changes is not None for choice in choices),
             first_look=size if everything else min(size, first_look),
@@ -161,12 +161,12 @@ def _masked(model: Tensor, table: ChoiceTable) -> tuple[Tensor, Tensor, Tensor]:
 
 def _changed(work: Tensor, before: Tensor, table: ChoiceTable) -> tuple[Tensor, Tensor]:
     """The logits after bans, bias and penalties, and which rows the bans have emptied."""
-    kept = before > _FORBIDDEN
-    kept |= before.isnan()
+    is_allowed = before > _FORBIDDEN
+    is_allowed |= before.isnan()
     work = torch.where(_bits(table, table.permitted), work, _FORBIDDEN)
     nothing = work.new_full((), _FORBIDDEN)  # a tensor: storing a Python number by index waits for its copy to CUDA
     work[_at(table.banned)] = nothing
-    emptied = kept & (work.amax(1) == _FORBIDDEN)
+    emptied = is_allowed & (work.amax(1) == _FORBIDDEN)
     ends = _at(table.ends)
     values = work[ends]
     work[ends] = nothing
@@ -222,9 +222,9 @@ def _draw_among_few(exponents: Tensor, count: int, table: ChoiceTable, exact: to
     cumulative = weights.cumsum(1)
     everything = exponents.exp().sum(1, dtype=exact)[:, None]
     of = torch.where((table.top_k > 0)[:, None], cumulative[:, -1:], everything)
-    needed = table.top_p.to(exact)[:, None] * of
+    target_mass = table.top_p.to(exact)[:, None] * of
     cut = (table.top_p < 1)[:, None]
-    unresolved = cut & (cumulative[:, -1:] < needed) & (count < exponents.shape[1])
-    last = torch.where(cut, torch.searchsorted(cumulative, needed), count)
+    unresolved = cut & (cumulative[:, -1:] < target_mass) & (count < exponents.shape[1])
+    last = torch.where(cut, torch.searchsorted(cumulative, target_mass), count)
     drawn = _draw(weights * (place <= last), table.uniform.to(exact))
     return ids.gather(1, drawn[:, None])[:, 0], (unresolved[:, 0] & (table.scale > 0)).float()

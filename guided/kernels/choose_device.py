@@ -92,16 +92,16 @@ class DeviceChoices:
         """Wait for the results."""
         if self._fetch is None:
             return []
-        chosen, again = dict[int, Chosen | GuidedError](), list[_Launched]()
+        choices, again = dict[int, Chosen | GuidedError](), list[_Launched]()
         fetched = _fetched(self._fetch, [launched for _, launched in self._launched])
         for (group, launched), rows in zip(self._launched, fetched, strict=True):
-            if unresolved := self._read(launched, rows, chosen):
+            if unresolved := self._read(launched, rows, choices):
                 self.repeated.update(unresolved)
                 again.append(self._launch(group, unresolved, choose_batch, everything=True))
         if again:
             for launched, rows in zip(again, _fetched(_fetch(again), again), strict=True):
-                self._read(launched, rows, chosen)
-        return [chosen[at] for at in range(len(self._choices))]
+                self._read(launched, rows, choices)
+        return [choices[at] for at in range(len(self._choices))]
 
     @torch.inference_mode()
     def _launch(self, group: _Group, indices: list[int], kernel: Kernel, *, everything: bool = False) -> _Launched:
@@ -127,7 +127,7 @@ def _fetch(launched: Iterable[_Launched]) -> Fetch:
 
 
 def _fetched(fetch: Fetch, launched: Sequence[_Launched]) -> list[list[list[float]]]:
-    """The rows of each `found`, on the host."""
+    """The values of all `rows`, on the host."""
     parts = torch.split(fetch.wait(), [rows.numel() for _, rows in launched])
     return [part.view(tensor.shape).tolist() for part, (_, tensor) in zip(parts, launched, strict=True)]
 

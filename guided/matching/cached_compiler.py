@@ -178,8 +178,8 @@ class CachedCompiler:
                 data = self._stored(kind, source, findings, grammar, whole)
         except SpecError as error:  # the grammar generates nothing
             why_empty()
-            shown = source if isinstance(source, str) else ""
-            raise SpecError(error.message, text=shown, span=(0, len(shown)), hint=_WHY_EMPTY[kind]) from None
+            text = source if isinstance(source, str) else ""
+            raise SpecError(error.message, text=text, span=(0, len(text)), hint=_WHY_EMPTY[kind]) from None
         except VocabularyError as error:
             if isinstance(source, str) and error.token is not None and (at := find_token(source, error.token)):
                 error.located(source, at)

@@ -74,18 +74,18 @@ class GrammarCompiler(CachedCompiler, CompileAny):
         """
         if isinstance(schema, type):
             return self.compile_type(schema, registry=registry, documents=documents, **options)
-        known, texts = checked_registry(registry), check_documents(documents)
+        resources, texts = checked_registry(registry), check_documents(documents)
         text = schema if isinstance(schema, str) else content_of(schema)
 
         def compiled(own: JsonSchemaOptions) -> CompiledGrammar:
             def read(findings: list[Finding], ask: bool = False) -> Grammar:
                 return json_schema_to_grammar(
-                    schema, own, registry=known, documents=texts, limits=self.limits, findings=findings,
+                    schema, own, registry=resources, documents=texts, limits=self.limits, findings=findings,
                     require_values=ask,
                 )  # fmt: skip
 
-            key = ("json_schema", text, isinstance(schema, str), own, content_of(known), tuple(texts.items()))
-            return self._compile(key, schema, read, why_empty=lambda: read([], True), parts=(schema, known))
+            key = ("json_schema", text, isinstance(schema, str), own, content_of(resources), tuple(texts.items()))
+            return self._compile(key, schema, read, why_empty=lambda: read([], True), parts=(schema, resources))
 
         return self._compile_with_fallback(compiled, JsonSchemaOptions.of(**options))
 
@@ -192,8 +192,10 @@ class GrammarCompiler(CachedCompiler, CompileAny):
         """
         folders, named_grammars = check_folders(import_paths), check_grammars(grammars)
         read_options = LarkOptions(start, semantics, lexer, folders, postlex, named_grammars, allow_special_tokens)
-        known = tuple((name, content_of(it) if isinstance(it, Mapping) else it) for name, it in named_grammars.items())
-        own = (start, semantics, lexer, folders, postlex, known, allow_special_tokens)
+        grammar_contents = tuple(
+            (name, content_of(it) if isinstance(it, Mapping) else it) for name, it in named_grammars.items()
+        )
+        own = (start, semantics, lexer, folders, postlex, grammar_contents, allow_special_tokens)
 
         def compiled(schemas: JsonSchemaOptions) -> CompiledGrammar:
             def read(findings: list[Finding]) -> Grammar:

@@ -108,13 +108,13 @@ class GrammarMatcher(_core.Matcher):
         if closed:
             return ids, True
         # A token is stable if no token that starts at its beginning, or earlier, extends beyond the forced bytes.
-        at, kept = 0, 0
+        at, stable_count = 0, 0
         for number in ids:
             if native.extends(data[at:]):
                 break
             at += len(vocabulary.token_bytes(number) or b"")
-            kept += 1
-        return ids[:kept], False
+            stable_count += 1
+        return ids[:stable_count], False
 
     def captures(self, *, partial: bool = False) -> dict[str, list[bytes]]:
         """The captures so far: name -> its texts, in the order in which they begin. Control tokens have no text.

@@ -174,10 +174,10 @@ class Server:
     def finish(self, context: RequestContext) -> None:
         """Log and trace a finished request."""
         self.open_requests.discard(context)
-        left = sum(len(stream.tasks) - len(stream.results) for stream in context.streams)
-        if left:
+        unfinished = sum(len(stream.tasks) - len(stream.results) for stream in context.streams)
+        if unfinished:
             if context.status != 400:  # a refused request never began
-                self.metrics.aborted(left)
+                self.metrics.aborted(unfinished)
             error = next((stream.error for stream in context.streams if stream.error is not None), None)
             context.error_code = context.error_code or (
                 "client_gone" if error is None else body_of(error)["error"]["code"]

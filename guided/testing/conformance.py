@@ -97,8 +97,8 @@ def check_masks(
     """
     if not callable(start):
         raise TypeError(f"start is {brief(start)}, but must be a function that returns a follower")
-    check_integer("walks", walks, least=1)
-    check_integer("length", length, least=0)
+    check_integer("walks", walks, minimum=1)
+    check_integer("length", length, minimum=0)
     grammar = compile_constraint(GrammarCompiler(vocabulary), constraint, options)
     if grammar is None:
         raise GuidedError("there is no constraint, so there are no masks to check")
@@ -161,9 +161,9 @@ def _ids(mask: object, vocabulary: Vocabulary) -> set[int]:
         ids = list(values)
         if all(isinstance(id, Integral) and not isinstance(id, bool) and int(id) >= 0 for id in ids):
             return set(map(int, ids))
-    given = f"an array of shape {shape}" if shape else brief(mask)
+    actual = f"an array of shape {shape}" if shape else brief(mask)
     raise TypeError(
-        f"allowed() returned {given}: a follower must return the ids that may come next, as a set or a list; "
+        f"allowed() returned {actual}: a follower must return the ids that may come next, as a set or a list; "
         "guided.allowed_tokens(bitmask) converts a bitmask"
     )
 
@@ -240,5 +240,5 @@ class _Reference:
 
 
 def _format_ids(ids: Sequence[int]) -> str:
-    shown = ", ".join(map(str, ids[:8]))
-    return f"token{'s' * (len(ids) > 1)} {shown}" + (f" and {len(ids) - 8} more" if len(ids) > 8 else "")
+    listed_ids = ", ".join(map(str, ids[:8]))
+    return f"token{'s' * (len(ids) > 1)} {listed_ids}" + (f" and {len(ids) - 8} more" if len(ids) > 8 else "")

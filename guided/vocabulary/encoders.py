@@ -76,8 +76,8 @@ class _PackageEncoder:
         """The ids, or None if they include an unknown token."""
         with _package_errors("this text cannot be encoded"):
             ids = list(encode(text))
-        known = all(number in self._ids for number in set(ids)) and self._unknown not in ids
-        return ids if known else None
+        is_encodable = all(number in self._ids for number in set(ids)) and self._unknown not in ids
+        return ids if is_encodable else None
 
     def _first_unspelled(self, encode: Encode, text: str) -> str:
         """The first character that cannot be encoded, with its word, for the error message."""

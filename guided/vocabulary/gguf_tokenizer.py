@@ -176,8 +176,8 @@ def _byte_level_rules(
     if not isinstance(merges, list):
         return _unknown("the file contains no merge rules (tokenizer.ggml.merges)")
     if patterns is None:
-        known = ", ".join(sorted(_PRE_TOKENIZERS))
-        return _unknown(f"the pre-tokenizer {brief(pre)} is unknown; the known ones are {known}")
+        known_names = ", ".join(sorted(_PRE_TOKENIZERS))
+        return _unknown(f"the pre-tokenizer {brief(pre)} is unknown; the known ones are {known_names}")
 
     whole_first = pre in _WHOLE_FIRST
 

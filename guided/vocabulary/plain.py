@@ -41,9 +41,9 @@ class FewestTokens:
                 end = position + length
                 if end > len(data):
                     break
-                known = fewest[end]
+                fewest_here = fewest[end]
                 # Positions are visited in order, so an equal count found earlier has the longer last token: keep it.
-                if (known is None or known > steps + 1) and data[position:end] in self._ids:
+                if (fewest_here is None or fewest_here > steps + 1) and data[position:end] in self._ids:
                     fewest[end], last[end] = steps + 1, length
         if fewest[-1] is None:
             reached = max(position for position, steps in enumerate(fewest) if steps is not None)

@@ -129,9 +129,9 @@ class Language:
         """Raise `UnsupportedError` if even the shortest text of a `MaxTokens` node takes more tokens than it allows."""
         for node in self.limits:
             run = self._terms.run(node.item)
-            needed = fewest_tokens(run, texts) if run.may_go_on else 0
-            if needed is None or needed > node.max > 0:
-                raise UnsupportedError(f"the shortest text takes {needed} tokens, and max_tokens is {node.max}")
+            min_tokens = fewest_tokens(run, texts) if run.may_go_on else 0
+            if min_tokens is None or min_tokens > node.max > 0:
+                raise UnsupportedError(f"the shortest text takes {min_tokens} tokens, and max_tokens is {node.max}")
 
     def _step(self, state: State, byte: int) -> State | None:
         if byte not in self._live:

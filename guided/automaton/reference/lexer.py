@@ -167,9 +167,11 @@ class LexedLanguage:
         winner = _matching_terminal(matches)
         if winner is not None:
             position = self._after_lexeme(reading.position, winner, self._lexeme_name(winner, keywords), width)
-            left = _unfinished(matches)
+            unfinished = _unfinished(matches)
             if position is not None:
-                out.append(self._begin_lexeme(position, frozenset(competitors | {left} if left else competitors)))
+                out.append(
+                    self._begin_lexeme(position, frozenset(competitors | {unfinished} if unfinished else competitors))
+                )
         if matches := _unfinished(matches):
             out.append(Reading(reading.position, True, matches, keywords, frozenset(competitors), width))
         return out
@@ -220,10 +222,10 @@ class LexedLanguage:
 
     def _begin_lexeme(self, position: LexerPosition, competitors: frozenset[tuple[Match, ...]]) -> Reading:
         """The reading at the start of a new lexeme."""
-        tried = self._candidates(position.parser) | self._lexer.ignored
+        candidates = self._candidates(position.parser) | self._lexer.ignored
         if self._lexer.indentation is not None:
-            tried |= {self._lexer.indentation.newline}
-        tried_numbers = {number for name, number in self._numbers.items() if name in tried}
+            candidates |= {self._lexer.indentation.newline}
+        tried_numbers = {number for name, number in self._numbers.items() if name in candidates}
         embedded = {
             self._numbers[name]
             for number in tried_numbers

@@ -48,8 +48,8 @@ class Limited:
         """The rest after a token ends here."""
         if not self.has_read:
             return self
-        needed = fewest_tokens(self.run, texts)
-        return replace(self, left=self.left - 1) if needed is not None and needed < self.left else None
+        min_tokens = fewest_tokens(self.run, texts)
+        return replace(self, left=self.left - 1) if min_tokens is not None and min_tokens < self.left else None
 
 
 def fewest_tokens(start: Run, texts: Collection[bytes]) -> int | None:

@@ -122,16 +122,16 @@ def regular(node: Node, rules: Mapping[str, Node]) -> Node:
         count += 1
         spend()
         if depth > MAX_DEPTH or count > MAX_NODES:
-            given, name, most = (depth, "depth", MAX_DEPTH) if depth > MAX_DEPTH else (count, "nodes", MAX_NODES)
-            raise LimitExceeded(name, given, most, fixed=True)
+            amount, name, allowed = (depth, "depth", MAX_DEPTH) if depth > MAX_DEPTH else (count, "nodes", MAX_NODES)
+            raise LimitExceeded(name, amount, allowed, fixed=True)
 
         def all_of(items: tuple[Node, ...]) -> list[Node]:
             return [build(item, inside, depth + 1) for item in items]
 
         match node:
             case Chars(ranges):
-                kept = charset(ranges)
-                return Chars(kept) if kept else EMPTY
+                normal_ranges = charset(ranges)
+                return Chars(normal_ranges) if normal_ranges else EMPTY
             case Text(text):
                 return node if text else EPSILON
             case Automaton():

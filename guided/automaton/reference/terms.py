@@ -106,17 +106,17 @@ class Members:
         return Seq((self.whole.separator, item)) if self.count else item
 
 
-def holds(condition: Condition, seen: frozenset[int]) -> bool:
-    """Whether a condition holds if exactly the members `seen` have been written."""
+def holds(condition: Condition, members_present: frozenset[int]) -> bool:
+    """Whether a condition holds if exactly the members `members_present` have been written."""
     match condition:
         case Written(members):
-            return bool(seen.intersection(members))
+            return bool(members_present.intersection(members))
         case AllOf(items):
-            return all(holds(item, seen) for item in items)
+            return all(holds(item, members_present) for item in items)
         case AnyOf(items):
-            return any(holds(item, seen) for item in items)
+            return any(holds(item, members_present) for item in items)
         case NoneOf(items):
-            return not any(holds(item, seen) for item in items)
+            return not any(holds(item, members_present) for item in items)
 
 
 Term: TypeAlias = Node | Run | Limited | Members | Mark | Open
@@ -162,13 +162,13 @@ class Terms:
                 if head.may_stop:
                     yield ()
                 yield from ((head.item(at), after) for at, after in head.choices())
-            case MaxTokens(item, most):
+            case MaxTokens(item, max_tokens):
                 if self.nullable(item):
                     yield ()
-                if most:
-                    yield (Limited(self.run(item), most),)
-            case Distinct(item, known):
-                yield (Open(frozenset(known)), item, Mark.CLOSE)
+                if max_tokens:
+                    yield (Limited(self.run(item), max_tokens),)
+            case Distinct(item, names):
+                yield (Open(frozenset(names)), item, Mark.CLOSE)
             case Entry(item):
                 yield (Mark.BEGIN, item, Mark.END)
             case Dispatch(automaton, _, items):
@@ -189,7 +189,7 @@ class Terms:
             if not self.productive(node):
                 continue
             match node:
-                case MaxTokens(_, most) if most:
+                case MaxTokens(_, max_tokens) if max_tokens:
                     yield node
                 case Ref(name):
                     todo.append(self.rules[name])
@@ -278,8 +278,8 @@ class Terms:
                 return True
             case Run() | Limited():
                 return term.alive
-            case MaxTokens(item, most):
-                return self.run(item).alive if most else self.nullable(item)
+            case MaxTokens(item, max_tokens):
+                return self.run(item).alive if max_tokens else self.nullable(item)
         return self.run(term).alive
 
     def _can_complete(self, rest: Members) -> bool:

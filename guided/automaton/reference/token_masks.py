@@ -143,8 +143,8 @@ class ReferenceGrammar:
         allowed = set()
         for token in self._ids():
             after = self.accept_token(state, token)
-            needed = None if after is None else self.min_tokens(after)
-            if needed is not None and needed <= n - 1:
+            tokens_left = None if after is None else self.min_tokens(after)
+            if tokens_left is not None and tokens_left <= n - 1:
                 allowed.add(token)
         return allowed
 

@@ -86,8 +86,8 @@ def marked_schema(regex: str) -> tuple[Any, JsonSchemaKeywords] | None:
     """The schema in a `(?json_schema:...)` text, and its options; None if the pattern is not such a text."""
     if not regex.startswith(MARKER):
         return None
-    given = json.loads(regex[len(MARKER) : -1])
-    return given["schema"], schema_options(given["whitespace"])
+    marker = json.loads(regex[len(MARKER) : -1])
+    return marker["schema"], schema_options(marker["whitespace"])
 
 
 @lru_cache(maxsize=256)

@@ -69,8 +69,8 @@ class GrammarMatcher(XGRObject):
         tokens = compiled_grammar.tokenizer_info._tokens
         stops: tuple[int, ...] | None = None
         if override_stop_tokens is not None:
-            given = [override_stop_tokens] if isinstance(override_stop_tokens, int) else list(override_stop_tokens)
-            stops = tokens.check_stops(given)
+            stop_ids = [override_stop_tokens] if isinstance(override_stop_tokens, int) else list(override_stop_tokens)
+            stops = tokens.check_stops(stop_ids)
         self._size, self._stops = tokens.size, tokens.stops if stops is None else stops
         self._row = np.full((1, (tokens.size + tokens.hidden + 31) // 32), -1, np.int32) if tokens.hidden else None
         self._ends_when_complete = terminate_without_stop_token
@@ -276,10 +276,10 @@ def _accept_as_token(matcher: Matcher, data: bytes) -> bool:
     return False
 
 
-def _check_temperature(given: float | None) -> float | None:
-    if given is None:
+def _check_temperature(temperature: float | None) -> float | None:
+    if temperature is None:
         return None
-    value = float(given)
+    value = float(temperature)
     if not 0 <= value < math.inf:
         raise RuntimeError(f"default_temperature must be a finite non-negative number, not {value}")
     return value

@@ -66,10 +66,10 @@ class LarkText:
         self._numbers = {token.start: number for number, token in enumerate(self._tokens)}
         at = 0
         for number, token in enumerate(self._tokens):
-            written = self._rewrite_token(number, token)
-            if written is not None:
+            text = self._rewrite_token(number, token)
+            if text is not None:
                 self._append(source[at : token.start], at, token.start, is_copy=True)
-                self._append(written, token.start, token.end)
+                self._append(text, token.start, token.end)
                 at = token.end
         self._append(source[at:], at, len(source), is_copy=True)
         self._append(_OPTIONS, len(source), len(source))
@@ -82,11 +82,11 @@ class LarkText:
             first, last = self._source_span(start), self._source_span(max(start, end - 1))
             error.located(self.source, (first[0], max(last[1], first[0])), error.file)
 
-    def _append(self, written: str, start: int, end: int, *, is_copy: bool = False) -> None:
-        if written:
+    def _append(self, text: str, start: int, end: int, *, is_copy: bool = False) -> None:
+        if text:
             self._pieces.append((self._length, start, end, is_copy))
-            self._out.append(written)
-            self._length += len(written)
+            self._out.append(text)
+            self._length += len(text)
 
     def _source_span(self, at: int) -> tuple[int, int]:
         """The span in the source of a character of the text, or of the token whose replacement contains it."""
@@ -163,12 +163,12 @@ class LarkText:
         out: list[str] = []
         for token in rule.body:
             if token.kind == "name" and not is_terminal(token.text):
-                written = self._body_of(token, (*around, name.text))
-                if written is None:
+                text = self._body_of(token, (*around, name.text))
+                if text is None:
                     return None
             else:
-                written = self._rewrite_token(self._numbers[token.start], token)
-            out.append(self.source[token.start : token.end] if written is None else written)
+                text = self._rewrite_token(self._numbers[token.start], token)
+            out.append(self.source[token.start : token.end] if text is None else text)
         return f"({' '.join(out)})"
 
     # --- patterns
@@ -200,9 +200,9 @@ class LarkText:
                 group = "?:" if piece == "|" and depth == 0 else group  # or the choice would absorb its neighbors
                 piece = "(?P<" if piece == "(?<" else piece
             out.append(_CONTROLS.get(piece, piece))
-        written = "".join(out)
-        group = "?a:" if "i" in flags or _CLASSES.search(written) else group
-        return f"/({group}{written})/{flags}" if group else f"/{written}/{flags}"
+        pattern_text = "".join(out)
+        group = "?a:" if "i" in flags or _CLASSES.search(pattern_text) else group
+        return f"/({group}{pattern_text})/{flags}" if group else f"/{pattern_text}/{flags}"
 
 
 def _is_redundant_anchor(piece: str, before: Sequence[str], after: str) -> bool:

@@ -131,8 +131,8 @@ class Lark(_Recipe):
     @property
     def tokens(self) -> frozenset[str]:
         """The names of tokens in the grammar, which do not stand for text."""
-        given = [part.tokens if not isinstance(part, str) else _tokens(part) for _, part in self.named]
-        return _tokens(self.source).union(*given)
+        tokens_of_parts = [part.tokens if not isinstance(part, str) else _tokens(part) for _, part in self.named]
+        return _tokens(self.source).union(*tokens_of_parts)
 
     def options(self) -> Mapping[str, object]:
         """The grammars for `@name`."""

@@ -270,15 +270,15 @@ class _Tokens:
             if (ends, controls) not in self._vocabularies:
                 named = {number: name for name in controls for number in self.ids_of(name) if number not in ends}
                 without_text = dict.fromkeys((*self.stops, *named))
-                known = [without_text.get(number, data) or None for number, data in enumerate(self.tokens)]
+                texts = [without_text.get(number, data) or None for number, data in enumerate(self.tokens)]
                 if self.hidden:
-                    known += [None] * (self.size - len(known)) + list(_BYTES)
+                    texts += [None] * (self.size - len(texts)) + list(_BYTES)
                 with as_xgrammar():
                     size = self.size + self.hidden
                     if ends:
-                        vocabulary = Vocabulary(known, eos_token_ids=ends, special_tokens=named, size=size)
+                        vocabulary = Vocabulary(texts, eos_token_ids=ends, special_tokens=named, size=size)
                     else:
-                        vocabulary = Vocabulary.without_end(known, special_tokens=named, size=size)
+                        vocabulary = Vocabulary.without_end(texts, special_tokens=named, size=size)
                 self._vocabularies[ends, controls] = vocabulary
             return self._vocabularies[ends, controls]
 
@@ -288,20 +288,20 @@ class _Tokens:
         return [number for number, token in enumerate(self.tokens) if token == data]
 
 
-def _ids_or_none(given: list[int] | int | None) -> list[int] | None:
-    return [given] if isinstance(given, int) else given if given is None else list(given)
+def _ids_or_none(ids: list[int] | int | None) -> list[int] | None:
+    return [ids] if isinstance(ids, int) else ids if ids is None else list(ids)
 
 
-def _is_same(given: Any, value: Any) -> bool:
+def _is_same(argument: Any, value: Any) -> bool:
     """Whether a stored value equals this one. Tokens with the same text may be in a different order."""
     if (
-        given != value
-        and isinstance(given, list)
+        argument != value
+        and isinstance(argument, list)
         and isinstance(value, list)
-        and all(isinstance(x, list) for x in given)
+        and all(isinstance(x, list) for x in argument)
     ):
-        return sorted(map(repr, given)) == sorted(map(repr, value))
-    return bool(given == value)
+        return sorted(map(repr, argument)) == sorted(map(repr, value))
+    return bool(argument == value)
 
 
 def _ranges(ordered: Sequence[bytes]) -> list[int]:
@@ -338,8 +338,10 @@ def _detect_spelling(tokenizer: Any, vocab: Mapping[str, int]) -> tuple[VocabTyp
     if backend is not None and hasattr(backend, "to_str"):  # a fast one
         metadata = detect_metadata(backend.to_str())
         kind, spaced = metadata["vocab_type"], metadata["add_prefix_space"]
-        seen = detect_from_vocab(vocab)
-        return (kind, spaced) if seen in (None, kind) else (seen, encodes_with_prefix(tokenizer, seen))
+        vocab_kind = detect_from_vocab(vocab)
+        return (
+            (kind, spaced) if vocab_kind in (None, kind) else (vocab_kind, encodes_with_prefix(tokenizer, vocab_kind))
+        )
     names = getattr(tokenizer, "vocab_files_names", {})
     inner = type(getattr(tokenizer, "tokenizer", None))
     if (inner.__module__.split(".")[0], inner.__name__) == ("tiktoken", "Encoding") or "tiktoken" in names.get(

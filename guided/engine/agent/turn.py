@@ -99,7 +99,7 @@ class Turn:
         reasoning_end: str,
         options: JsonSchemaKeywords,
     ) -> None:
-        check_integer("max_rounds", max_rounds, least=0)
+        check_integer("max_rounds", max_rounds, minimum=0)
         for name, flag in (("parallel", parallel), ("repeats", repeats)):
             if not isinstance(flag, bool):
                 raise OptionError(f"{name} is {brief(flag)}, but must be True or False", option=name)
@@ -109,8 +109,8 @@ class Turn:
         self._style = style if constraint is not None else style.with_bare_calls()
         self.tools = {tool.name: tool for tool in tools}
         self._schemas = [tool.schema for tool in tools]
-        chosen = chosen_tools(self._schemas, tool_choice)  # refuses duplicate names and unknown choices
-        if chosen.mode != "auto" and not max_rounds:
+        callable_tools = chosen_tools(self._schemas, tool_choice)  # refuses duplicate names and unknown choices
+        if callable_tools.mode != "auto" and not max_rounds:
             raise OptionError("tool_choice requires a call, but max_rounds is 0", option="max_rounds")
         self._choice, self._parallel, self._rounds_left, self._repeats = tool_choice, parallel, max_rounds, repeats
         self._constraint, self._options, self._reasoning_end = constraint, options, reasoning_end

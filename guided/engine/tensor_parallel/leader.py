@@ -125,8 +125,8 @@ class Ranks:
     def abort(self, error: BaseException) -> BaseException:
         """End all ranks, and return the error that explains why."""
         if not self._finalize.alive:
-            ended = "another thread has ended the processes of this model"
-            return GuidedError(ended) if isinstance(error, RuntimeError) else error
+            message = "another thread has ended the processes of this model"
+            return GuidedError(message) if isinstance(error, RuntimeError) else error
         reason = self.workers.exit_reason() if isinstance(error, RuntimeError) else None
         self.close()
         return error if reason is None else GuidedError(f"a process of this model ended: {reason}")

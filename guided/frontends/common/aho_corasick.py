@@ -197,8 +197,8 @@ class _Layout:
                     if low < code:
                         edges.append((low, code - 1, 0))
                     if not trie.forbids(to):
-                        ended = trie.complete[to] >= 0
-                        edges.append((code, code, self._number(trie.complete[to] if ended else to, ended)))
+                        completes = trie.complete[to] >= 0
+                        edges.append((code, code, self._number(trie.complete[to] if completes else to, completes)))
                     low = code + 1
             if low <= high:
                 edges.append((low, high, 0))
@@ -219,7 +219,7 @@ class _Layout:
 
 def _with_accepting(states: Sequence[tuple[bool, _Edges]], accepting: Iterable[int]) -> Automaton:
     """The automaton in which only these states accept. All other states remain the same objects."""
-    chosen = list(states)
+    new_states = list(states)
     for number in accepting:
-        chosen[number] = (True, states[number][1])
-    return Automaton(tuple(chosen))
+        new_states[number] = (True, states[number][1])
+    return Automaton(tuple(new_states))

@@ -99,13 +99,13 @@ class FiniteValues:
 
 def _sum(counts: Iterable[int | None]) -> int | None:
     listed = list(counts)
-    known = [each for each in listed if each is not None]
-    return min(_MAX_COUNT, sum(known)) if len(known) == len(listed) else None
+    numbers = [each for each in listed if each is not None]
+    return min(_MAX_COUNT, sum(numbers)) if len(numbers) == len(listed) else None
 
 
 def _product(counts: Iterable[int | None]) -> int | None:
     listed = list(counts)
-    known = [each for each in listed if each is not None]
-    if 0 in known:
+    numbers = [each for each in listed if each is not None]
+    if 0 in numbers:
         return 0
-    return min(_MAX_COUNT, prod(known)) if len(known) == len(listed) else None
+    return min(_MAX_COUNT, prod(numbers)) if len(numbers) == len(listed) else None

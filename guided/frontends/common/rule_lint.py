@@ -53,9 +53,9 @@ def reached(rules: Mapping[str, Node], start: str) -> list[str]:
     seen = {start: None}
     todo = [start]
     for name in todo:  # grows during the loop
-        more = [rule for rule in _referenced_rules(rules[name]) if rule not in seen] if name in rules else []
-        seen |= dict.fromkeys(more)
-        todo += more
+        new_rules = [rule for rule in _referenced_rules(rules[name]) if rule not in seen] if name in rules else []
+        seen |= dict.fromkeys(new_rules)
+        todo += new_rules
     return todo
 
 

@@ -103,9 +103,9 @@ def _missing_root_error(text: str, root: str, rules: Mapping[str, Rule]) -> Spec
         return SpecError(f"the root is the name of a rule, not a {type(root).__name__}", hint='write root="root"')
     close = close_name(root, rules)
     first = next(iter(rules.values()))
-    shown = rules[close] if close else first
+    rule = rules[close] if close else first
     hint = f"did you mean {close!r}?" if close else "root= names the start rule"
-    return SpecError(f"the start rule, {root!r}, is not defined", text=text, span=shown.span, hint=hint)
+    return SpecError(f"the start rule, {root!r}, is not defined", text=text, span=rule.span, hint=hint)
 
 
 def _lines(text: str, rules: Mapping[str, Rule]) -> list[tuple[str, int]]:
@@ -159,7 +159,7 @@ def _why_not_regular(rule: Rule, rules: Mapping[str, Rule]) -> str:
 def lint_gbnf(grammar: Grammar) -> Iterator[LintFinding]:
     """Findings on the rules that generate nothing, that derive themselves, or that no output uses."""
     yield from lint_rules(grammar.rules, grammar.start, grammar.origins.__getitem__)
-    used = set(reached(grammar.rules, grammar.start))
+    used_rules = set(reached(grammar.rules, grammar.start))
     for name in grammar.rules:
-        if name not in used:
+        if name not in used_rules:
             yield unused("rule", grammar.origins[name])

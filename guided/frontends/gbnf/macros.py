@@ -172,8 +172,8 @@ class Macros:
 
     def _checked(self, argument: _Value, kind: type, form: str) -> _Value:
         if type(argument.value) is not kind or argument.value == "":
-            wanted = "a non-empty literal" if kind is str else "a token id"
-            raise self._reader.error(f"{wanted} is expected here", argument.token, f"write {form}")
+            expected = "a non-empty literal" if kind is str else "a token id"
+            raise self._reader.error(f"{expected} is expected here", argument.token, f"write {form}")
         return argument
 
     def _flag(self, named: dict[str, _Value], name: str, default: bool) -> bool:
@@ -192,11 +192,15 @@ class Macros:
             raise self._reader.error("flags may contain only i, s and u", flags.token, 'write flags="is"')
         return "".join(sorted(set(flags.value) - {"u"}))  # patterns match code points with or without u
 
-    def _check_names(self, named: dict[str, _Value], *known: str) -> None:
+    def _check_names(self, named: dict[str, _Value], *known_names: str) -> None:
         for name, value in named.items():
-            if name not in known:
-                close = close_name(name, known)
-                hint = f"did you mean {close!r}?" if close else f"its named arguments are: {', '.join(known) or 'none'}"
+            if name not in known_names:
+                close = close_name(name, known_names)
+                hint = (
+                    f"did you mean {close!r}?"
+                    if close
+                    else f"its named arguments are: {', '.join(known_names) or 'none'}"
+                )
                 raise self._reader.error(f"the macro has no argument {name!r}", value.token, hint)
 
     # --- the syntax of arguments

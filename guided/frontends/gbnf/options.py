@@ -78,7 +78,7 @@ def read_options(text: str, name: str, bracket: Token) -> RuleOptions:
         SpecError: an option is unknown, given twice, or has a wrong value. UnsupportedError: an option is not
             supported.
     """
-    at, given = bracket.start + 1, dict[str, re.Match[str]]()
+    at, matches = bracket.start + 1, dict[str, re.Match[str]]()
     refused: UnsupportedError | None = None
     while at < bracket.end:
         match = _OPTION.match(text, at)
@@ -91,19 +91,19 @@ def read_options(text: str, name: str, bracket: Token) -> RuleOptions:
             close = close_name(option, _OPTION_NAMES)
             hint = f"did you mean {close!r}?" if close else f"the options are {', '.join(_OPTION_NAMES[:5])}"
             raise SpecError(f"the option {option!r} is unknown", text=text, span=match.span(1), hint=hint)
-        if option in given:
+        if option in matches:
             raise SpecError(f"the option {option!r} is given twice", text=text, span=match.span(1))
-        given[option] = match
+        matches[option] = match
         if option in _UNSUPPORTED:
             reason, hint = _UNSUPPORTED[option]
             refused = refused or UnsupportedError(reason, text=text, span=match.span(1), hint=hint)
         at = match.end()
     read = RuleOptions(
-        max_chars=_count(text, given.get("max_chars")),
-        max_tokens=_count(text, given.get("max_tokens")),
-        capture=_capture(text, name, given.get("capture")),
-        temperature=_temperature(text, given.get("temperature")),
-        lazy=_lazy(text, given.get("lazy")),
+        max_chars=_count(text, matches.get("max_chars")),
+        max_tokens=_count(text, matches.get("max_tokens")),
+        capture=_capture(text, name, matches.get("capture")),
+        temperature=_temperature(text, matches.get("temperature")),
+        lazy=_lazy(text, matches.get("lazy")),
         span=bracket.span,
     )
     if refused is not None:

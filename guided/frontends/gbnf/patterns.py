@@ -40,8 +40,8 @@ def regex_node(
         pattern, flags = pattern[4:], "i" + flags.replace("i", "")
     pattern = _as_ecma(pattern)
     parse_regex(pattern, dialect="ecma", limits=limits)  # so that errors show their location in this text
-    written = f"(?{flags}:{pattern})"
-    return parse_regex(written, dialect="ecma", classes=classes, ascii_case=ascii_case, limits=limits)
+    with_flags = f"(?{flags}:{pattern})"
+    return parse_regex(with_flags, dialect="ecma", classes=classes, ascii_case=ascii_case, limits=limits)
 
 
 def _as_ecma(pattern: str) -> str:

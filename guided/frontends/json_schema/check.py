@@ -101,7 +101,7 @@ def check_json_schema(
     except GuidedError as problem:
         error = problem
         entry = _refusal(problem)
-        if not any(known.status == "refused" and known.pointer == entry.pointer for known in entries):
+        if not any(other.status == "refused" and other.pointer == entry.pointer for other in entries):
             entries.append(entry)
     return Report(tuple(entries), error, tuple(findings))
 

@@ -111,15 +111,15 @@ class InstanceLocations:
         roots: tuple[Schema, ...] = (self.library.root,)
         all_roots = roots
         for value in open_values(text):
-            written = text[value.start :]
+            value_text = text[value.start :]
             if out:
                 around = out[-1]
                 roots = self.children(around.asserted, around.text, around.value.keys, value.token)
                 others = self.children(around.schemas, around.text, around.value.keys, value.token)
-                all_roots = (*others, *self._contained(around, value, written))
-            asserted = self._closure(roots, written, value.keys)
-            schemas = asserted if all_roots == roots else self._closure(all_roots, written, value.keys)
-            out.append(Level(value, written, asserted, schemas))
+                all_roots = (*others, *self._contained(around, value, value_text))
+            asserted = self._closure(roots, value_text, value.keys)
+            schemas = asserted if all_roots == roots else self._closure(all_roots, value_text, value.keys)
+            out.append(Level(value, value_text, asserted, schemas))
         return out
 
     def _closure(self, roots: Iterable[Schema], text: bytes, keys: Sequence[str]) -> tuple[Schema, ...]:
@@ -228,8 +228,8 @@ class InstanceLocations:
     def without(self, schema: Schema, *keywords: str) -> Schema:
         """A schema without some keywords."""
         assert isinstance(schema.value, dict)
-        left = {name: value for name, value in schema.value.items() if name not in keywords}
-        return self.changed(schema, ("not", *keywords), left)
+        members = {name: value for name, value in schema.value.items() if name not in keywords}
+        return self.changed(schema, ("not", *keywords), members)
 
     def changed(self, schema: Schema, key: tuple[str, ...], value: dict[str, Json]) -> Schema:
         """A schema with other keywords at the same location. Its document is a copy, since caches identify a schema by

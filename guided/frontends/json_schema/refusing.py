@@ -83,9 +83,7 @@ class _Part:
 
 def find_refusing_keywords(locations: InstanceLocations, text: bytes, following: Continuation) -> Groups:
     """The keywords that refuse the continuation; see the module's docstring. Empty if none is known."""
-    value = read_continued_value(
-        text, following, lambda written, is_whole: locations.judge((), written, is_whole) is True
-    )
+    value = read_continued_value(text, following, lambda text, is_whole: locations.judge((), text, is_whole) is True)
     if value is None:
         return ()
     groups = _RefusalSearch(locations).explain((locations.library.root,), value, "character")
@@ -179,25 +177,25 @@ class _RefusalSearch:
 
     def _find_minimal_set(self, parts: list[_Part], value: ContinuedValue, extent: Extent) -> list[tuple[str, ...]]:
         """A minimal set of parts that together refuse the continuation."""
-        kept = sorted(parts, key=lambda part: not part.is_coarse)
-        if not self._refuse(kept, value, extent):
+        minimal = sorted(parts, key=lambda part: not part.is_coarse)
+        if not self._refuse(minimal, value, extent):
             return []
-        for part in list(kept):
-            others = [each for each in kept if each is not part]
+        for part in list(minimal):
+            others = [each for each in minimal if each is not part]
             if others and self._refuse(others, value, extent):
-                kept = others
-        chosen = next((part for part in kept if part.cases), None)
-        if chosen is not None and len(kept) == 1:
-            return self._explain_choice(chosen, value, extent)
-        if chosen is None:
-            return [tuple(dict.fromkeys(part.pointer for part in kept))]
-        others = [part for part in kept if part is not chosen]
+                minimal = others
+        choice = next((part for part in minimal if part.cases), None)
+        if choice is not None and len(minimal) == 1:
+            return self._explain_choice(choice, value, extent)
+        if choice is None:
+            return [tuple(dict.fromkeys(part.pointer for part in minimal))]
+        others = [part for part in minimal if part is not choice]
         groups: list[tuple[str, ...]] = []
-        for condition, schemas in chosen.cases:
+        for condition, schemas in choice.cases:
             branch = [*others, *self._all_parts(schemas, value)]
             if condition is None or not self._refuses((condition,), value, extent):
                 branch_groups = self._find_minimal_set(branch, value, extent)
-                groups += branch_groups or [tuple(dict.fromkeys(part.pointer for part in kept))]
+                groups += branch_groups or [tuple(dict.fromkeys(part.pointer for part in minimal))]
         return list(dict.fromkeys(groups))
 
     def _refuse(self, parts: list[_Part], value: ContinuedValue, extent: Extent) -> bool:
@@ -284,14 +282,14 @@ class _RefusalSearch:
             )
             return branches if is_one else [], own
         if keyword == "if":
-            left = [name for name, _ in locations.open_cases(schema, text)]
+            branch_names = [name for name, _ in locations.open_cases(schema, text)]
             both = {
                 name: (self._library.child(schema, name),) if schema.known(name) else () for name in ("then", "else")
             }
             condition = self._library.child(schema, keyword)
             cases = (condition, both["then"]), (locations.reader.negation.of(condition), both["else"])
-            is_one = len(left) == 1
-            return both[left[0]] if is_one else (), [self._part(schema, keyword, cases=cases, is_coarse=is_one)]
+            is_one = len(branch_names) == 1
+            return both[branch_names[0]] if is_one else (), [self._part(schema, keyword, cases=cases, is_coarse=is_one)]
         if keyword in ("dependentSchemas", "dependencies"):
             active = locations.dependent(schema, keyword, value.keys)
             late = [
@@ -322,12 +320,12 @@ class _RefusalSearch:
         """Up to three parts: at least one item, at least `minContains` items, at most `maxContains` items."""
         assert isinstance(schema.value, dict)
         inner = schema.value["contains"]
-        least = schema.value.get("minContains", _ONE) if schema.known("minContains") else _ONE
+        min_contains = schema.value.get("minContains", _ONE) if schema.known("minContains") else _ONE
         contains_only = self._locations.changed(schema, ("contains",), {"contains": inner})
-        if least != _NONE:
+        if min_contains != _NONE:
             yield _Part("contains", schema.at("contains"), contains_only)
-        if schema.known("minContains") and least != _NONE:
-            value: dict[str, Json] = {"contains": inner, "minContains": least}
+        if schema.known("minContains") and min_contains != _NONE:
+            value: dict[str, Json] = {"contains": inner, "minContains": min_contains}
             part = self._locations.changed(schema, ("minContains",), value)
             yield _Part("contains", schema.at("minContains"), part, unless=contains_only)
         if schema.known("maxContains"):

@@ -89,9 +89,9 @@ class Unenforced:
             return _foreign(keyword, value, draft)
         if schema.hides(keyword):
             return f"{draft} ignores keywords next to $ref", "put both into an allOf"
-        needed = NEEDS[draft].get(keyword)
-        if needed is not None and (needed not in value or (keyword == "additionalItems" and not _is_list(value))):
-            return _without(keyword, needed)
+        companion = NEEDS[draft].get(keyword)
+        if companion is not None and (companion not in value or (keyword == "additionalItems" and not _is_list(value))):
+            return _without(keyword, companion)
         return self._unknown_format(value["format"]) if keyword == "format" else None
 
     def _unknown_format(self, name: object) -> tuple[str, str] | None:
@@ -124,10 +124,10 @@ def _is_list(value: Mapping[str, object]) -> bool:
     return isinstance(value.get("items"), list)
 
 
-def _without(keyword: str, needed: str) -> tuple[str, str]:
+def _without(keyword: str, companion: str) -> tuple[str, str]:
     if keyword == "additionalItems":
         return "no effect unless items is a list", "leave it out, or use items or maxItems"
-    return f"no effect without {needed}", f"add {needed}, or leave it out"
+    return f"no effect without {companion}", f"add {companion}, or leave it out"
 
 
 def _foreign(keyword: str, value: Mapping[str, object], draft: str) -> tuple[str, str]:

@@ -82,7 +82,7 @@ class IgnoredTokens:
         """An optional gap, for the end of the text and for parts that are not terminals."""
         return Repeat(_either([Ref(name) for name, _ in self._gaps]), 0, 1) if self._gaps else EPSILON
 
-    def _with_gaps(self, node: Node, rule: str, whole: Node, most: int | None = None) -> Node:
+    def _with_gaps(self, node: Node, rule: str, whole: Node, max_tokens: int | None = None) -> Node:
         """The texts of a node, with or without a gap before them. `whole` refers to the node."""
         unrestricted: list[Node] = []
         restricted: list[Node] = []
@@ -91,8 +91,8 @@ class IgnoredTokens:
             if texts is node:
                 unrestricted.append(Ref(name))
             elif texts is not None:
-                restricted.append(Seq((Ref(name), _limit_tokens(texts, most))))
-        whole = _limit_tokens(whole, most)
+                restricted.append(Seq((Ref(name), _limit_tokens(texts, max_tokens))))
+        whole = _limit_tokens(whole, max_tokens)
         return _either([Seq((Repeat(_either(unrestricted), 0, 1), whole)) if unrestricted else whole, *restricted])
 
 
@@ -141,8 +141,8 @@ def _without(node: Node, rule: str, piece: _Piece) -> Node | None:
     return out if any(accepts for accepts, _ in out.states) else None
 
 
-def _limit_tokens(node: Node, most: int | None) -> Node:
-    return node if most is None else MaxTokens(node, most)
+def _limit_tokens(node: Node, max_tokens: int | None) -> Node:
+    return node if max_tokens is None else MaxTokens(node, max_tokens)
 
 
 def _either(nodes: list[Node]) -> Node:

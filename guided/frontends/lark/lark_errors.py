@@ -114,8 +114,8 @@ def _name_error(message: str, sources: Sources, source: Source, at: Span, hint: 
         mangled = next(filter(None, undefined.groups()))
         name = sources.written(mangled)
         source, at = sources.used(mangled, outer)
-        known = [each.name for each in sources.defined.values() if each.source is source]
-        close = close_name(name, known)
+        defined_names = [each.name for each in sources.defined.values() if each.source is source]
+        close = close_name(name, defined_names)
         hint = f"did you mean {close}?" if close else f"define it: {name}: ..."
         if mangled in sources.missing:
             hint = f"it is imported from {sources.missing[mangled]}, which does not define it"

@@ -54,9 +54,11 @@ def mark_positions(
     matters = _CanMatter(terminals, always, texts)
     marked_kernels = {state.kernel for state in states if matters(state)}
     lr_items = {lr_item for kernel in marked_kernels for lr_item in kernel}
-    while more := {state.kernel for state in states if state.kernel not in marked_kernels and state.kernel & lr_items}:
-        marked_kernels |= more
-        lr_items |= {lr_item for kernel in more for lr_item in kernel}
+    while new_kernels := {
+        state.kernel for state in states if state.kernel not in marked_kernels and state.kernel & lr_items
+    }:
+        marked_kernels |= new_kernels
+        lr_items |= {lr_item for kernel in new_kernels for lr_item in kernel}
     members: dict[Item, list[int]] = {}
     for number, state in enumerate(states):
         for lr_item in sorted(state.kernel) if state.kernel in marked_kernels else ():
@@ -81,11 +83,11 @@ def _states(rules: Rules, start: str, living: set[str]) -> list[State]:
     """
     if len(living) == len(rules):
         return terminal_states(rules, start) or []
-    kept = {
+    live_rules = {
         name: [number for number, symbols in enumerate(rules[name]) if _is_productive(symbols, living)]
         for name in living
     }
-    return (terminal_states(rules, start, kept) or []) if start in living else []
+    return (terminal_states(rules, start, live_rules) or []) if start in living else []
 
 
 class _CanMatter:

@@ -66,12 +66,14 @@ def add_lexer(
         raise UnsupportedError(reason, hint='use semantics="scannerless", or remove the options')
     rules: Rules = loaded.rules
     always = frozenset(loaded.ignored) | ({indentation.newline} if indentation is not None else set())
-    used = always | {name for each in rules.values() for symbols in each for name, is_term in symbols if is_term}
-    if len(used) > _MAX_TERMINALS:
+    used_names = always | {name for each in rules.values() for symbols in each for name, is_term in symbols if is_term}
+    if len(used_names) > _MAX_TERMINALS:
         hint = 'write one regular expression for many texts, or use semantics="scannerless"'
-        raise LimitExceeded("nodes", len(used), _MAX_TERMINALS, fixed=True, hint=hint)
-    terminals, texts = _terminals(loaded, [loaded.terminals[name] for name in used & loaded.terminals.keys()], limits)
-    without_text = (used & loaded.terminals.keys()) - {each.name for each in terminals}
+        raise LimitExceeded("nodes", len(used_names), _MAX_TERMINALS, fixed=True, hint=hint)
+    terminals, texts = _terminals(
+        loaded, [loaded.terminals[name] for name in used_names & loaded.terminals.keys()], limits
+    )
+    without_text = (used_names & loaded.terminals.keys()) - {each.name for each in terminals}
     if without_text:
         rules = without_terminals(rules, without_text)
     marks = mark_positions(rules, loaded.start, terminals, always, texts) if contextual else Marks({}, {})
@@ -164,7 +166,7 @@ def _matches_whole(loaded: Loaded, terminal: LoadedTerminal, texts: Texts, text:
     try:
         return texts.longest_match(text) == len(text)
     except TooLarge as error:
-        reason = f"terminal {terminal.shown}: reading {text[:40]!r} needs more than {error.most} {error.what}"
+        reason = f"terminal {terminal.shown}: reading {text[:40]!r} needs more than {error.limit} {error.what}"
         hint = "bound its repetitions by smaller counts"
         raise loaded.located(UnsupportedError(reason, hint=hint), terminal.name) from None
 
@@ -178,5 +180,5 @@ def _widths(terminal: LoadedTerminal, node: Node) -> tuple[int, int]:
         return len(terminal.value), len(terminal.value)
     if terminal.width is not None:
         return terminal.width
-    least, greatest = parser.parse(terminal.source).getwidth()
-    return int(least), int(greatest)
+    shortest, greatest = parser.parse(terminal.source).getwidth()
+    return int(shortest), int(greatest)

@@ -61,7 +61,7 @@ def _node(alternatives: Iterable[Sequence[tuple[str, bool]]]) -> Node:
 
 
 def _unused(loaded: Loaded, rules: Rules) -> Iterator[LintFinding]:
-    used = {name for each in rules.values() for symbols in each for name, _ in symbols} | {
+    used_names = {name for each in rules.values() for symbols in each for name, _ in symbols} | {
         *loaded.ignored,
         loaded.start,
     }
@@ -69,7 +69,7 @@ def _unused(loaded: Loaded, rules: Rules) -> Iterator[LintFinding]:
     words = Counter(re.findall(r"\w+", loaded.text))
     for name, line in loaded.lines.items():
         is_terminal = name.lstrip("_")[:1].isupper()
-        if name in used or name in template_names:
+        if name in used_names or name in template_names:
             continue
         parts = re.findall(r"\w+", name)  # a name with hyphens has several
         is_mentioned = min(words[part] for part in parts) > 1  # then another terminal may use it
@@ -149,7 +149,7 @@ def common_text(first: Node, second: Node) -> str | None:
     try:
         return _search_common(Texts(first), Texts(second))
     except TooLarge as error:
-        raise LimitExceeded("states", error.most + 1, error.most, fixed=True) from None
+        raise LimitExceeded("states", error.limit + 1, error.limit, fixed=True) from None
 
 
 def _search_common(first: Texts, second: Texts) -> str | None:

@@ -183,7 +183,7 @@ def _definitions(grammar: Any) -> list[tuple[str, Any]]:
 def _terminal(terminal: Any, named: Collection[str], sources: Sources) -> LoadedTerminal:
     pattern, name = terminal.pattern, str(terminal.name)
     is_named = name in named and not name.startswith("__IGNORE_")
-    written = "" if is_named else _source_text(str(pattern.value), str(pattern.raw or ""))
+    text = "" if is_named else _source_text(str(pattern.value), str(pattern.raw or ""))
     return LoadedTerminal(
         name,
         pattern.to_regexp(),
@@ -191,14 +191,14 @@ def _terminal(terminal: Any, named: Collection[str], sources: Sources) -> Loaded
         int(terminal.priority),
         str(pattern.value),
         frozenset(map(str, pattern.flags)),
-        written,
-        shown=written or sources.written(name),
+        text,
+        shown=text or sources.written(name),
     )
 
 
 def _native_terminal(terminal: NativeTerminal, sources: Sources) -> LoadedTerminal:
     name, source, is_text, priority, value, flag, raw, is_named, width = terminal
-    written = "" if is_named and not name.startswith("__IGNORE_") else _source_text(value, raw)
+    text = "" if is_named and not name.startswith("__IGNORE_") else _source_text(value, raw)
     return LoadedTerminal(
         name,
         source,
@@ -206,8 +206,8 @@ def _native_terminal(terminal: NativeTerminal, sources: Sources) -> LoadedTermin
         priority,
         value,
         frozenset(flag),
-        written,
-        shown=written or sources.written(name),
+        text,
+        shown=text or sources.written(name),
         width=None if width is None else (width[0], LARGEST_WIDTH if width[1] is None else width[1]),
     )
 
@@ -230,6 +230,6 @@ def _lines(text: str) -> dict[str, int]:
 
 def _refuse_start(text: str, start: str, names: list[str]) -> NoReturn:
     close = close_name(start, names)
-    known = f"the rules are {', '.join(names[:8])}" if names else "the grammar has no rules"
-    hint = f"did you mean start={close!r}?" if close else f"start= names the start rule; {known}"
+    rules_hint = f"the rules are {', '.join(names[:8])}" if names else "the grammar has no rules"
+    hint = f"did you mean start={close!r}?" if close else f"start= names the start rule; {rules_hint}"
     raise SpecError(f"there is no start rule {start!r}", text=text, hint=hint)

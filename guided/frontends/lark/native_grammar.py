@@ -65,8 +65,8 @@ def read_grammar(text: str, start: str, import_paths: tuple[str, ...], limits: L
         return None
     terminals, rules, ignored, locations = result
     spend(len(text))
-    for name, written, number, span in locations:
-        sources.defined[name] = Defined(written, sources.texts[number], span)
+    for name, original, number, span in locations:
+        sources.defined[name] = Defined(original, sources.texts[number], span)
     return NativeGrammar(terminals, rules, tuple(ignored), sources)
 
 

@@ -33,16 +33,16 @@ def scannerless_grammar(loaded: Loaded, limits: Limits) -> Grammar:
     table, rules = RuleTable(), loaded.rules
     if loaded.start not in rules:
         raise SpecError(f"the rule {loaded.start!r} generates nothing", text=loaded.text)
-    used = sorted(
+    used_names = sorted(
         {name for alternatives in rules.values() for symbols in alternatives for name, is_term in symbols if is_term}
     )
-    for name in dict.fromkeys([*used, *loaded.ignored]):
+    for name in dict.fromkeys([*used_names, *loaded.ignored]):
         node = EPSILON if name in loaded.parts else node_of(loaded, name, limits)
         table.define(_terminal_rule(name), origin(loaded, name), node)
     names = {name: _terminal_rule(name) for name in loaded.ignored}
     ignored = {rule: None if name in loaded.parts else table.rules[rule] for name, rule in names.items()}
     gaps = IgnoredTokens(table, ignored, loaded.skip_once, bool(loaded.regions))
-    lazy = frozenset(name for name in used if name not in loaded.parts and loaded.terminals[name].is_lazy)
+    lazy = frozenset(name for name in used_names if name not in loaded.parts and loaded.terminals[name].is_lazy)
     avoided = avoided_lazy_terminals(rules, loaded.start, lazy)
 
     def item(place: Item, is_first: bool = False) -> Node:
@@ -52,10 +52,10 @@ def scannerless_grammar(loaded: Loaded, limits: Limits) -> Grammar:
         if symbol in loaded.parts:
             return Seq((EPSILON if is_first else gaps.any(), Ref(_terminal_rule(symbol))))
         rule = _without_lazy_matches(table, loaded, symbol, avoided.get(place, frozenset()))
-        most = loaded.terminals[symbol].max_tokens
+        max_tokens = loaded.terminals[symbol].max_tokens
         if is_first:
-            return Ref(rule) if most is None else MaxTokens(Ref(rule), most)
-        return gaps.before(rule, most)
+            return Ref(rule) if max_tokens is None else MaxTokens(Ref(rule), max_tokens)
+        return gaps.before(rule, max_tokens)
 
     def items(name: str, number: int, begin: int = 0) -> list[Node]:
         return [item(Item(name, number, read)) for read in range(begin, len(rules[name][number]))]
@@ -81,7 +81,10 @@ def scannerless_grammar(loaded: Loaded, limits: Limits) -> Grammar:
     start = table.define("start", "", whole)
     for name, region in loaded.regions.items():
         table.regions |= {rule: region for rule in (_rule(name), _first_rule(name)) if rule in table.rules}
-    for name in loaded.parts.keys() & {*used, *loaded.ignored}:  # last, so that their rules cannot take the names above
+    for name in loaded.parts.keys() & {
+        *used_names,
+        *loaded.ignored,
+    }:  # last, so that their rules cannot take the names above
         part = loaded.parts[name]
         table.rules[_terminal_rule(name)] = table.embed(part) if isinstance(part, Grammar) else part
     return Grammar(table.rules, start, table.origins, regions=table.regions, schemas=table.schemas)
@@ -91,10 +94,10 @@ def _without_lazy_matches(table: RuleTable, loaded: Loaded, name: str, lazy: Col
     """The rule of a terminal that does not extend over matches of lazy ones; see `lazy.py`."""
     rule = " without ".join([_terminal_rule(name), *sorted(lazy)])
     if rule not in table.rules:
-        more = seq([ANY_CHAR, ANY_TEXT]) if loaded.terminals[name].is_lazy else ANY_TEXT
+        continuation = seq([ANY_CHAR, ANY_TEXT]) if loaded.terminals[name].is_lazy else ANY_TEXT
         node = table.rules[_terminal_rule(name)]
         for each in sorted(lazy):
-            node = conj(node, negate(seq([table.rules[_terminal_rule(each)], more])))
+            node = conj(node, negate(seq([table.rules[_terminal_rule(each)], continuation])))
         table.define(rule, origin(loaded, name), node)
     return rule
 
@@ -135,5 +138,5 @@ def _source_names(name: str) -> Iterator[str]:
 def _display_name(loaded: Loaded, name: str) -> str:
     """A name as written in the text; long expressions are shortened."""
     terminal = loaded.terminals.get(name)
-    written = loaded.written.get(name, terminal.written if terminal is not None and terminal.node is not None else "")
-    return brief(written) if len(written) > 40 else written or name
+    text = loaded.written.get(name, terminal.written if terminal is not None and terminal.node is not None else "")
+    return brief(text) if len(text) > 40 else text or name

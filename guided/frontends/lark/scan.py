@@ -90,16 +90,16 @@ def scan(text: str, start: int = 0, *, nested: int = 0) -> list[Token]:
         kind, at = str(match.lastgroup), match.end()
         if kind in ("space", "comment"):
             continue
-        written = match[0]
-        if kind == "directive" and written in _JSON_DIRECTIVES:
-            at, value = _json(text, written, at)
-            tokens.append(Token(kind, written, match.start(), at, value))
-        elif written == "%lark":
+        lexeme = match[0]
+        if kind == "directive" and lexeme in _JSON_DIRECTIVES:
+            at, value = _json(text, lexeme, at)
+            tokens.append(Token(kind, lexeme, match.start(), at, value))
+        elif lexeme == "%lark":
             at, value = _nested(text, match.start(), at, nested)
-            tokens.append(Token(kind, written, match.start(), at, value))
+            tokens.append(Token(kind, lexeme, match.start(), at, value))
         else:
-            tokens.append(Token(written if kind == "op" else kind, written, match.start(), at))
-            depth += (written == "{") - (written == "}")
+            tokens.append(Token(lexeme if kind == "op" else kind, lexeme, match.start(), at))
+            depth += (lexeme == "{") - (lexeme == "}")
             if nested and depth < 0:
                 break
     else:
@@ -171,7 +171,7 @@ def find_token(text: str, token: int | str) -> tuple[int, int] | None:
     return (at, at + len(str(token))) if at >= 0 else None
 
 
-def _lists_id(written: str, token: int) -> bool:
-    match = _IDS.fullmatch(written)
+def _lists_id(lexeme: str, token: int) -> bool:
+    match = _IDS.fullmatch(lexeme)
     pieces = [piece.partition("-") for piece in match[1].split(",")] if match is not None else []
     return any(low and int(low) <= token <= int(high or low) for low, _, high in pieces)

@@ -99,15 +99,15 @@ class Sources:
         tokens = [token for token in _mangled(source, name) if token.start >= start]
         return source, tokens[0].span if tokens else (0, 0) if at is None else at.span
 
-    def literal(self, written: str) -> tuple[Source, Span] | None:
+    def literal(self, text: str) -> tuple[Source, Span] | None:
         """The first location of a string or regular expression."""
         for source in self.texts:
             for token in scan_leniently(source.text):
-                if token.kind in ("string", "regex") and token.text == written:
+                if token.kind in ("string", "regex") and token.text == text:
                     return source, token.span
         for source in self.texts:
-            if (at := source.text.find(written)) >= 0:  # it spans several lines
-                return source, (at, at + len(written))
+            if (at := source.text.find(text)) >= 0:  # it spans several lines
+                return source, (at, at + len(text))
         return None
 
     def body(self, name: str) -> list[Token]:

@@ -33,16 +33,16 @@ _MAX_TERMINALS: Final = 1_000  # terminals in an output
 def why_empty(loaded: Loaded, lexer: str | None, limits: Limits) -> SpecError | None:
     """See the module docstring. None: no reason was found. `lexer`: "contextual", "basic", or None without a lexer."""
     rules: Rules = loaded.rules
-    used = {
+    used_names = {
         name
         for alternatives in rules.values()
         for symbols in alternatives
         for name, is_terminal in symbols
         if is_terminal
     }
-    languages = {name: Texts(node_of(loaded, name, limits)) for name in sorted(used & loaded.terminals.keys())}
+    languages = {name: Texts(node_of(loaded, name, limits)) for name in sorted(used_names & loaded.terminals.keys())}
     texts = {name: _shortest(language) for name, language in languages.items()}
-    texts |= dict.fromkeys(used - languages.keys(), "")
+    texts |= dict.fromkeys(used_names - languages.keys(), "")
     for name, terminal in loaded.terminals.items():
         if terminal.max_tokens == 0 and texts.get(name):
             texts[name] = None
@@ -101,13 +101,13 @@ def _lexer_error(
         for taker in languages if tries_all else languages.keys() & {name}:
             match_length = languages[taker].longest_match(rest)
             if match_length > len(texts[name]):
-                needed = " and then ".join(loaded.terminals[each].shown for each in output[at : at + 2])
-                shown = loaded.terminals[taker].shown
+                expected = " and then ".join(loaded.terminals[each].shown for each in output[at : at + 2])
+                label = loaded.terminals[taker].shown
                 message = (
-                    f"the rules accept no sequence of terminals that the lexer can find: {shown} takes all of "
-                    f"{rest[:match_length]!r}, where the rules need {needed}"
+                    f"the rules accept no sequence of terminals that the lexer can find: {label} takes all of "
+                    f"{rest[:match_length]!r}, where the rules need {expected}"
                 )
-                hint = f'let {shown} exclude the text that follows, or use semantics="scannerless"'
+                hint = f'let {label} exclude the text that follows, or use semantics="scannerless"'
                 return loaded.located(SpecError(message, hint=hint), taker)
     return None
 

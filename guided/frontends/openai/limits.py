@@ -36,11 +36,11 @@ def limit_remarks(schema: _Json) -> Iterator[Entry]:
         listed = each.get("enum", ()) if isinstance(each.get("enum"), list) else ()
         constants = [each["const"]] if "const" in each else []
         texts = [text for text in (*listed, *constants) if isinstance(text, str)]
-        written = sum(map(len, texts))
-        characters, values = characters + written, values + len(listed)
-        if len(listed) > _LARGE_ENUMERATION and len(texts) == len(listed) and written > _MAX_LARGE_CHARACTERS:
+        length = sum(map(len, texts))
+        characters, values = characters + length, values + len(listed)
+        if len(listed) > _LARGE_ENUMERATION and len(texts) == len(listed) and length > _MAX_LARGE_CHARACTERS:
             yield _exceeds(
-                f"{at}/enum", f"characters in more than {_LARGE_ENUMERATION} values", written, _MAX_LARGE_CHARACTERS
+                f"{at}/enum", f"characters in more than {_LARGE_ENUMERATION} values", length, _MAX_LARGE_CHARACTERS
             )
     if members > _MAX_MEMBERS:
         yield _exceeds("", "properties", members, _MAX_MEMBERS)
@@ -52,8 +52,8 @@ def limit_remarks(schema: _Json) -> Iterator[Entry]:
         yield _exceeds("", "levels of objects", levels, _MAX_LEVELS)
 
 
-def _exceeds(pointer: str, what: str, count: int, most: int) -> Entry:
-    reason = f"it has {count} {what}, but at most {most} are allowed"
+def _exceeds(pointer: str, what: str, count: int, limit: int) -> Entry:
+    reason = f"it has {count} {what}, but at most {limit} are allowed"
     hint = "make the schema smaller, or split the request"
     return Entry(pointer, pointer.rpartition("/")[2], "refused", reason, hint)
 

@@ -82,15 +82,15 @@ def to_openai_schema(
     schema = _schema_of(constraint)
     if wrong := mistakes(schema):
         raise wrong[0]
-    written, remarks = to_strict(schema)
-    remarks += tuple(limit_remarks(written))
+    strict_schema, remarks = to_strict(schema)
+    remarks += tuple(limit_remarks(strict_schema))
     if name is None:
-        title = written.get("title")
+        title = strict_schema.get("title")
         name = re.sub(r"[^a-zA-Z0-9_-]+", "_", title)[:64] if isinstance(title, str) and title else "answer"
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         hint = "use 1 to 64 letters, digits, _ and -"
         raise SpecError(f"{brief(name)} is not a valid schema name", hint=hint)
-    inner: _Json = {"name": name, "schema": written if strict else schema, "strict": strict}
+    inner: _Json = {"name": name, "schema": strict_schema if strict else schema, "strict": strict}
     if description is not None:
         if not isinstance(description, str):
             raise SpecError(f"the description is {brief(description)}, but must be a string")

@@ -75,8 +75,8 @@ class _Location:
     def error(self, message: str) -> SpecError:
         return SpecError(message, pointer=pointer_of(self.path))
 
-    def mismatch(self, value: Any, wanted: str) -> SpecError:
-        return self.error(f"{brief(value)} is not {wanted}")
+    def mismatch(self, value: Any, expected: str) -> SpecError:
+        return self.error(f"{brief(value)} is not {expected}")
 
 
 _Reader = Callable[[Any, _Location], Any]
@@ -204,7 +204,7 @@ class _Readers:
 
     def _members(self, members: Members, name: str, depth: int) -> _Reader:
         readers = {key: self.of(hint, depth) for key, (hint, _) in members.items()}
-        required = [key for key, (_, needed) in members.items() if needed]
+        required = [key for key, (_, is_required) in members.items() if is_required]
 
         def read(value: Any, location: _Location) -> dict[str, Any]:
             if not isinstance(value, dict):
@@ -231,10 +231,10 @@ def _hashable(value: Any, location: _Location) -> Any:
     return value
 
 
-def _of_type(kind: type, wanted: str) -> _Reader:
+def _of_type(kind: type, expected: str) -> _Reader:
     def read(value: Any, location: _Location) -> Any:
         if not isinstance(value, kind):
-            raise location.mismatch(value, wanted)
+            raise location.mismatch(value, expected)
         return value
 
     return read

@@ -191,11 +191,11 @@ def negate(node: Node) -> Node:
 
 def measure(node: Node) -> tuple[int, int]:
     """(nodes, depth) of an IR node when written out as a tree. Shared nodes are visited once."""
-    known: dict[int, tuple[int, int]] = {}
+    sizes: dict[int, tuple[int, int]] = {}
 
     def visit(node: Node) -> Generator[Any, Any, tuple[int, int]]:
-        if serial(node) in known:
-            return known[serial(node)]
+        if serial(node) in sizes:
+            return sizes[serial(node)]
         items: tuple[Node, ...] = ()
         if isinstance(node, (Seq, Alt, And)):
             items = node.items
@@ -205,8 +205,8 @@ def measure(node: Node) -> tuple[int, int]:
         for item in items:
             below = yield visit(item)
             nodes, depth = nodes + below[0], max(depth, below[1])
-        known[serial(node)] = (nodes, depth + 1)
-        return known[serial(node)]
+        sizes[serial(node)] = (nodes, depth + 1)
+        return sizes[serial(node)]
 
     return run(visit(node))
 

@@ -64,10 +64,10 @@ def _atomic(tree: Tree, span: tuple[int, int]) -> Generator[Any, Any, Tree | Non
                 return times(item, low, low, lazy=False, span=span, ordered=True)
             shut = look(item, ahead=True, negative=True, span=span)
             fewer = times(item, low, None if high is None else high - 1, lazy=False, span=span, ordered=True)
-            ended = cat([fewer, shut])
+            closed_repeat = cat([fewer, shut])
             if high is None:
-                return ended
-            return either([ended, times(item, high, high, lazy=False, span=span, ordered=True)], ordered=True)
+                return closed_repeat
+            return either([closed_repeat, times(item, high, high, lazy=False, span=span, ordered=True)], ordered=True)
         case _:
             return None
 

@@ -114,9 +114,9 @@ def property_set(name: str, value: str | None = None) -> Ranges:
     if ranges is None:
         ranges = _stored_set("bin", name)
     if ranges is None:
-        known = ("sc", name) in _data()
+        is_script = ("sc", name) in _data()
         raise UnknownProperty(
-            f"write \\p{{Script={name}}}" if known else "write names exactly, with their capitals and underscores"
+            f"write \\p{{Script={name}}}" if is_script else "write names exactly, with their capitals and underscores"
         )
     return ranges
 
@@ -140,14 +140,14 @@ def ignore_case(ranges: Ranges) -> Ranges:
 
 def ignore_case_of_ascii(ranges: Ranges) -> Ranges:
     """`ranges`, plus the other case of the ASCII letters in it."""
-    more = [(code ^ 32, code ^ 32) for code in (*range(65, 91), *range(97, 123)) if contains(ranges, code)]
-    return charset((*ranges, *more))
+    other_case = [(code ^ 32, code ^ 32) for code in (*range(65, 91), *range(97, 123)) if contains(ranges, code)]
+    return charset((*ranges, *other_case))
 
 
 def _with_orbits(ranges: Ranges, orbits: dict[int, tuple[int, ...]]) -> Ranges:
     """The characters of `ranges`, and their orbits."""
-    more = [(other, other) for code, orbit in orbits.items() if contains(ranges, code) for other in orbit]
-    return charset((*ranges, *more)) if more else ranges
+    equivalents = [(other, other) for code, orbit in orbits.items() if contains(ranges, code) for other in orbit]
+    return charset((*ranges, *equivalents)) if equivalents else ranges
 
 
 def _upper(code: int) -> int:
@@ -166,11 +166,11 @@ def _unit_orbits() -> dict[int, tuple[int, ...]]:
     """
     orbits = {}
     for orbit in set(_orbits().values()):
-        known = all(unicodedata.category(chr(code)) != "Cn" for code in orbit)
+        is_assigned = all(unicodedata.category(chr(code)) != "Cn" for code in orbit)
         groups: dict[int, list[int]] = {}
         for code in orbit:
             if code <= 0xFFFF:
-                groups.setdefault(_upper(code) if known else 0, []).append(code)
+                groups.setdefault(_upper(code) if is_assigned else 0, []).append(code)
         orbits.update({code: tuple(group) for group in groups.values() for code in group if len(group) > 1})
     return orbits
 

@@ -118,12 +118,9 @@ class Contexts:
             return self._reachable[key]
         result = starts
         match node:
-            case Chars(wanted):
+            case Chars(chars):
                 result = frozenset(
-                    target
-                    for start in starts
-                    for ranges, target in self.transitions[start]
-                    if intersect(ranges, wanted)
+                    target for start in starts for ranges, target in self.transitions[start] if intersect(ranges, chars)
                 )
             case Text(value):
                 for c in value:

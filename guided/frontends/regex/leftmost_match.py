@@ -210,7 +210,7 @@ class _Subsets:
     def __init__(self, steps: Sequence[Step], budget: Budget) -> None:
         self.steps, self.budget = steps, budget
         self.steps_done = self.edges = self.next_check = 0
-        self.most = _BASE_STATES + 2 * len(steps)
+        self.max_states = _BASE_STATES + 2 * len(steps)
         self.ranges = [intersect(step.ranges, ALL_CHARS) if step.ranges else () for step in steps]
         # The characters at which the condition of a position changes. Most patterns have no such position.
         self.borders = {edge for step in steps for low, high in step.neighbour or () for edge in (low, high + 1)}
@@ -239,8 +239,8 @@ class _Subsets:
         """The number of the state that these positions form after the character `before`."""
         state = self.closure(starts, before)
         if state not in self.numbers:
-            if len(self.lists) > self.most:
-                raise TooLarge(self.most)
+            if len(self.lists) > self.max_states:
+                raise TooLarge(self.max_states)
             self.numbers[state] = len(self.lists)
             self.lists.append(state)
         return self.numbers[state]

@@ -156,20 +156,20 @@ class Lowering:
         """The set of lookbehind languages that matter inside a tree."""
         if not isinstance(tree, (Look, Cat, Or, Times)):
             return 0
-        known = self._masks.get(serial(tree))
-        if known is None:  # a node that was created during lowering; the masks of its parts are known
-            known = 0
+        bits = self._masks.get(serial(tree))
+        if bits is None:  # a node that was created during lowering; the masks of its parts are known
+            bits = 0
             for part in tree.items if isinstance(tree, (Cat, Or)) else (tree.item,):
-                known |= self.mask(part)
-            self._masks[serial(tree)] = known
-        return known
+                bits |= self.mask(part)
+            self._masks[serial(tree)] = bits
+        return bits
 
     def contexts(self, mask: int) -> Contexts:
         """The left contexts for the languages of `mask`."""
         if mask not in self._contexts:
-            chosen = [language for i, language in enumerate(self._languages) if mask >> i & 1]
+            languages = [language for i, language in enumerate(self._languages) if mask >> i & 1]
             one_char = mask & ~self._one_char == 0
-            self._contexts[mask] = Contexts(self.terms, self.edges, self.budget, chosen, one_char)
+            self._contexts[mask] = Contexts(self.terms, self.edges, self.budget, languages, one_char)
         return self._contexts[mask]
 
     def project(self, context: int, mask: int, smaller: int) -> int:
@@ -178,8 +178,8 @@ class Lowering:
             return context
         state = self.contexts(mask).states[context]
         bits = [i for i in range(mask.bit_length()) if mask >> i & 1]
-        kept = tuple(term for i, term in zip(bits, state, strict=True) if smaller >> i & 1)
-        return self.contexts(smaller).number[kept]
+        substate = tuple(term for i, term in zip(bits, state, strict=True) if smaller >> i & 1)
+        return self.contexts(smaller).number[substate]
 
     # --- lookbehinds
 
@@ -194,8 +194,8 @@ class Lowering:
     def _collect_lookbehind(self, at: Look) -> int:
         self.span = at.span
         key = as_chars(at.item) or serial(at.item)
-        known = self._behind_by_item.get(key)
-        if known is None:
+        behind = self._behind_by_item.get(key)
+        if behind is None:
             if not has_look(at.item):
                 assert not isinstance(at.item, (Look, Cat, Or, Times))
                 ways = [(self.terms.read(seq((ANY_TEXT, at.item))), ANY_STRING)]
@@ -204,11 +204,11 @@ class Lowering:
                 ways = [(self.terms.read(node), after) for (_, after), node in exits.items()]
             if as_chars(at.item) is not None:
                 self._one_char |= 1 << len(self._languages)
-            known = Behind(len(self._languages), tuple(after for _, after in ways))
+            behind = Behind(len(self._languages), tuple(after for _, after in ways))
             self._languages.extend(language for language, _ in ways)
-            self._behind_by_item[key] = known
-        self._behinds[serial(at)] = known
-        return ((1 << len(known.after)) - 1) << known.first
+            self._behind_by_item[key] = behind
+        self._behinds[serial(at)] = behind
+        return ((1 << len(behind.after)) - 1) << behind.first
 
     def condition(self, at: Look, mask: int, context: int) -> Generator[Any, Any, int]:
         """The term for the rest of the text when `at` is satisfied, in a left context for `mask`."""
@@ -219,10 +219,10 @@ class Lowering:
             node = yield self.suffix(here, self.project(context, mask, here.mask))
             term = self.terms.read(node)
         else:
-            known = self._behinds[serial(at)]
+            behind = self._behinds[serial(at)]
             state = self.contexts(mask).states[context]
-            skipped = (mask & ((1 << known.first) - 1)).bit_count()
-            left = zip(state[skipped:], known.after, strict=False)
+            skipped = (mask & ((1 << behind.first) - 1)).bit_count()
+            left = zip(state[skipped:], behind.after, strict=False)
             term = self.terms.union([after for language, after in left if self.terms.nullable[language]])
         return self.terms.negate(term) if at.negative else term
 
@@ -240,12 +240,12 @@ class Lowering:
         if at.next is None:
             return EPSILON
         key = (serial(at), context)
-        known = self._suffixes.get(key)
-        if known is None:
-            known = yield self._suffix(at, at.next, context)
-            self._suffixes[key] = known
+        suffix = self._suffixes.get(key)
+        if suffix is None:
+            suffix = yield self._suffix(at, at.next, context)
+            self._suffixes[key] = suffix
             self.budget.spend(1)
-        return known
+        return suffix
 
     def _suffix(self, at: Continuation, after: Continuation, context: int) -> Generator[Any, Any, Node]:
         tree = at.tree
@@ -300,7 +300,7 @@ class Lowering:
         if not at.ahead or as_chars(at.item) is not None:
             return self._satisfying((yield self.condition(at, here.mask, context)), rest)
         inside = self.continuation(at.item, self.continuation(ANY_TEXT, self.end(0)))
-        wanted = yield self.suffix(inside, self.project(context, here.mask, inside.mask))
+        language = yield self.suffix(inside, self.project(context, here.mask, inside.mask))
         if not isinstance(at.item, (Look, Cat, Or, Times)) and self.edges.nullable(at.item):
-            wanted = ANY_TEXT  # "the empty string, then anything" is everything
-        return conj(rest, negate(wanted) if at.negative else wanted)
+            language = ANY_TEXT  # "the empty string, then anything" is everything
+        return conj(rest, negate(language) if at.negative else language)

@@ -95,13 +95,13 @@ class Explorer:
                     return False
                 loop, nodes = len(nodes), (*nodes, loop_text)
             steps = len(path) - 1
-            least, most = max(tree.min - steps, 0), None if tree.max is None else tree.max - steps
-            if most is not None and most < 0:
+            lower, upper = max(tree.min - steps, 0), None if tree.max is None else tree.max - steps
+            if upper is not None and upper < 0:
                 return True
-            if loop is not None or least == 0:
-                ended = [repeat(node, least, most) if i == loop else node for i, node in enumerate(nodes)]
+            if loop is not None or lower == 0:
+                nodes_at_end = [repeat(node, lower, upper) if i == loop else node for i, node in enumerate(nodes)]
                 key = (self.lowering.project(at[0], mask, after), at[1])
-                parts.setdefault(key, []).append(seq(ended))
+                parts.setdefault(key, []).append(seq(nodes_at_end))
             return all(
                 to == at or (to not in path and add_ways(to, (*path, to), (*nodes, node), loop))
                 for to, node in rounds[at].items()
@@ -118,8 +118,8 @@ class Explorer:
             return None
         star = Times(tree.item, 0, None, False, tree.span, tree.lookbehind, tree.one_char, tree.lookaround)
         exits = yield self.lowering.explore(star, start, after)
-        most = None if tree.max is None else tree.max * width
-        return {key: Length(node, tree.min * width, most) for key, node in exits.items()}
+        max_length = None if tree.max is None else tree.max * width
+        return {key: Length(node, tree.min * width, max_length) for key, node in exits.items()}
 
     # --- the graph of states
 
@@ -141,8 +141,8 @@ class Explorer:
             for label, target in (yield self._edges(state)):
                 if target[3] == EMPTY_LANGUAGE:
                     continue
-                known = targets.get(target)
-                targets[target] = label if known is None else alt((known, label))
+                other_label = targets.get(target)
+                targets[target] = label if other_label is None else alt((other_label, label))
                 todo.append(target)
             if len(edges) + len(ends) > _STATES:
                 raise TooLarge(_STATES)
@@ -236,12 +236,12 @@ def _has_count(tree: Times) -> bool:
 
 def fixed_width(tree: Tree) -> int | None:
     """The length of the texts that the tree can match, or None if they may differ in length."""
-    known: dict[int, int | None] = {}
+    width_by_tree: dict[int, int | None] = {}
 
     def visit(tree: Tree) -> Generator[Any, Any, int | None]:
-        if serial(tree) not in known:
-            known[serial(tree)] = yield width(tree)
-        return known[serial(tree)]
+        if serial(tree) not in width_by_tree:
+            width_by_tree[serial(tree)] = yield width(tree)
+        return width_by_tree[serial(tree)]
 
     def width(tree: Tree) -> Generator[Any, Any, int | None]:
         match tree:

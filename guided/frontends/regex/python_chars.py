@@ -139,9 +139,9 @@ def ignore_case(
     codes.extend(code for key in codes[:] for code in equivalents.get(key, ()))
     wanted.extend((code, code) for code in codes)
     wanted.extend(intersect(ranges, _unchanged(ascii_only)))
-    kept = charset(wanted)
-    capitals = [(code, code) for code, small in lower.items() if contains(kept, small)]
-    return charset((*intersect(kept, _unchanged(ascii_only)), *capitals))
+    ranges_wanted = charset(wanted)
+    capitals = [(code, code) for code, small in lower.items() if contains(ranges_wanted, small)]
+    return charset((*intersect(ranges_wanted, _unchanged(ascii_only)), *capitals))
 
 
 @cache

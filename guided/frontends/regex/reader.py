@@ -118,17 +118,17 @@ class Reader:
         """The character under the cursor, or ""."""
         return self.text[self.at : self.at + 1]
 
-    def take(self, wanted: str) -> bool:
-        """Move past `wanted` if it is at the cursor."""
-        if self.text.startswith(wanted, self.at):
-            self.at += len(wanted)
+    def take(self, expected: str) -> bool:
+        """Move past `expected` if it is at the cursor."""
+        if self.text.startswith(expected, self.at):
+            self.at += len(expected)
             return True
         return False
 
-    def take_all(self, allowed: str, most: int | None = None) -> str:
+    def take_all(self, allowed: str, max_length: int | None = None) -> str:
         """Move past all `allowed` characters at the cursor."""
         start = self.at
-        stop = len(self.text) if most is None else min(len(self.text), start + most)
+        stop = len(self.text) if max_length is None else min(len(self.text), start + max_length)
         while self.at < stop and self.text[self.at] in allowed:
             self.at += 1
         return self.text[start : self.at]
@@ -269,8 +269,8 @@ class Reader:
         tree = times(piece.tree, low, high, lazy=lazy, span=span, ordered=self.ordered)
         if possessive:
             tree = self.resolve(tree, span)
-        most = MAX_WIDTH if high is None and piece.high else piece.high * (high or 0)
-        self.push(tree, piece.start, min(piece.low * low, MAX_WIDTH), min(most, MAX_WIDTH), "repeat")
+        max_width = MAX_WIDTH if high is None and piece.high else piece.high * (high or 0)
+        self.push(tree, piece.start, min(piece.low * low, MAX_WIDTH), min(max_width, MAX_WIDTH), "repeat")
 
     # --- the loop
 

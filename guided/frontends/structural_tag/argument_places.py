@@ -76,9 +76,9 @@ def non_string_pattern(kinds: Collection[str], *, nests: bool) -> str:
     return "|".join(f"(?:{patterns[kind]})" for kind in patterns if kind in kinds)
 
 
-def is_json(written: str, kinds: Collection[str], *, nests: bool) -> bool:
+def is_json(text: str, kinds: Collection[str], *, nests: bool) -> bool:
     """Whether a text that may be a string or another value is another value."""
-    return bool(pattern := non_string_pattern(kinds, nests=nests)) and re.fullmatch(pattern, written) is not None
+    return bool(pattern := non_string_pattern(kinds, nests=nests)) and re.fullmatch(pattern, text) is not None
 
 
 class ArgumentsNarrowing(Narrowing):
@@ -138,8 +138,8 @@ class Places:
         """The place of the members with this name, in objects at a place."""
         return self._step(place, name)
 
-    def other_members(self, place: Place, known: Collection[str]) -> Iterator[tuple[Node, Place]]:
-        """Languages of the names of members, without the `known` names, for objects at a place. Each language comes
+    def other_members(self, place: Place, declared: Collection[str]) -> Iterator[tuple[Node, Place]]:
+        """Languages of the names of members, without the `declared` names, for objects at a place. Each language comes
         with the place of the members with these names.
         """
         named: dict[str, None] = {}
@@ -152,7 +152,7 @@ class Places:
         for names, ids in self._expander.keys.classes((), [some for some, _ in others], named, ""):
             inner = frozenset(goal for some, goals in others if serial(some) in ids for goal in goals)
             yield And((*names, Not(listed))), inner
-        yield from ((Text(name), self.member(place, name)) for name in named if name not in known)
+        yield from ((Text(name), self.member(place, name)) for name in named if name not in declared)
 
     def item(self, place: Place, number: int) -> Place:
         """The place of item `number` of arrays at a place. For `~number`: the place of this item and all later ones."""
@@ -221,9 +221,9 @@ class Places:
 
     def _member_goals(self, shape: Shape, at: Goal) -> list[_Members]:
         """The goals of a shape's members, with one entry for each alternative."""
-        if (known := self._members_of_shape.get(shape)) is None:
-            known = self._members_of_shape[shape] = list(self._alternatives(shape, at))
-        return known
+        if (goals := self._members_of_shape.get(shape)) is None:
+            goals = self._members_of_shape[shape] = list(self._alternatives(shape, at))
+        return goals
 
     def _alternatives(self, shape: Shape, at: Goal) -> Iterator[_Members]:
         expander = self._expander

@@ -137,17 +137,17 @@ def least_arguments(it: Format, lowering: Lowering) -> int | None:
         or any(it.fields.get(name) for name in ("any_order", "max_whitespace_cnt", "excludes"))
     ):
         return None
-    least = shortest_text_bound(schema, lowering.options) if isinstance(schema, dict) else None
-    if least is None or schema.get("type") != "object" or schema.get("additionalProperties", False) is not False:
+    min_bytes = shortest_text_bound(schema, lowering.options) if isinstance(schema, dict) else None
+    if min_bytes is None or schema.get("type") != "object" or schema.get("additionalProperties", False) is not False:
         return None
     properties = schema["properties"]
     if isinstance(form, LiteralForm):  # no longer than JSON
-        return least if all(map(form.may_be_called, properties)) else None
+        return min_bytes if all(map(form.may_be_called, properties)) else None
     if not all(_NAME.fullmatch(name) and _cannot_look_like_json(value) for name, value in properties.items()):
         return None
     for part in _strings(form):
         lowering.pieces(part, f"{it.pointer}/style")  # control tokens need permission
-    return least + len(schema.get("required", [])) * sum(len(part.encode()) for part in _strings(form))
+    return min_bytes + len(schema.get("required", [])) * sum(len(part.encode()) for part in _strings(form))
 
 
 def _cannot_look_like_json(schema: Any) -> bool:

@@ -153,7 +153,7 @@ class CallReader:
         self._size += len(piece)
         while self._step():
             pass
-        if self._current is not None and (new_text := self._current.new_text(ended=False)):
+        if self._current is not None and (new_text := self._current.new_text(is_complete=False)):
             self._call_part(new_text)
         parts, self._parts = self._parts, []
         return parts
@@ -178,8 +178,8 @@ class CallReader:
             begins, marks = self._section_begins, self._section_marks
         marks = {**marks, **dict.fromkeys(begins, "call")}
         at, mark = _find_first_mark(self._buffer, marks) or (len(self._buffer), "")
-        if not self._is_finished and (begun := _find_begun_mark(self._buffer, at, marks)) >= 0:
-            at, mark = begun, ""  # there is no earlier mark, and this one may continue
+        if not self._is_finished and (mark_start := _find_begun_mark(self._buffer, at, marks)) >= 0:
+            at, mark = mark_start, ""  # there is no earlier mark, and this one may continue
         if not mark:
             self._emit(self._buffer[:at])
             self._buffer = self._buffer[at:]
@@ -233,7 +233,7 @@ class CallReader:
         self.spans += [
             (f"/{call.index}/arguments{pointer}", at + start, at + end) for pointer, start, end in self._current.spans()
         ]
-        self._call_part(self._current.new_text(ended=True), ends=True)
+        self._call_part(self._current.new_text(is_complete=True), ends=True)
         self._buffer, self._current = self._buffer[end.end() :], None
         return True
 

@@ -79,9 +79,9 @@ class LiteralArguments:
         """The arguments so far, as valid JSON."""
         return self._json.text()
 
-    def new_text(self, *, ended: bool) -> str:
-        """The new JSON text that can no longer change; `ended`: the arguments are complete."""
-        return self._json.new_text(ended=ended)
+    def new_text(self, *, is_complete: bool) -> str:
+        """The new JSON text that can no longer change; `is_complete`: the arguments are complete."""
+        return self._json.new_text(is_complete=is_complete)
 
     def spans(self) -> list[tuple[str, int, int]]:
         """As for `JsonArguments`. The span of a string includes its delimiters."""

@@ -119,7 +119,9 @@ class LiteralNotation(Notation):
         """See `Notation`."""
         return _VALUE
 
-    def additional_levels(self, level: int, goal: Goal, known: Collection[str]) -> list[tuple[tuple[Node, ...], int]]:
+    def additional_levels(
+        self, level: int, goal: Goal, declared: Collection[str]
+    ) -> list[tuple[tuple[Node, ...], int]]:
         """See `Notation`."""
         return [((), _VALUE)]
 
@@ -186,22 +188,22 @@ class LiteralNotation(Notation):
         return None
 
     def other(
-        self, names: tuple[Node, ...], known: Collection[str], value: Node, level: int, where: str, in_place: bool
+        self, names: tuple[Node, ...], declared: Collection[str], value: Node, level: int, where: str, in_place: bool
     ) -> Node:
         """See `Notation`."""
         if not self._is_bare(level):
-            return super().other(names, known, value, level, where, in_place)
-        unknown = Not(either([Text(name) for name in known]))
+            return super().other(names, declared, value, level, where, in_place)
+        unknown = Not(either([Text(name) for name in declared]))
         content = And((*names, parse_regex(self._form.name_pattern), unknown))
-        key = ("bare name", *map(serial, names), *known)
+        key = ("bare name", *map(serial, names), *declared)
         name: Node = Encoded(sized(content, 0, self.lowering.options.max_string), UTF8)
         named = name if in_place else self.lowering.rule(key, f"other name of #{where}", where, lambda: name)
         return Seq((named, self._after_name(value, level)))
 
-    def distinct(self, text: Node, known: Collection[str], level: int, counted: str | None) -> Node:
+    def distinct(self, text: Node, declared: Collection[str], level: int, counted: str | None) -> Node:
         """See `Notation`."""
         if not self._is_bare(level):
-            return super().distinct(text, known, level, counted)
+            return super().distinct(text, declared, level, counted)
         if counted is not None:
             refuse_counted(counted)
         return text

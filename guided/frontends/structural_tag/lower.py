@@ -167,15 +167,15 @@ class Lowering:
         changes: dict[str, Any] = {}
         if it.fields.get("any_order"):
             changes["property_order"] = "any"
-        most = it.fields.get("max_whitespace_cnt")
-        if most is not None:
-            changes["whitespace"] = f"[ \\t\\n\\r]{{0,{most}}}"
+        max_whitespace = it.fields.get("max_whitespace_cnt")
+        if max_whitespace is not None:
+            changes["whitespace"] = f"[ \\t\\n\\r]{{0,{max_whitespace}}}"
         if form is not None:
             return arguments(it, form, self, changes)
         schema, at = it["json_schema"], f"{it.pointer}/json_schema"
         part = self.json(schema, at, changes, it["excludes"])
-        least = None if changes or it["excludes"] else shortest_text_bound(schema, self.options)
-        return part if least is None else DeferredPart(part, at, repr(schema).encode(), least)
+        min_bytes = None if changes or it["excludes"] else shortest_text_bound(schema, self.options)
+        return part if min_bytes is None else DeferredPart(part, at, repr(schema).encode(), min_bytes)
 
     def json(self, schema: Any, pointer: str, changes: Mapping[str, Any], excludes: Sequence[str]) -> Expr:
         """The JSON of a schema, which is at `pointer`. Its strings do not contain the strings of `excludes`."""
@@ -225,10 +225,10 @@ class Lowering:
     # --- free text
 
     def _any_text(self, it: Format, around: _EnclosingTag) -> Node:
-        strings, most = (*it["excludes"], *around.strings), it["max_chars"]
+        strings, max_chars = (*it["excludes"], *around.strings), it["max_chars"]
         node: Node = free_text([], strings, limits=self.limits).without if strings else _ANY_TEXT
-        if most is not None:
-            node = Length(node, 0, most) if strings else Repeat(ANY_CHAR, 0, most)
+        if max_chars is not None:
+            node = Length(node, 0, max_chars) if strings else Repeat(ANY_CHAR, 0, max_chars)
         return node if it["max_tokens"] is None else MaxTokens(node, it["max_tokens"])
 
     def _repeat(self, it: Format, around: _EnclosingTag) -> Expr:
@@ -254,15 +254,15 @@ class Lowering:
             inside = _EnclosingTag(tuple(filter(None, end)))
             closing = choice(*[self.spelled(marker, f"{tag.pointer}/end") for marker in dict.fromkeys(end)])
         name, content = tag.pointer or "/", tag["content"]
-        least = None if isinstance(end, Format) else least_arguments(content, self)
-        if least is None:
+        min_bytes = None if isinstance(end, Format) else least_arguments(content, self)
+        if min_bytes is None:
             return rules(rule(name), **{name: sequence(self.part(content, inside), closing)})
 
         def read(limits: Limits, whole: JsonSchemaOptions, findings: list[Finding]) -> Grammar:
             return expr_to_grammar(sequence(self.part(content, inside), closing), limits, findings, options=whole)
 
         content_key = repr((content.fields, end, self.allow_special_tokens)).encode()
-        return DeferredPart(ReadPart(read), name, content_key, least + sum(len(marker.encode()) for marker in end))
+        return DeferredPart(ReadPart(read), name, content_key, min_bytes + sum(len(marker.encode()) for marker in end))
 
     def _tags_with_separator(self, it: Format) -> Expr:
         any_tag = choice(*[self.part(tag) for tag in it["tags"]])
@@ -398,8 +398,8 @@ def _arrange(free: Expr, dispatched: Expr, direct: Expr, it: Format) -> Expr:
     """Free text and tags, in the order that `at_least_one` and `stop_after_first` require."""
     if it["stop_after_first"]:
         return direct if it["at_least_one"] else choice(free, dispatched)
-    more = sequence(repeat(dispatched), free)
-    return sequence(direct, more) if it["at_least_one"] else more
+    repeated = sequence(repeat(dispatched), free)
+    return sequence(direct, repeated) if it["at_least_one"] else repeated
 
 
 def _ending_with(node: Node, end: str) -> Node:

@@ -44,10 +44,10 @@ class GuidedGrammar:
                 return False
         return True
 
-    def follow(self, written: int) -> None:
-        """Record that all accepted tokens are final. `written`: the request's tokens so far, including reasoning."""
+    def follow(self, output_length: int) -> None:
+        """Record that all accepted tokens are final. `output_length`: the tokens so far, with the reasoning."""
         if not self.matcher.is_terminated():
-            self._before = written - self.matcher.steps
+            self._before = output_length - self.matcher.steps
 
     def validate_tokens(self, tokens: list[int]) -> list[int]:
         """The longest prefix that the masks would allow, up to an end token. The state is unchanged."""

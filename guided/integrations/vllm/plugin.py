@@ -137,8 +137,8 @@ def _make_check(settings: Settings) -> Callable[[Any], None]:
         try:
             text = seal(params, compilers_of(tokenizer, size, settings.limits), settings)
         except GuidedError as error:
-            given = next((kind for kind in KINDS if getattr(outputs, kind) is not None), "")
-            raise validation_error(str(error), parameter=f"structured_outputs.{given}".rstrip(".")) from error
+            used_kind = next((kind for kind in KINDS if getattr(outputs, kind) is not None), "")
+            raise validation_error(str(error), parameter=f"structured_outputs.{used_kind}".rstrip(".")) from error
         if text is not None and text != outputs.grammar:  # the caller may reuse its parameters, so do not change them
             params.structured_outputs = sealed = structured(grammar=text)
             sealed._backend, sealed._backend_was_auto = outputs._backend, outputs._backend_was_auto
@@ -179,9 +179,11 @@ def differences() -> list[str]:
     ]
     if not hasattr(import_module(_REQUEST).Request, "num_output_tokens"):
         unexpected.append("Request has no num_output_tokens")
-    for what, theirs, known in expected:
-        if theirs != known:
-            unexpected.append(f"{what} are {', '.join(sorted(theirs))}, but {', '.join(sorted(known))} were expected")
+    for what, theirs, expected_names in expected:
+        if theirs != expected_names:
+            unexpected.append(
+                f"{what} are {', '.join(sorted(theirs))}, but {', '.join(sorted(expected_names))} were expected"
+            )
     return unexpected
 
 
@@ -191,8 +193,8 @@ def _methods(theirs: type, ours: type) -> list[str]:
         parameters = _parameters(getattr(theirs, name))
         if not hasattr(ours, name):
             unexpected.append(f"{theirs.__name__} has an unknown method {name}")
-        elif parameters != (known := _parameters(getattr(ours, name))):
-            expected = ", ".join(known)
+        elif parameters != (expected_parameters := _parameters(getattr(ours, name))):
+            expected = ", ".join(expected_parameters)
             unexpected.append(f"{theirs.__name__}.{name} takes {', '.join(parameters)}, but {expected} were expected")
     return unexpected
 

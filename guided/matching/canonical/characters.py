@@ -63,8 +63,10 @@ def characters_starting_with(data: bytes) -> Ranges:
     code = data[0] & (0x7F >> length)
     for byte in data[1:]:
         code = code << 6 | byte & 0x3F
-    left = 6 * (length - len(data))
-    ranges = intersect(((code << left, (code + 1 << left) - 1),), (_SPANS[length],)) if code << left <= 0x10FFFF else ()
+    shift = 6 * (length - len(data))
+    ranges = (
+        intersect(((code << shift, (code + 1 << shift) - 1),), (_SPANS[length],)) if code << shift <= 0x10FFFF else ()
+    )
     return intersect(ranges, ALL_CHARS)
 
 

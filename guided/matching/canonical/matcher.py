@@ -80,16 +80,16 @@ class CanonicalMatcher:
     def _look_ahead(self, words: Row, max_tokens: int | None) -> None:
         """Drop the tokens after which no canonical spelling is possible, unless that drops all."""
         budget = max_tokens if self.inner.budget_bound else None
-        kept = words.copy()
+        remaining = words.copy()
         if _count(words) <= FEW:
-            self._drop(kept, _ids(words), budget)
+            self._drop(remaining, _ids(words), budget)
         else:
             marks = _ids(words & self._spelling.marks)
             leading_out = [token for token in marks if self._leads_to_few(token, budget)]
             if leading_out:
-                self._drop(kept, _ids(words & self._spelling.with_any(leading_out)), budget)
-        if kept.any():
-            words[:] = kept
+                self._drop(remaining, _ids(words & self._spelling.with_any(leading_out)), budget)
+        if remaining.any():
+            words[:] = remaining
 
     def _drop(self, row: Row, tokens: Sequence[int], budget: int | None) -> None:
         """Remove from `row` those of `tokens` after which no canonical spelling is possible."""

@@ -68,7 +68,7 @@ class PairTable:
 
     def merge_word(self, data: bytes) -> list[int]:
         """The tokens that merges produce for the bytes of a word; empty if a byte has no token."""
-        pair, known = self._pairs.pair, self._halves
+        pair, halves = self._pairs.pair, self._halves
         symbols = [self._byte_tokens[byte] for byte in data]
         if -1 in symbols:
             return []
@@ -82,8 +82,8 @@ class PairTable:
                 return symbols
             left, right = symbols[at : at + 2]
             rank, merged_token = best
-            if merged_token not in known:
-                known[merged_token] = left, right
+            if merged_token not in halves:
+                halves[merged_token] = left, right
                 self._time[merged_token] = max(rank, self._time[left], self._time[right])
             symbols[at : at + 2] = [merged_token]
             del pairs[at]

@@ -306,8 +306,8 @@ class Spelling:
             if word_state is None:
                 continue
             word = data if begins_word else None if branch.word is None else branch.word + data
-            known = word is not None and (word in self._completing_tokens or word in self._unreachable_texts)
-            new = Branch(word_state, word if known else None, known and not begins_word, not reachable)
+            keeps_word = word is not None and (word in self._completing_tokens or word in self._unreachable_texts)
+            new = Branch(word_state, word if keeps_word else None, keeps_word and not begins_word, not reachable)
             if not self._blocked(new) or self._row(new, token).any():
                 yield new
 

@@ -234,8 +234,8 @@ class _Pattern:
         if forbidden is None:
             return None
         if stage.positions == _BETWEEN:
-            begun, _ = self.after(self.start, char_class)
-            return _Stage(_BETWEEN, tuple(sorted({*forbidden, *begun})))
+            first_positions, _ = self.after(self.start, char_class)
+            return _Stage(_BETWEEN, tuple(sorted({*forbidden, *first_positions})))
         positions, _ = self.after(stage.positions, char_class)
         return _Stage(positions, forbidden) if positions else None
 
@@ -359,8 +359,8 @@ class Splitter:
             later = zip(self._patterns[at + 1 :], stages[at + 1 :], strict=True)
             if None in after or not all(p.may_end(s) for p, s in later):
                 continue
-            begun = [p.starts(char_class) for p in self._patterns[at + 1 :]]
-            for new in product(pattern.cross_border(stages[at], char_class), *begun):
+            later_stages = [p.starts(char_class) for p in self._patterns[at + 1 :]]
+            for new in product(pattern.cross_border(stages[at], char_class), *later_stages):
                 yield (*after, *new)  # type: ignore[arg-type]
 
     def _starts_between(self, pattern: _Pattern) -> Iterator[bool]:

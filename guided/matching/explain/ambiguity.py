@@ -55,11 +55,11 @@ class Search:
         """The byte automaton of the rules from `start`; None if they cannot be compiled or a bound is reached."""
         if self.is_done:
             return None
-        needed = reached(rules, start)
+        names = reached(rules, start)
         self._compilations += 1
-        self._rules += len(needed)
+        self._rules += len(names)
         try:
-            return automaton_of_rules(Grammar({name: rules[name] for name in needed}, start), self._limits)
+            return automaton_of_rules(Grammar({name: rules[name] for name in names}, start), self._limits)
         except (GuidedError, RecursionError):
             return None
 

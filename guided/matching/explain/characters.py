@@ -97,9 +97,9 @@ def parts_of(characters: Ranges) -> tuple[Part, ...]:
     parts = _listed(characters)
     if len(parts) <= _MAX_PARTS:
         return tuple(parts)
-    shown, hidden = parts[: _MAX_PARTS - 1], parts[_MAX_PARTS - 1 :]
+    first_parts, hidden = parts[: _MAX_PARTS - 1], parts[_MAX_PARTS - 1 :]
     rest = charset(bounds for part in hidden for bounds in part.characters)
-    return (*shown, Part(f"one of {count(rest):,} other characters", rest))
+    return (*first_parts, Part(f"one of {count(rest):,} other characters", rest))
 
 
 def _listed(characters: Ranges) -> list[Part]:

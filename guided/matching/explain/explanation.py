@@ -148,14 +148,14 @@ def explain(matcher: ExplainedMatcher, candidate: int | str | bytes | None, *, e
         accepted = matcher.validate_tokens([candidate]) == 1
     else:
         accepted = read == len(data) and not (matcher.is_terminated() and data)
-    written = [*_accepted_symbols(matcher), *data[:read]]
+    symbols = [*_accepted_symbols(matcher), *data[:read]]
     refused = b"" if accepted else data[read:]
     character = (_first_character(refused) or "").encode()
     is_refused = bool(character) or (ends and not refused and not expected.end)
     with metered(SECONDS, work=_WORK):
         completion, controls = shortest_completion(matcher)
-        positions, lexing = _positions(matcher.grammar, written, refused[:1])
-        schemas = _schemas(matcher.grammar, written, Continuation(character, refused, ends) if is_refused else None)
+        positions, lexing = _positions(matcher.grammar, symbols, refused[:1])
+        schemas = _schemas(matcher.grammar, symbols, Continuation(character, refused, ends) if is_refused else None)
         is_partial = schemas.is_partial or completion is None or is_exhausted()
     places = _open_parts(matcher, data[:read], schemas)
     where = _where(named_places(places, positions), schemas.refusing, positions, lexing)
@@ -198,23 +198,23 @@ def shortest_completion(matcher: ExplainedMatcher) -> tuple[bytes | None, tuple[
 def _probe_text(matcher: ExplainedMatcher, data: bytes) -> tuple[int, Expected]:
     """How many bytes are allowed, and what may follow. Counts whole characters, unless the data ends inside one."""
     read, possible = matcher._probe(data)
-    begun = b""
+    incomplete = b""
     if _inside_character(possible):
         start = _last_start(data[:read])
         if start is None:
-            begun = _incomplete_bytes(matcher) + data[:read]
+            incomplete = _incomplete_bytes(matcher) + data[:read]
         elif read == len(data):
-            begun = data[start:read]
+            incomplete = data[start:read]
         else:
             read = start
     after = matcher.fork()
     after.accept_string(data[:read])
     tokens = tuple(_name(matcher.grammar.vocabulary, token) for token in after._next_tokens())
     may_end = after.is_accepting() and not after.is_terminated()
-    characters = tuple(after._characters(b"", begun))
+    characters = tuple(after._characters(b"", incomplete))
     if (alphabet := _characters_of(matcher.grammar.vocabulary)) is not None:
         characters = intersect(characters, alphabet)
-    return read, Expected(characters, begun, tokens, may_end)
+    return read, Expected(characters, incomplete, tokens, may_end)
 
 
 def _characters_of(vocabulary: Vocabulary) -> Ranges | None:
@@ -325,7 +325,7 @@ def _name(vocabulary: Vocabulary, token: int) -> str:
     return vocabulary.special_tokens.get(token, f"<[{token}]>")
 
 
-def _of_control_token(matcher: ExplainedMatcher, token: int, accepted: bool, wanted: str) -> str:
+def _of_control_token(matcher: ExplainedMatcher, token: int, accepted: bool, expected: str) -> str:
     if matcher.is_terminated():
         return _ENDED
     vocabulary = matcher.grammar.vocabulary
@@ -333,27 +333,27 @@ def _of_control_token(matcher: ExplainedMatcher, token: int, accepted: bool, wan
     if accepted:
         return f"the control token {name} is allowed"
     if token in vocabulary.eos_token_ids:
-        return f"the output is not complete: expected {wanted}"
-    return f"the grammar has no control token {name} here: expected {wanted}"
+        return f"the output is not complete: expected {expected}"
+    return f"the grammar has no control token {name} here: expected {expected}"
 
 
 _ENDED: Final = "the output has ended: nothing may follow"
 
 
-def _of_text(matcher: ExplainedMatcher, data: bytes, read: int, accepted: bool, wanted: str) -> str:
+def _of_text(matcher: ExplainedMatcher, data: bytes, read: int, accepted: bool, expected: str) -> str:
     if matcher.is_terminated():
         return _ENDED
     if not data:
-        return f"expected {wanted}"
+        return f"expected {expected}"
     if accepted:
-        return f"allowed; next is {wanted}"
+        return f"allowed; next is {expected}"
     if read == len(data):
-        return f"{_shown(data)} is allowed, but no token of the vocabulary may follow: expected {wanted}"
+        return f"{_shown(data)} is allowed, but no token of the vocabulary may follow: expected {expected}"
     character = _first_character(data[read:])
     if len(data) == len(character.encode() if character else data[:1]):
-        return f"{_named(data)} is not allowed: expected {wanted}"
+        return f"{_named(data)} is not allowed: expected {expected}"
     number = len(data[:read].decode(errors="replace")) + 1
-    return f"{_shown(data)} is not allowed from character {number} on, {_named(data[read:])}: expected {wanted}"
+    return f"{_shown(data)} is not allowed from character {number} on, {_named(data[read:])}: expected {expected}"
 
 
 def _shown(data: bytes) -> str:
@@ -411,5 +411,5 @@ def is_cut(data: bytes) -> bool:
     if start is None:
         return False
     last = data[-4:][start:]
-    needed = 1 if not 0xC2 <= last[0] <= 0xF4 else 2 if last[0] < 0xE0 else 3 if last[0] < 0xF0 else 4
-    return len(last) < needed
+    length = 1 if not 0xC2 <= last[0] <= 0xF4 else 2 if last[0] < 0xE0 else 3 if last[0] < 0xF0 else 4
+    return len(last) < length

@@ -66,14 +66,14 @@ class Lexemes:
 
     def begin(self, start: int, allowed: Collection[int]) -> Pending:
         """A new lexeme at a position where the rules allow these terminals and marks."""
-        tried = frozenset(allowed)
+        candidates = frozenset(allowed)
         if not self._lexer.contextual:
-            tried = frozenset(range(len(self._lexer.terminals)))
-        tried = self._contexts.get(tried & self._marks, tried) | self._ignored
-        tried_here = [(number, self._lexer.terminals[number]) for number in sorted(tried - self._marks)]
+            candidates = frozenset(range(len(self._lexer.terminals)))
+        candidates = self._contexts.get(candidates & self._marks, candidates) | self._ignored
+        tried_here = [(number, self._lexer.terminals[number]) for number in sorted(candidates - self._marks)]
         embedded = {self._ids[each.name] for _, it in tried_here for each in it.keywords if each.embedded}
         matches = [(number, self._automaton(number).start) for number, _ in tried_here if number not in embedded]
-        return Pending(start, start, tried, tuple(matches))
+        return Pending(start, start, candidates, tuple(matches))
 
     def read(self, pending: Pending, text: bytes | bytearray, end: int) -> Pending:
         """The lexeme after more of the text; it has ended if it has no `matches` left."""

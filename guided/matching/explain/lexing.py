@@ -140,8 +140,8 @@ class LabelledLexer:
                 if any(further.may_stop for further in run.after(text[-1])):
                     lexeme = next((text[at:] for at in reversed(begins[:-1]) if self._matches(number, text[at:])), b"")
                     name = self.names.terminals[self.lexer.terminals[number].name]
-                    shown = lexeme.decode(errors="replace")
-                    return f"the lexer takes the longest match, and {shown!r} is one {name}"
+                    lexeme_text = lexeme.decode(errors="replace")
+                    return f"the lexer takes the longest match, and {lexeme_text!r} is one {name}"
         return ""
 
     def _matches(self, number: int, text: bytes) -> bool:

@@ -20,8 +20,8 @@ def named_places(places: Sequence[str], positions: Sequence[Position]) -> str:
 
 def listed_pointers(pointers: Sequence[str]) -> str:
     """JSON Pointers for a message, eight at most."""
-    more = [f"{len(pointers) - _MAX_POINTERS} more"] if len(pointers) > _MAX_POINTERS else []
-    return ", ".join([*(pointer or "(root)" for pointer in pointers[:_MAX_POINTERS]), *more])
+    omitted = [f"{len(pointers) - _MAX_POINTERS} more"] if len(pointers) > _MAX_POINTERS else []
+    return ", ".join([*(pointer or "(root)" for pointer in pointers[:_MAX_POINTERS]), *omitted])
 
 
 def listed_refusals(groups: Groups) -> str:

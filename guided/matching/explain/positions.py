@@ -80,8 +80,8 @@ def in_words(positions: Sequence[Position]) -> str:
     for it in positions:
         alike.setdefault(it._replace(alternative=0), []).append(it.alternative)
     words = [it.words(numbers) for it, numbers in alike.items()]
-    more = [f"{len(words) - _MAX_SHOWN} more"] if len(words) > _MAX_SHOWN else []
-    return "; ".join(words[:_MAX_SHOWN] + more)
+    omitted = [f"{len(words) - _MAX_SHOWN} more"] if len(words) > _MAX_SHOWN else []
+    return "; ".join(words[:_MAX_SHOWN] + omitted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,12 +267,12 @@ class LabelledLanguage(Language):
         """Skip the search for a completion: the text was accepted."""
         return state
 
-    def positions(self, state: State | None, begun: bool) -> tuple[Position, ...]:
-        """The positions of the text; `begun`: the text is not empty."""
+    def positions(self, state: State | None, is_inside: bool) -> tuple[Position, ...]:
+        """The positions of the text; `is_inside`: the text is not empty."""
         if state is None:
             return ()
         before, labels = self.reached[state]
-        inside = self._inside(before.items) if begun else set[str]()
+        inside = self._inside(before.items) if is_inside else set[str]()
         reached = {label for label in labels if self.labels[label].behind is None}
         reached |= {self.labels[label].behind or "" for label in inside if label in self.labels} - {""}
         reached |= {label.removeprefix(_BEHIND) for label in inside if label.startswith(_BEHIND)}

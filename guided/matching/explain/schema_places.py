@@ -138,14 +138,14 @@ class SchemaPlaces:
 
 def _innermost(marked: AnnotatedGrammar, past: Past) -> tuple[int, int] | None:
     """The number and the offset of the innermost open region."""
-    ended = 0
+    depth = 0
     while past is not None:
         position, mark, past = past
         number, is_end = divmod(mark - marked.first, 2)
         if is_end:
-            ended += 1
-        elif ended:
-            ended -= 1
+            depth += 1
+        elif depth:
+            depth -= 1
         else:
             return number, position
     return None

@@ -80,14 +80,14 @@ class ParsePaths:
             kernel = [(after, past) for state, past in threads if (after := automaton.byte(state, byte))]
             threads = self._enter_marks(kernel, at + 1)
         if self._grammar.counts_tokens and start < end:
-            ended: dict[State, Past] = {}
+            threads_by_state: dict[State, Past] = {}
             for state, past in threads:
                 last = automaton.token_end(state)
                 if last is not None and (
                     last.is_accepting or self._can_continue(last)
                 ):  # otherwise only a mark can follow
-                    ended.setdefault(last, past)
-            threads = tuple(ended.items())
+                    threads_by_state.setdefault(last, past)
+            threads = tuple(threads_by_state.items())
         return Snapshot(threads)
 
     def after_token(
@@ -190,16 +190,16 @@ class ParsePaths:
 
     def _innermost(self, past: Past) -> tuple[int, float | None]:
         """The beginning and the temperature of the innermost region with a temperature."""
-        ended = 0
+        depth = 0
         while past is not None:
             position, mark, past = past
             if mark < 0:
                 continue
             region, is_end = self._grammar.region(mark)
             if is_end:
-                ended += 1
-            elif ended:
-                ended -= 1
+                depth += 1
+            elif depth:
+                depth -= 1
             elif region.temperature is not None:
                 return position, region.temperature
         return 0, None

@@ -107,9 +107,9 @@ def optional_windows(reader: ConfigReader, layers: int) -> list[int | None]:
     first = reader.get("max_window_layers", 28)
     if isinstance(first, bool) or not isinstance(first, int) or first < 0:
         raise ModelFileError(f"{reader.where}: max_window_layers is {brief(first)}, but must be an integer")
-    used = reader.flag("use_sliding_window", False)
-    windows = layer_windows(reader, layers, lambda layer: used and layer >= first, window=4096)
-    if not used and any(windows):
+    has_windows = reader.flag("use_sliding_window", False)
+    windows = layer_windows(reader, layers, lambda layer: has_windows and layer >= first, window=4096)
+    if not has_windows and any(windows):
         raise reader.refuse("layer_types", "layers have windows, but use_sliding_window is off")
     return windows
 

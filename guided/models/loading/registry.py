@@ -42,11 +42,11 @@ def for_gguf(name: object, where: str) -> Gguf:
     Raises:
         UnsupportedError: the architecture is unknown; the hint lists the supported ones.
     """
-    known = {entry.gguf.name or entry.model_type: entry.gguf for entry in ARCHITECTURES if entry.gguf is not None}
-    if not isinstance(name, str) or name not in known:
-        hint = f"supported: {', '.join(known)}"
+    readers = {entry.gguf.name or entry.model_type: entry.gguf for entry in ARCHITECTURES if entry.gguf is not None}
+    if not isinstance(name, str) or name not in readers:
+        hint = f"supported: {', '.join(readers)}"
         raise UnsupportedError(f"the architecture {brief(name, 100)} is not supported", pointer=where, hint=hint)
-    return known[name]
+    return readers[name]
 
 
 def for_huggingface(data: Any, where: str) -> tuple[Architecture, Any, bool]:

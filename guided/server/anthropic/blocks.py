@@ -137,8 +137,8 @@ class InputMessage(Checked):
         """Read the blocks that messages of this role may have."""
         if (role := info.data.get("role")) is None:
             return value
-        known = " and ".join(_KINDS[role])
-        otherwise = _ONLY_TEXT if role == "system" else f"blocks of the {role} are {known}; {_ONLY_TEXT}"
+        kinds = " and ".join(_KINDS[role])
+        otherwise = _ONLY_TEXT if role == "system" else f"blocks of the {role} are {kinds}; {_ONLY_TEXT}"
         return _blocks("content", value, _KINDS[role], otherwise)
 
     def blocks(self, kind: type[_Block]) -> Iterator[tuple[int, Any]]:

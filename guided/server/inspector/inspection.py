@@ -136,7 +136,7 @@ def check(engine: Engine, request: CheckRequest, *, allow_special_tokens: bool, 
     compile_seconds = perf_counter() - begin
     shortest = GrammarMatcher(grammar).explain()
     text = shortest.completion.decode(errors="backslashreplace")
-    least = least_tokens(GrammarMatcher(grammar))
+    min_tokens = least_tokens(GrammarMatcher(grammar))
     return {
         "valid": True,
         "kind": specification.kind,
@@ -144,8 +144,8 @@ def check(engine: Engine, request: CheckRequest, *, allow_special_tokens: bool, 
         "findings": [asdict(finding) for finding in grammar.findings],
         "remarks": _remarks(grammar, specification) if request.remarks else None,
         "shortest": text[:_MAX_SHOWN],
-        "min_tokens": least.count - 1,
-        "min_tokens_is_exact": least.is_exact,
+        "min_tokens": min_tokens.count - 1,
+        "min_tokens_is_exact": min_tokens.is_exact,
         "size": {"positions": grammar.native.positions, "compile_ms": round(compile_seconds * 1e3, 3)},
         "warnings": list(specification.warnings.values()),
     }

@@ -70,7 +70,7 @@ class Step:
         ids: the model's input: the prompt and the tokens after it.
         matcher: the matcher after the tokens; None: any text is allowed.
         max_tokens, left: the budget, and how much of it is left.
-        top, most: see `StepRequest`.
+        top, max_tokens_shown: see `top` and `most` of `StepRequest`.
     """
 
     ids: list[int]
@@ -78,7 +78,7 @@ class Step:
     max_tokens: int
     left: int
     top: int
-    most: int
+    max_tokens_shown: int
 
     @classmethod
     def of(cls, engine: Engine, request: StepRequest, *, allow_special_tokens: bool, seconds: float) -> Step:
@@ -95,20 +95,24 @@ class Step:
         else:
             ids = engine.encode_prompt(request.prompt or "", raw=True)
         room = engine.model.config.context - len(ids)
-        most = min(request.max_tokens or room, room)
-        left = most - len(request.tokens)
-        if left < 0:
-            message = f"{len(request.tokens)} tokens are written, but max_tokens allows only {most}"
+        token_limit = min(request.max_tokens or room, room)
+        tokens_left = token_limit - len(request.tokens)
+        if tokens_left < 0:
+            message = f"{len(request.tokens)} tokens are written, but max_tokens allows only {token_limit}"
             raise RequestError(message, param="tokens")
         if grammar is None:
             size = engine.vocabulary.size
             if wrong := [id for id in request.tokens if id >= size]:
                 raise RequestError(f"tokens contains {wrong[0]}, but ids are 0 to {size - 1}", param="tokens")
-            return cls([*ids, *request.tokens], None, most, left, request.top, request.most)
-        if (needed := GrammarMatcher(grammar).min_tokens_to_finish() - 1) > most:
-            raise BudgetError(needed, room, request.max_tokens or room) if room < needed else BudgetError(needed, most)
+            return cls([*ids, *request.tokens], None, token_limit, tokens_left, request.top, request.most)
+        if (needed := GrammarMatcher(grammar).min_tokens_to_finish() - 1) > token_limit:
+            raise (
+                BudgetError(needed, room, request.max_tokens or room)
+                if room < needed
+                else BudgetError(needed, token_limit)
+            )
         matcher = accept_prefix(grammar, request.tokens)
-        return cls([*ids, *request.tokens], matcher, most, left, request.top, request.most)
+        return cls([*ids, *request.tokens], matcher, token_limit, tokens_left, request.top, request.most)
 
     @torch.inference_mode()
     def fields(self, logits: Tensor, vocabulary: Vocabulary) -> dict[str, Any]:
@@ -133,7 +137,7 @@ class Step:
         fields["mask"] = {
             "allowed": len(allowed),
             "of": vocabulary.size,
-            "tokens": [token_fields(vocabulary, token) for token in allowed[: self.most]],
+            "tokens": [token_fields(vocabulary, token) for token in allowed[: self.max_tokens_shown]],
             "forced": [token_fields(vocabulary, token) for token in self.matcher.forced_tokens()],
         }
         fields["before"] = _top(before, after, self.top, vocabulary)
@@ -157,10 +161,10 @@ def token_fields(vocabulary: Vocabulary, token: int) -> dict[str, Any]:
     }
 
 
-def _top(logits: Tensor, masked: Tensor, most: int, vocabulary: Vocabulary) -> list[dict[str, Any]]:
+def _top(logits: Tensor, masked: Tensor, count: int, vocabulary: Vocabulary) -> list[dict[str, Any]]:
     """The most likely tokens by `logits`, and whether `masked` allows them."""
     mass = log_mass(logits)
-    values, ids = torch.topk(logits[: vocabulary.size], min(most, vocabulary.size))
+    values, ids = torch.topk(logits[: vocabulary.size], min(count, vocabulary.size))
     return [
         token_fields(vocabulary, id) | {"probability": exp(value - mass), "allowed": bool(masked[id] > -inf)}
         for id, value in zip(ids.tolist(), values.tolist(), strict=True)

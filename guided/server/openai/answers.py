@@ -140,11 +140,11 @@ class Answer:
 
 def usage_of(groups: Sequence[Sequence[Reading]]) -> dict[str, Any]:
     """The number of tokens read and written, including reasoning. A prompt counts once for all its samples."""
-    ended = [[reading.result for reading in group if reading.result is not None] for group in groups]
-    prompt = sum(group[0].prompt_tokens for group in ended if group)
-    written = sum(len(result.tokens) for result in chain.from_iterable(ended))
+    finished = [[reading.result for reading in group if reading.result is not None] for group in groups]
+    prompt = sum(group[0].prompt_tokens for group in finished if group)
+    completion_tokens = sum(len(result.tokens) for result in chain.from_iterable(finished))
     usage: dict[str, Any] = {
-        "prompt_tokens": prompt, "completion_tokens": written, "total_tokens": prompt + written,
+        "prompt_tokens": prompt, "completion_tokens": completion_tokens, "total_tokens": prompt + completion_tokens,
     }  # fmt: skip
     readings = [reading for group in groups for reading in group]
     if any(reading.options.thinks for reading in readings):

@@ -67,8 +67,8 @@ class CompletionRequest(TextRequest):
             raise RequestError(message, param=name)
         if not self.prompts() or [] in self.prompts():
             raise RequestError("the prompt is empty: the model needs at least one token", param="prompt")
-        most = max_tokens if self.max_tokens is None else self.max_tokens
-        options = self.options() | dict(structured.options) | {"max_tokens": most, "raw": True}
+        token_limit = max_tokens if self.max_tokens is None else self.max_tokens
+        options = self.options() | dict(structured.options) | {"max_tokens": token_limit, "raw": True}
         if structured.constraint is not None:
             options = without_stops(options)
         if self.logprobs is not None:

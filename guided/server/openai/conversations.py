@@ -135,9 +135,9 @@ def _prompt(
     for message in messages:
         if message["role"] == "tool":
             message["name"] = names[message["tool_call_id"]]
-    given = chat.chat_template_kwargs
-    variables, switches = given.others if given is not None else {}, dict[str, bool]()
-    if settings.reasoning_end or (given is not None and given.on is not None):
+    template_options = chat.chat_template_kwargs
+    variables, switches = template_options.others if template_options is not None else {}, dict[str, bool]()
+    if settings.reasoning_end or (template_options is not None and template_options.on is not None):
         reads = engine.chat_template.uses_variable if engine.chat_template is not None else lambda _: False
         switches = {name: thinks for name in ("enable_thinking", "thinking") if reads(name)}
     begins = chat.add_generation_prompt is not False and not chat.continue_final_message

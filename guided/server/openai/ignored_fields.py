@@ -31,10 +31,10 @@ class Only:
         return {"enum": [*self.values, None]}
 
     def _check(self, value: Any) -> Any:
-        if value is None or any(type(value) is type(known) and value == known for known in self.values):
+        if value is None or any(type(value) is type(accepted) and value == accepted for accepted in self.values):
             return value
-        known = " or ".join(["; leave it out", *(f"write {brief(known)}" for known in self.values)])
-        raise ValueError(f"{brief(value)} is not supported: {self.why}{known}")
+        advice = " or ".join(["; leave it out", *(f"write {brief(advice)}" for advice in self.values)])
+        raise ValueError(f"{brief(value)} is not supported: {self.why}{advice}")
 
 
 _NO_TEMPLATE = "only the operator of the server chooses the chat template"

@@ -46,10 +46,10 @@ class Checked(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _check_names(cls, value: Any) -> Any:
-        known = _names(cls)
-        if isinstance(value, dict) and cls.model_config["extra"] == "forbid" and not value.keys() <= known.keys():
-            name = next(name for name in value if name not in known)
-            close = close_name(name, known)
+        known_names = _names(cls)
+        if isinstance(value, dict) and cls.model_config["extra"] == "forbid" and not value.keys() <= known_names.keys():
+            name = next(name for name in value if name not in known_names)
+            close = close_name(name, known_names)
             hint = cls.hints.get(name) or (f"did you mean {close}?" if close else "")
             raise fault(f"unknown field {brief(name)}{hint and ': '}{hint}", name)
         return value

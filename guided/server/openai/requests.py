@@ -92,8 +92,8 @@ class Specified(Checked):
 
     def structured_output(self, *, allow_special_tokens: bool) -> Structured:
         """The constraint on the text. Raises as `structured` does."""
-        given = {name: getattr(self, name) for name in Specified.model_fields}
-        return structured(given, allow_special_tokens=allow_special_tokens)
+        fields = {name: getattr(self, name) for name in Specified.model_fields}
+        return structured(fields, allow_special_tokens=allow_special_tokens)
 
 
 def _may_be_null(schema: dict[str, Any]) -> None:
@@ -147,11 +147,11 @@ class TextRequest(Specified, IgnoredFields):
 
     @model_validator(mode="before")
     @classmethod
-    def _drop_nulls(cls, given: Any) -> Any:
+    def _drop_nulls(cls, body: Any) -> Any:
         """Drop nulls, but refuse an unknown name even if its value is null."""
-        if not isinstance(given, dict):
-            return given
-        return {name: value for name, value in given.items() if value is not None or name not in cls.model_fields}
+        if not isinstance(body, dict):
+            return body
+        return {name: value for name, value in body.items() if value is not None or name not in cls.model_fields}
 
     @model_validator(mode="after")
     def _check_stream_options(self) -> Self:
@@ -372,6 +372,6 @@ class ChatRequest(TextRequest, IgnoredInConversations):
 
     def engine_options(self, max_tokens: int) -> dict[str, Any]:
         """The sampling options and the number of tokens. `max_tokens`: the default if the request sets none."""
-        most = self.max_completion_tokens or self.max_tokens or max_tokens
+        token_limit = self.max_completion_tokens or self.max_tokens or max_tokens
         scores = {"logprobs": self.top_logprobs or 0, "score_forced": True} if self.logprobs else {}
-        return self.options() | {"max_tokens": most} | scores
+        return self.options() | {"max_tokens": token_limit} | scores

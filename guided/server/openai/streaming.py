@@ -88,7 +88,7 @@ async def stream_chunks(
     `warnings`: for the first chunk."""
     readings = [[new_reading() for _ in range(samples)] for new_reading in new_readings]
     begins = list(range(len(streams) * samples)) if answer.chat else []  # in order, as OpenAI's client requires
-    begun, output = set[int](), list[str]()
+    started_choices, output = set[int](), list[str]()
     first: dict[str, Any] = {"warnings": list(warnings)} if warnings else {}
     try:
         async with aclosing(merge_events(streams, samples, keep_alive)) as batches:
@@ -99,11 +99,11 @@ async def stream_chunks(
                     for sample in begins:  # all of one stream, since a chat has one prompt
                         output.append(sse(answer.begin(sample, reading) | ttft | first))
                         first = {}
-                    begun.update(begins)
+                    started_choices.update(begins)
                     begins = []
                     for chunk in answer.chunks(number, event, reading.read(event), reading):
-                        if number not in begun:
-                            begun.add(number)
+                        if number not in started_choices:
+                            started_choices.add(number)
                             chunk |= ttft
                         if options.continuous_usage_stats:
                             chunk["usage"] = usage_of(readings)

@@ -75,14 +75,14 @@ class Structured:
     source: Any = None
 
 
-def structured(given: Mapping[str, Any], *, allow_special_tokens: bool = False) -> Structured:
+def structured(request_fields: Mapping[str, Any], *, allow_special_tokens: bool = False) -> Structured:
     """Combine the fields of a request that constrain its text into one constraint. Fields that are None are ignored.
 
     Raises:
         RequestError: a field is malformed, or several fields constrain the text.
         SpecError: no bundled grammar has the given name. Errors inside a specification are found when it compiles.
     """
-    fields = {name: value for name, value in given.items() if value is not None}
+    fields = {name: value for name, value in request_fields.items() if value is not None}
     warnings = {
         name: f"{name} is deprecated: write structured_outputs={{{_DEPRECATED.get(name, name)!r}: ...}}"
         for name in fields
@@ -102,8 +102,8 @@ def structured(given: Mapping[str, Any], *, allow_special_tokens: bool = False) 
     if len(candidates) > 1:
         names = " and ".join(candidate.param for candidate in candidates)
         raise RequestError(f"{names} cannot be combined: give only one constraint", param=candidates[1].param)
-    chosen = candidates[0] if candidates else Structured()
-    return replace(chosen, warnings=warnings)
+    output = candidates[0] if candidates else Structured()
+    return replace(output, warnings=warnings)
 
 
 class _Reader:
@@ -140,33 +140,33 @@ class _Reader:
                 return self.read(
                     kind if kind != "grammar" else "text_grammar", f"response_format.{name}", format.get(name)
                 )
-        known = "text, json_object, json_schema, structural_tag, grammar, lark, gbnf, regex"
-        message = f"response_format.type must be one of {known}, not {brief(kind)}"
+        types = "text, json_object, json_schema, structural_tag, grammar, lark, gbnf, regex"
+        message = f"response_format.type must be one of {types}, not {brief(kind)}"
         raise RequestError(message, param="response_format.type")
 
-    def structured_outputs(self, prefix: str, given: Mapping[str, Any]) -> Structured:
-        _refuse_unknown(prefix.rstrip("._"), given, (*KINDS, *_MODIFIERS))
-        kinds = [kind for kind in KINDS if given.get(kind) is not None and given[kind] is not False]
+    def structured_outputs(self, prefix: str, request_fields: Mapping[str, Any]) -> Structured:
+        _refuse_unknown(prefix.rstrip("._"), request_fields, (*KINDS, *_MODIFIERS))
+        kinds = [kind for kind in KINDS if request_fields.get(kind) is not None and request_fields[kind] is not False]
         if len(kinds) != 1:
             given_kinds = f"{' and '.join(kinds)} are given" if kinds else "none of them is given"
-            param = prefix.rstrip(".") if prefix.endswith(".") else prefix + next(iter(given))
+            param = prefix.rstrip(".") if prefix.endswith(".") else prefix + next(iter(request_fields))
             raise RequestError(f"give exactly one of {', '.join(KINDS)}; {given_kinds}", param=param)
         kind = kinds[0]
         for name in _MODIFIERS:
-            if given.get(name) not in (None, False) and kind not in ("json", "json_object"):
+            if request_fields.get(name) not in (None, False) and kind not in ("json", "json_object"):
                 raise RequestError(f"{name} requires json or json_object", param=f"{prefix}{name}")
-            if name != "whitespace_pattern" and not isinstance(given.get(name), bool | None):
-                message = f"{prefix}{name} must be true or false, not {brief(given[name])}"
+            if name != "whitespace_pattern" and not isinstance(request_fields.get(name), bool | None):
+                message = f"{prefix}{name} must be true or false, not {brief(request_fields[name])}"
                 raise RequestError(message, param=f"{prefix}{name}")
-        read = self.read("text_grammar" if kind == "grammar" else kind, prefix + kind, given[kind])
+        read = self.read("text_grammar" if kind == "grammar" else kind, prefix + kind, request_fields[kind])
         if not read.is_json:
             return read
         options = dict(read.options)
-        if given.get("disable_any_whitespace"):
+        if request_fields.get("disable_any_whitespace"):
             options["whitespace"] = "compact"
-        if (pattern := given.get("whitespace_pattern")) is not None:
+        if (pattern := request_fields.get("whitespace_pattern")) is not None:
             options["whitespace"] = pattern
-        if given.get("disable_additional_properties"):
+        if request_fields.get("disable_additional_properties"):
             options["additional_properties"] = False
         return replace(read, options=options)
 

@@ -40,8 +40,8 @@ def warnings_of(constraint: Structured, param: str, streams: Sequence[Stream] = 
         {"message": for_clients(f"not enforced: {finding}"), "param": param + finding.pointer}
         for finding in findings[:_MAX_FINDINGS]
     ]
-    if (more := len(findings) - _MAX_FINDINGS) > 0:
-        warnings.append({"message": f"and {more} more parts are not enforced", "param": param or None})
+    if (omitted := len(findings) - _MAX_FINDINGS) > 0:
+        warnings.append({"message": f"and {omitted} more parts are not enforced", "param": param or None})
     return warnings
 
 

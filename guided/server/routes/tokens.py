@@ -94,5 +94,5 @@ def _info(engine: Engine) -> dict[str, str | None]:
         "eos_token", next((names[id] for id in sorted(engine.vocabulary.eos_token_ids) if id in names), "")
     )
     tokens.setdefault("bos_token", names.get(engine.bos[0], "") if engine.bos else "")
-    known = {name: tokens.get(name) or None for name in ("bos_token", "eos_token", "pad_token", "unk_token")}
-    return known | {"chat_template": chat.source if chat else None}
+    special_tokens = {name: tokens.get(name) or None for name in ("bos_token", "eos_token", "pad_token", "unk_token")}
+    return special_tokens | {"chat_template": chat.source if chat else None}

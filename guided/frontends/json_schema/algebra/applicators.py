@@ -93,8 +93,8 @@ def _if(reader: Reader, schema: Schema) -> list[tuple[Schema, ...]]:
     condition = reader.library.child(schema, "if")
     cases = []
     for name, holds in (("then", condition), ("else", reader.negation.of(condition))):
-        more = ((reader.library.child(schema, name),),) if schema.known(name) else ()
-        cases.append(reader.negation.derive(schema, ANYTHING, (holds,), *more))
+        branches = ((reader.library.child(schema, name),),) if schema.known(name) else ()
+        cases.append(reader.negation.derive(schema, ANYTHING, (holds,), *branches))
     return [tuple(cases)]
 
 
@@ -107,15 +107,15 @@ def _dependent(reader: Reader, schema: Schema, keyword: str) -> list[tuple[Schem
     for name, then in value.items():
         check_texts(name, schema, keyword)
         names: tuple[str, ...] = (name,)
-        more: tuple[tuple[Schema, ...], ...] = ()
+        branches: tuple[tuple[Schema, ...], ...] = ()
         if isinstance(then, list) and keyword != "dependentSchemas":
             names = (name, *reader.names_of(then, schema, keyword, name))
         elif keyword == "dependentRequired":
             raise malformed(schema, keyword, "an object of lists of names", then, name)
         else:
-            more = ((reader.library.child(schema, keyword, name),),)
+            branches = ((reader.library.child(schema, keyword, name),),)
         present = Shape(types=("object",), required=tuple(dict.fromkeys(names)))
-        holds = reader.negation.derive(schema, present, *more)
+        holds = reader.negation.derive(schema, present, *branches)
         groups.append((reader.negation.without(schema, name), holds))
     return groups
 

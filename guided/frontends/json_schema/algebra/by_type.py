@@ -65,9 +65,11 @@ class ByType:
     def _formula(self, goal: Goal) -> Formula:
         return formula_of(goal, self._expander.reader.read, self._expander.reader.negation)
 
-    def _normal_form(self, formula: Formula, start: Shape, most: int | None = None) -> list[Shape]:
-        """The shapes of a formula for one type, multiplied out. `most` bounds the nodes (None: the limit)."""
-        shapes = normal_form(formula, self._without, self._expander.narrow_or_none, start, most or self._limits.nodes)
+    def _normal_form(self, formula: Formula, start: Shape, max_nodes: int | None = None) -> list[Shape]:
+        """The shapes of a formula for one type, multiplied out. `max_nodes` bounds the nodes (None: the limit)."""
+        shapes = normal_form(
+            formula, self._without, self._expander.narrow_or_none, start, max_nodes or self._limits.nodes
+        )
         return [shape for base in shapes for shape in self._expander.resolve_obligations(base)[0]]
 
     def _without(self, leaf: Leaf) -> Iterator[Formula]:

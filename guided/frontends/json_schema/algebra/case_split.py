@@ -50,15 +50,15 @@ def split_by_member(shape: Shape, expander: Expander) -> list[Shape]:
     """
     assert shape.formula is not None
     out: list[Shape] = []
-    work, left = [shape], _FEW + _GROWTH * len(leaves(shape.formula))
+    work, steps_left = [shape], _FEW + _GROWTH * len(leaves(shape.formula))
     while work:
-        case, left = work.pop(), left - 1
+        case, steps_left = work.pop(), steps_left - 1
         spend(STEP)
         if case.formula is not None:
             try:
                 bind(case, expander)
             except UnsupportedError:
-                if left < 0 or (cases := _cases(case, expander)) is None:
+                if steps_left < 0 or (cases := _cases(case, expander)) is None:
                     raise
                 work += reversed(cases)
                 continue

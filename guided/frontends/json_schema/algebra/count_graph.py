@@ -155,10 +155,10 @@ class _Counter:
             for requirement in self._counted
             if requirement.low
         ]
-        for schemas, needed in requirements:
+        for schemas, min_count in requirements:
             values = self._values(schemas)
             # None: many values. If there are no values, the core drops the rules that require them.
-            if values and len(values) < (demand if self._longest else needed):
+            if values and len(values) < (demand if self._longest else min_count):
                 return True
         return False
 
@@ -195,17 +195,17 @@ class _Counter:
         if not self._letters:
             self._find_letters()
         equal = self._shape.repeated is not None
-        chosen: dict[object, Json] = {}
+        distinguished: dict[object, Json] = {}
         grows = True
         while grows:
             grows = False
             for values in self._letters.values():
-                left = [value for value in values or () if canonical(value) not in chosen]
-                if left and (equal or len(left) < fewer_than):
-                    chosen |= {canonical(value): value for value in left}
+                new_values = [value for value in values or () if canonical(value) not in distinguished]
+                if new_values and (equal or len(new_values) < fewer_than):
+                    distinguished |= {canonical(value): value for value in new_values}
                     grows = True
         atoms: dict[object, _Atom] = {}
-        for value in chosen.values():
+        for value in distinguished.values():
             allowed_at = tuple(self._expander.membership.has(base, value) for base in self._item_schemas)
             counts = tuple(self._expander.membership.has((requirement.schema,), value) for requirement in self._counted)
             key = (allowed_at, counts, canonical(value) if equal else None)
@@ -213,9 +213,9 @@ class _Counter:
                 others = atoms[key].values if key in atoms else ()
                 atoms[key] = _Atom((*others, value), allowed_at, counts)
         self._atoms = list(atoms.values())
-        if chosen:
+        if distinguished:
             negation, at = self._expander.negation, self._at()
-            self._outside_atoms = (negation.of(negation.one_of(at, tuple(chosen.values()))),)
+            self._outside_atoms = (negation.of(negation.one_of(at, tuple(distinguished.values()))),)
 
     def _at(self) -> Schema:
         schema = self._shape.unique or self._shape.repeated
@@ -300,12 +300,12 @@ class _Counter:
             if requirement.high is not None and count > requirement.high:
                 return None
             counted.append(count if requirement.high is not None else min(count, requirement.low))
-        taken, equal = list(state.taken), state.equal
+        used_values, equal = list(state.taken), state.equal
         if atom is not None:
-            equal = equal or taken[atom] == len(self._atoms[atom].values)
-            taken[atom] = min(taken[atom] + 1, len(self._atoms[atom].values))
+            equal = equal or used_values[atom] == len(self._atoms[atom].values)
+            used_values[atom] = min(used_values[atom] + 1, len(self._atoms[atom].values))
         last = max(self._longest, self._window.low) if self._window.high is None else self._window.high
-        return self._normalise(_State(min(state.length + 1, last), tuple(counted), tuple(taken), equal))
+        return self._normalise(_State(min(state.length + 1, last), tuple(counted), tuple(used_values), equal))
 
     def _normalise(self, state: _State) -> _State:
         """The state without irrelevant parts: if no more items are required, the used values do not matter."""
@@ -355,5 +355,9 @@ def _trim(
     number = {
         state: at for at, state in enumerate((start, *(state for state in edges if state in live and state != start)))
     }
-    kept = tuple(tuple((goal, number[after]) for goal, after in edges[state] if after in live) for state in number)
-    return CountGraph(kept, frozenset(number[state] for state in ends), {number[s]: tail for s, tail in tails.items()})
+    live_edges = tuple(
+        tuple((goal, number[after]) for goal, after in edges[state] if after in live) for state in number
+    )
+    return CountGraph(
+        live_edges, frozenset(number[state] for state in ends), {number[s]: tail for s, tail in tails.items()}
+    )

@@ -53,9 +53,9 @@ def pairs_that_may_overlap(disjoint: Disjoint, schemas: Mapping[int, Schema], si
     out: set[tuple[int, int]] = set()
     work: list[tuple[list[int], frozenset[_Path]]] = [(list(schemas), frozenset())]
     while work:
-        group, used = work.pop()
+        group, used_paths = work.pop()
         disjoint.count(len(group))
-        counts = Counter(path for at in group for path in paths[at] if path not in used)
+        counts = Counter(path for at in group for path in paths[at] if path not in used_paths)
         best = max(counts, key=lambda path: (counts[path], -len(path)), default=None)
         if len(group) <= _FEW or best is None or counts[best] == 1:
             out.update(_all_pairs(group))
@@ -66,9 +66,9 @@ def pairs_that_may_overlap(disjoint: Disjoint, schemas: Mapping[int, Schema], si
             for value in paths[at].get(best, ()):
                 buckets[value].append(at)
             without += () if best in paths[at] else (at,)
-        used |= {best}
-        work += ((bucket, used) for bucket in {tuple(bucket): bucket for bucket in buckets.values()}.values())
-        work.append((without, used))
+        used_paths |= {best}
+        work += ((bucket, used_paths) for bucket in {tuple(bucket): bucket for bucket in buckets.values()}.values())
+        work.append((without, used_paths))
         for at in without:
             disjoint.count(len(group))
             out.update((min(at, other), max(at, other)) for other in group if best in paths[other])

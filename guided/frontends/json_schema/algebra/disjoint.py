@@ -155,12 +155,12 @@ class Disjoint:
         """Keep the types of which `b` may share values with some alternative of each group of `a`."""
         groups = [group for schema in a for group in self._groups.get(schema, ()) if len(group) <= _SHORT]
         for group in groups:
-            left = set[str]()
+            possible_types = set[str]()
             for branch in group if common else ():
-                left |= self._shared_types([branch], b, siblings, depth + 1)
-                if left >= common:
+                possible_types |= self._shared_types([branch], b, siblings, depth + 1)
+                if possible_types >= common:
                     break
-            common &= left
+            common &= possible_types
 
     def _arrays_are_disjoint(self, a: Shape, b: Shape, depth: int) -> bool:
         window = a.items.meet(b.items)

@@ -65,17 +65,17 @@ def _without_competitors(
     if not competitors and not dropped:
         return branch
     negation = reader.negation
-    left: dict[tuple[int, ...], list[str]] = {}
+    names_by_competitors: dict[tuple[int, ...], list[str]] = {}
     for name in types:
         if name not in dropped:
-            left.setdefault(tuple(sorted(competitors.get(name, ()))), []).append(name)
-    if not left:
+            names_by_competitors.setdefault(tuple(sorted(competitors.get(name, ()))), []).append(name)
+    if not names_by_competitors:
         return negation.derive(branch, Shape(types=()))
     cases = []
-    for excluded, names in left.items():
+    for excluded, names in names_by_competitors.items():
         shape = ANYTHING if tuple(names) == types else Shape(types=tuple(names))
         without = ((negation.of(branches[other]),) for other in excluded)
-        if len(left) == 1:
+        if len(names_by_competitors) == 1:
             return negation.derive(branch, shape, (branch,), *without)
         cases.append(negation.derive(branch, shape, *without))
     return negation.derive(branch, ANYTHING, (branch,), tuple(cases))

@@ -143,8 +143,8 @@ class ListedValues:
 
     def _arrays(self, shape: Shape) -> list[Json] | None:
         prefix_length, high = shape.prefix_length, shape.items.high
-        needed = (self._expander.goal(item_goal(shape, at)) for at in range(min(shape.items.low, prefix_length + 1)))
-        if any(has_false(goal) or self.values_of(goal) == () for goal in needed):
+        goals = (self._expander.goal(item_goal(shape, at)) for at in range(min(shape.items.low, prefix_length + 1)))
+        if any(has_false(goal) or self.values_of(goal) == () for goal in goals):
             return []
         partial_arrays: list[list[Json]] = [[]]
         out: list[Json] = []
@@ -162,9 +162,9 @@ class ListedValues:
             keys = [{canonical(item) for item in array} if shape.unique is not None else () for array in partial_arrays]
             partial_arrays = [
                 [*array, item]
-                for array, taken in zip(partial_arrays, keys, strict=True)
+                for array, item_keys in zip(partial_arrays, keys, strict=True)
                 for item in items
-                if canonical(item) not in taken
+                if canonical(item) not in item_keys
             ]
             if len(out) + len(partial_arrays) > MAX_VALUES:
                 return None
@@ -196,8 +196,8 @@ class ListedValues:
             values = self.values_of(goal)
             if values is None or len(partial_objects) * (len(values) + 1) > _MAX_TRIED_VALUES:
                 return None
-            more = [{**members, name: value} for members in partial_objects for value in values]
-            partial_objects = more if required else partial_objects + more
+            extended = [{**members, name: value} for members in partial_objects for value in values]
+            partial_objects = extended if required else partial_objects + extended
         objects: list[Json] = [members for members in partial_objects if len(members) in shape.members]
         if not (shape.some_members or shape.extra_blocks):
             return objects

@@ -136,10 +136,10 @@ class Keys:
             source = KeySet(source.within, source.without)
         return self.language(source)
 
-    def names_if_few(self, languages: tuple[Node, ...], most: int) -> tuple[str, ...] | None:
-        """The names in all of the languages. None if there may be more than `most`."""
+    def names_if_few(self, languages: tuple[Node, ...], max_names: int) -> tuple[str, ...] | None:
+        """The names in all of the languages. None if there may be more than `max_names`."""
         self._terms = self._terms or Terms()
-        return small_language(self._terms, And(languages), most)
+        return small_language(self._terms, And(languages), max_names)
 
     def _matches(self, language: Node, name: str) -> bool:
         if language == EMPTY:

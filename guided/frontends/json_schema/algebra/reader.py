@@ -78,7 +78,7 @@ class Reader:
     def _schema(self, schema: Schema, problems: list[Problem] | None) -> Reading:
         assert isinstance(schema.value, dict)
         shape, groups = ANYTHING, []
-        known = KNOWN[schema.document.draft]
+        known_keywords = KNOWN[schema.document.draft]
         keywords = schema.constraints
         if schema.document.lacks or "$ref" in keywords:
             keywords = tuple(keyword for keyword in keywords if not schema.hides(keyword))
@@ -86,7 +86,7 @@ class Reader:
             keywords, key=APPLICATORS.__contains__ if _UNEVALUATED.keys().isdisjoint(keywords) else _reading_order
         ):
             try:
-                if keyword not in known:
+                if keyword not in known_keywords:
                     check_foreign(schema, keyword)
                 elif keyword in APPLICATORS:
                     self.siblings[schema] = shape
@@ -114,11 +114,13 @@ class Reader:
         if isinstance(value, str) and value in _ONE_TYPE and not (as_written and value == "integer"):
             return _ONE_TYPE[value]
         names: list[Any] = value if isinstance(value, list) else [value]
-        known = tuple(_ONE_TYPE)
+        type_names = tuple(_ONE_TYPE)
         for at, name in enumerate(names):
-            if name not in known:
+            if name not in type_names:
                 pointer = schema.at(keyword, at) if isinstance(value, list) else schema.at(keyword)
-                raise SpecError(f"{describe(name)} is not a type", pointer=pointer, hint="one of " + ", ".join(known))
+                raise SpecError(
+                    f"{describe(name)} is not a type", pointer=pointer, hint="one of " + ", ".join(type_names)
+                )
         if not names:
             raise malformed(schema, keyword, "the name of a type or a list of names", value)
         return _types(tuple(names), as_written)

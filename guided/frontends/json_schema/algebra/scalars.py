@@ -24,14 +24,14 @@ __all__ = ["scalar_shapes"]
 
 
 def scalar_shapes(
-    formula: Formula, name: str, narrow: Callable[[Shape], Shape | None], overlap: Overlap, most: int
+    formula: Formula, name: str, narrow: Callable[[Shape], Shape | None], overlap: Overlap, max_nodes: int
 ) -> tuple[Shape, ...]:
     """The shapes of a formula for null, boolean, number or string."""
     every = Shape(types=(name,))
     if isinstance(formula, bool):
         return (every,) if formula else ()
     if name == "number":
-        return tuple(normal_form(formula, _other_numbers, narrow, every, most))
+        return tuple(normal_form(formula, _other_numbers, narrow, every, max_nodes))
     if name == "string":
         strings = fold(formula, _strings)[0]
         return (Shape(types=(name,), patterns=(strings,)),) if overlap.may_hold((strings,)) else ()

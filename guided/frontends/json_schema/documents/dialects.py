@@ -68,13 +68,13 @@ def _by_vocabularies(listed: dict[str, Json], named: str, pointer: str) -> Diale
     if draft is None:
         raise UnsupportedError(f"the dialect {named!r} does not list the core vocabulary", pointer=pointer,
                                hint="list " + _vocabulary("2020-12", "core"))  # fmt: skip
-    known = {_vocabulary(draft, name): keywords for name, keywords in VOCABULARIES[draft].items()}
+    keywords_by_uri = {_vocabulary(draft, name): keywords for name, keywords in VOCABULARIES[draft].items()}
     for uri, required in listed.items():
-        if required is True and uri not in known:
+        if required is True and uri not in keywords_by_uri:
             raise UnsupportedError(f"the dialect {named!r} requires the vocabulary {uri!r}, which is not known",
-                                   pointer=pointer, hint="one of " + ", ".join(known))  # fmt: skip
-    has = {keyword for uri, keywords in known.items() if uri in listed for keyword in keywords}
-    every = {keyword for keywords in known.values() for keyword in keywords}
+                                   pointer=pointer, hint="one of " + ", ".join(keywords_by_uri))  # fmt: skip
+    has = {keyword for uri, keywords in keywords_by_uri.items() if uri in listed for keyword in keywords}
+    every = {keyword for keywords in keywords_by_uri.values() for keyword in keywords}
     return Dialect(draft, frozenset(every - has))
 
 

@@ -208,9 +208,9 @@ class Library:
         return schema
 
     def _resource(self, uri: str, link: Link) -> tuple[Document, str]:
-        for known in (uri, uri + "#"):
-            if known not in self._resources and known in self._registry:
-                self._load(self._registry[known], uri, link.source.document)
+        for candidate in (uri, uri + "#"):
+            if candidate not in self._resources and candidate in self._registry:
+                self._load(self._registry[candidate], uri, link.source.document)
         if uri not in self._resources and (named_text := metaschema(uri)):
             name, text = named_text
             if name not in self._resources:
@@ -263,8 +263,10 @@ class Library:
         return None if named is None else read_dialect(named, self._find_registered, where + "/$schema")
 
     def _find_registered(self, uri: str) -> Json:
-        known = next((known for known in (uri, uri + "#", uri.rstrip("#")) if known in self._registry), None)
-        return None if known is None else self._read_document(self._registry[known], known)
+        candidate = next(
+            (candidate for candidate in (uri, uri + "#", uri.rstrip("#")) if candidate in self._registry), None
+        )
+        return None if candidate is None else self._read_document(self._registry[candidate], candidate)
 
     def _index(self, main: Document, uri: str, text: str | None) -> None:
         """Collect the identifiers and anchors of a document. `text` is its source, if there is one."""

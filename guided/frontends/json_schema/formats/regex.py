@@ -74,9 +74,9 @@ def _hex(low: int, high: int, digits: int) -> Node:
     )
 
 
-def _escape(full: bool, more: str) -> Node:
-    """A character or class after a backslash. `more`: further characters that may follow it."""
-    cases = [chars("dDsSwWfnrtv", _SYNTAX, more), seq("c", ALPHA), seq("x", HEX, HEX), seq("u", many(HEX, 4, 4))]
+def _escape(full: bool, extra: str) -> Node:
+    """A character or class after a backslash. `extra`: further characters that may follow it."""
+    cases = [chars("dDsSwWfnrtv", _SYNTAX, extra), seq("c", ALPHA), seq("x", HEX, HEX), seq("u", many(HEX, 4, 4))]
     if full:
         categories = (seq(first, optional(chars(second))) for first, second in _CATEGORIES.items())
         number = seq(many("0"), alt(many(HEX, 1, 5), seq("10", many(HEX, 4, 4))))

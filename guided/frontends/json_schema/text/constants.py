@@ -126,8 +126,8 @@ class Constants:
         ):
             return None
         cases: list[Node] = []
-        for chosen in self._choices(range(shape.prefix_length, len(value)), shape.rest_blocks):
-            goals = [(*item_goal(shape, at), *chosen.get(at, ())) for at in range(len(value))]
+        for assignment in self._choices(range(shape.prefix_length, len(value)), shape.rest_blocks):
+            goals = [(*item_goal(shape, at), *assignment.get(at, ())) for at in range(len(value))]
             items = self._literals(enumerate(value), goals, level, nested)
             if items is not None:
                 items = [lowering.notation.item(item, level) for item in items]
@@ -178,11 +178,11 @@ class Constants:
         if others and expander.is_closed(shape):
             return None
         cases: list[Node] = []
-        for chosen in self._choices(others, shape.extra_blocks):
-            if not all(expander.keys.has(some.keys, name) for name, blocks in chosen.items() for some in blocks):
+        for assignment in self._choices(others, shape.extra_blocks):
+            if not all(expander.keys.has(some.keys, name) for name, blocks in assignment.items() for some in blocks):
                 continue
             goals = [
-                (*expander.member(shape, name), *(s.schema for s in chosen.get(name, ()) if s.schema is not None))
+                (*expander.member(shape, name), *(s.schema for s in assignment.get(name, ()) if s.schema is not None))
                 for name in value
             ]
             members = self._literals(value.items(), goals, level, nested)

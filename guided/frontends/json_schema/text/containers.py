@@ -122,8 +122,8 @@ def counted_items(yes: Node, no: Node, comma: Node, count: Window) -> Node:
     more_yes, more_no = Seq((comma, yes)), Repeat(Seq((comma, no)), 0, None)
     high = count.high
 
-    def rest(low: int, most: int | None) -> Node:  # after an item
-        return Seq((more_no, Repeat(Seq((more_yes, more_no)), max(low, 0), most)))
+    def rest(low: int, high: int | None) -> Node:  # after an item
+        return Seq((more_no, Repeat(Seq((more_yes, more_no)), max(low, 0), high)))
 
     cases = [Seq((no, rest(count.low, high)))]
     if high is None or high > 0:

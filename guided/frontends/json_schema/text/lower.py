@@ -157,13 +157,13 @@ class Lowering:
             return self._in_place((), self.expander.expand(()), level)
         member = (self.notation.other_key((), ""), self.notation.after_key(self.value((), 0)))
         rules = (self._number(ANYTHING, "", 0), self._string(ANYTHING, "", 0), *member)
-        known = self.notation.layout.any_value_cache
-        if rules not in known:
+        cache = self.notation.layout.any_value_cache
+        if rules not in cache:
             whole = self._in_place((), self.expander.expand(()), 0)
-            if known:
+            if cache:
                 return whole
-            known[rules] = whole
-        return known[rules]
+            cache[rules] = whole
+        return cache[rules]
 
     def _in_place(self, goal: Goal, expansion: Expansion, level: int) -> Node:
         """Like `value`, but inlined, without a rule."""
@@ -247,9 +247,9 @@ class Lowering:
         length = self.capped(Window(), self.options.max_string, "max_string", where)
         for shape in shapes:
             refuse_content(shape, length)
-        written = [self._writable_patterns(shape) for shape in shapes]
-        content = either([patterns[0] if len(patterns) == 1 else And(patterns) for patterns in written])
-        key = ("strings", tuple(tuple(map(serial, patterns)) for patterns in written), length)
+        patterns_of_shapes = [self._writable_patterns(shape) for shape in shapes]
+        content = either([patterns[0] if len(patterns) == 1 else And(patterns) for patterns in patterns_of_shapes])
+        key = ("strings", tuple(tuple(map(serial, patterns)) for patterns in patterns_of_shapes), length)
         sizes = length.low, length.high
         return self.notation.string(key, f"string of #{where}", where, lambda: sized(content, *sizes), level)
 

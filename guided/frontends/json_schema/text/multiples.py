@@ -77,11 +77,11 @@ def _exponent(power: int) -> Node:
 
 def _mantissa_divisors(divisor: Decimal10, reach: int) -> list[tuple[int, Decimal10]]:
     """(exponent, the divisor of the mantissa before it), for as many exponents as the limit allows."""
-    left, out = MAX_WITH_EXPONENT, []
+    states_left, out = MAX_WITH_EXPONENT, []
     scaled = [(power, Decimal10(False, divisor.digits, divisor.exponent - power)) for power in range(-reach, reach + 1)]
     for power, power_graph in sorted(scaled, key=lambda item: _size(item[1])):
-        left -= _size(power_graph)
-        if left < 0:
+        states_left -= _size(power_graph)
+        if states_left < 0:
             break
         out.append((power, power_graph))
     return out
@@ -135,9 +135,9 @@ def _unsigned(divisor: Decimal10) -> Automaton:
     )
 
 
-def _remaining(modulus: int, most: int) -> Automaton:
-    """Mantissas with up to `most` digits after the point, whose digits without the point form a multiple."""
-    return _by_remainder(modulus, most, lambda remainder, _: remainder == 0, zeros_after=False)
+def _remaining(modulus: int, max_digits: int) -> Automaton:
+    """Mantissas with up to `max_digits` digits after the point, whose digits without the point form a multiple."""
+    return _by_remainder(modulus, max_digits, lambda remainder, _: remainder == 0, zeros_after=False)
 
 
 def _by_remainder(modulus: int, places: int, ends: Callable[[int, int], bool], zeros_after: bool) -> Automaton:
@@ -182,9 +182,9 @@ def _ending_in_zeros(modulus: int, shift: int) -> Automaton:
     for zeros in range(shift + 1):
         for remainder in range(modulus):
             # After `shift` zeros, another zero belongs to the digits before them.
-            more = state(shift, remainder * 10 % modulus) if zeros == shift else state(zeros + 1, remainder)
+            target = state(shift, remainder * 10 % modulus) if zeros == shift else state(zeros + 1, remainder)
             lifted = remainder * pow(10, zeros + 1, modulus)
-            edges = [(0x30, 0x30, more)]
+            edges = [(0x30, 0x30, target)]
             edges += [(0x30 + d, 0x30 + d, 2 + (lifted + d) % modulus) for d in range(1, 10)]
             ends = zeros == shift and remainder == 0
             states.append((ends, ((0x2E, 0x2E, point), *edges) if ends else tuple(edges)))

@@ -69,10 +69,10 @@ def object_text(lowering: Lowering, shape: Shape, where: str, level: int) -> Nod
         lowering.reasons.append((where, f"{window.low} members are required, but only {len(fields)} are allowed"))
     ordered = lowering.options.property_order == "declared"
     if not ordered or (some and extra is not None and (window != Window() or cap is not None)):
-        most = window if cap is None or extra is None else window.meet(Window(0, len(fields) + cap))
+        count_window = window if cap is None or extra is None else window.meet(Window(0, len(fields) + cap))
         if extra is None and not ordered and (extra := notation.many_optional(fields, window, level)) is not None:
             fields, names = [field for field in fields if field.required], {}
-        body = permuted(fields, extra, comma, most, some, ordered)
+        body = permuted(fields, extra, comma, count_window, some, ordered)
     else:
         rules = lowering.rule_maker("members", where, level)
         if some and extra is not None:

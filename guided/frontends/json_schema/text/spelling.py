@@ -116,8 +116,8 @@ def _encoding_with(letters: str) -> Encoding:
 
 def encoding_of(escapes: str) -> Encoding:
     """The encoding of strings that the option selects."""
-    known = {"json": JSON_STRING, "minimal": MINIMAL_STRING}
-    return known[escapes] if escapes in known else _encoding_with("".join(sorted(set(escapes))))
+    encodings = {"json": JSON_STRING, "minimal": MINIMAL_STRING}
+    return encodings[escapes] if escapes in encodings else _encoding_with("".join(sorted(set(escapes))))
 
 
 JSON_STRING = Encoding("json-string", _string_forms())

@@ -189,13 +189,13 @@ def read_counts(source: str, tokens: Sequence[Token], at: int) -> tuple[int, int
             return 0, _count(source, numbers[0]), at + 4
         case _:
             return None
-    least, most = _count(source, low), _count(source, high)
-    if most < least:
+    lower, upper = _count(source, low), _count(source, high)
+    if upper < lower:
         span = (low.start, high.end)
         raise SpecError(
-            f"the upper bound, {most}, is less than the lower bound, {least}", text=source, span=span, hint="swap them"
+            f"the upper bound, {upper}, is less than the lower bound, {lower}", text=source, span=span, hint="swap them"
         )
-    return least, most, at + length
+    return lower, upper, at + length
 
 
 def _count(source: str, token: Token) -> int:
@@ -248,15 +248,15 @@ def _without_case(value: str) -> Node:
     return parse_regex(f"(?i:{re.escape(value)})") if value else EPSILON
 
 
-def determinise(node: Node, name: str, most: int = _STATES) -> Automaton:
-    """The automaton of a regular node, computed with at most `most` terms.
+def determinise(node: Node, name: str, max_states: int = _STATES) -> Automaton:
+    """The automaton of a regular node, computed with at most `max_states` terms.
 
     Raises:
         UnsupportedError: it needs too many states; the message calls the node `name`.
     """
     if isinstance(node, Automaton):
         return node
-    terms = Terms(most)
+    terms = Terms(max_states)
     try:
         numbers = {terms.read(node): 0}
         order = list(numbers)
@@ -271,7 +271,7 @@ def determinise(node: Node, name: str, most: int = _STATES) -> Automaton:
             states.append((terms.nullable[term], tuple(sorted(edges))))
     except TooLarge as error:
         raise UnsupportedError(
-            f"{name} needs more than {error.most} {error.what}", hint="bound its repetitions by smaller counts"
+            f"{name} needs more than {error.limit} {error.what}", hint="bound its repetitions by smaller counts"
         ) from None
     return Automaton(tuple(states))
 

@@ -72,10 +72,10 @@ def resolve_parts(plain: Plain, loaded: Loaded, context: Context) -> Loaded:
     terminals = _Terminals(plain, loaded.terminals, context.limits)
     by_name = {name: replace(terminal, all_texts=plain.all_texts) for name, terminal in loaded.terminals.items()}
     for name, source in plain.terminals.items():
-        written = plain.source[source.tokens[0].start : source.tokens[-1].end] if source.tokens else ""
+        text = plain.source[source.tokens[0].start : source.tokens[-1].end] if source.tokens else ""
         node, is_lazy = terminals.node(source, name), source.lazy or source.suffix is not None
         by_name[name] = LoadedTerminal(
-            name, "", False, 0, written, frozenset(), written, node, is_lazy, source.max_tokens, written
+            name, "", False, 0, text, frozenset(), text, node, is_lazy, source.max_tokens, text
         )
     regions = {
         name: _region(plain, plain.regions[made_for], terminals)
@@ -96,18 +96,18 @@ def resolve_parts(plain: Plain, loaded: Loaded, context: Context) -> Loaded:
 
 
 def _region(plain: Plain, source: RegionSource, terminals: _Terminals) -> Region:
-    given = source.given
-    written = plain.terminals.get(source.terminal)
+    attributes = source.given
+    definition = plain.terminals.get(source.terminal)
     ending = None
-    if written is not None and written.suffix is not None:
-        stop = given.get("stop_capture")
-        before, end = terminals.expression(written.tokens), terminals.expression((written.suffix,))
+    if definition is not None and definition.suffix is not None:
+        stop = attributes.get("stop_capture")
+        before, end = terminals.expression(definition.tokens), terminals.expression((definition.suffix,))
         ending = Ending(before, end, "" if stop is None else string_value(plain.source, stop))
-    name = given.get("capture")
+    name = attributes.get("capture")
     capture = source.rule.text if name is None else string_value(plain.source, name)
-    temperature = given.get("temperature")
+    temperature = attributes.get("temperature")
     return Region(
-        capture if "capture" in given else "", ending, None if temperature is None else float(temperature.text)
+        capture if "capture" in attributes else "", ending, None if temperature is None else float(temperature.text)
     )
 
 
@@ -185,10 +185,10 @@ def _part(source: str, token: Token, context: Context) -> Node | Grammar:
 def _read_named_grammar(source: str, token: Token, context: Context) -> Grammar:
     name = token.text[1:]
     if name not in context.grammars:
-        known = (
+        hint = (
             f"the grammars are {', '.join(context.grammars):.200}" if context.grammars else "pass grammars={name: text}"
         )
-        raise _error(source, f"there is no grammar {name!r}", token, known)
+        raise _error(source, f"there is no grammar {name!r}", token, hint)
     if token.text in context.chain:
         chain = " -> ".join([*context.chain[context.chain.index(token.text) :], token.text])
         raise _error(source, f"the grammar {name} contains itself: {chain}", token, "write the recursion as rules")

@@ -171,7 +171,7 @@ class _Writer:
 
     def _terminals_unknown_to_lark(self) -> set[str]:
         """The terminals that Lark cannot read, directly or because of terminals in them."""
-        used = {name: {token.text for token in body} for name, body in self.plain.definitions.items()}
+        names_by_definition = {name: {token.text for token in body} for name, body in self.plain.definitions.items()}
         own = set()
         for name, body in self.plain.definitions.items():
             for token, following in zip_longest(body, body[1:]):
@@ -181,8 +181,8 @@ class _Writer:
                 is_count = following is not None and following.kind == "number"
                 if token.kind == "&" or token.text == "%regex" or (token.kind == "~" and not is_count):
                     own.add(name)
-        while more := {name for name, names in used.items() if name not in own and names & own}:
-            own |= more
+        while new_names := {name for name, names in names_by_definition.items() if name not in own and names & own}:
+            own |= new_names
         return own
 
     def _declare_terminal(self, line: Definition) -> None:
@@ -210,8 +210,10 @@ class _Writer:
                 body = self.source[line.token.end : line.body[-1].end] if line.body else ""
                 self.put(line.token.text + re.sub(r"\s+", " ", body) + "\n", line.token)
             case _:
-                known = "%import, %ignore, %declare, %override, %extend, %json, %lark, %regex, %llguidance"
-                raise self.error(f"there is no directive {line.token.text}", line.token, f"the directives are {known}")
+                directives = "%import, %ignore, %declare, %override, %extend, %json, %lark, %regex, %llguidance"
+                raise self.error(
+                    f"there is no directive {line.token.text}", line.token, f"the directives are {directives}"
+                )
 
     def _options(self, token: Token) -> None:
         options: Any = json.loads(token.value)
@@ -236,11 +238,11 @@ class _Writer:
         if line.attributes:
             self._with_attributes(line, name, parameter)
         elif line.parametric:
-            kept = [body for body, test in alternatives(self.source, line.body) if self._holds(test, parameter)]
-            for number, body in enumerate(kept):
+            bodies = [body for body, test in alternatives(self.source, line.body) if self._holds(test, parameter)]
+            for number, body in enumerate(bodies):
                 self.put(" | " if number else "", None)
                 self._body(body, parameter)
-            if not kept:
+            if not bodies:
                 self.put(self.part("nothing", line.name), line.name)
         else:
             self._body(line.body, None)
@@ -359,11 +361,11 @@ class _Writer:
             self.pending.append((name, value))
         return self.instances[name, value]
 
-    def part(self, written: str, token: Token) -> str:
+    def part(self, text: str, token: Token) -> str:
         """The terminal that represents a token; equal texts share one."""
         if token.kind == "directive" and token.text not in (*_PARTS, "%regex"):
             raise self.error(f"{token.text} is unexpected here", token)
-        key = f"{written} {token.value}"
+        key = f"{text} {token.value}"
         if key not in self.part_names:
             self.part_names[key] = self.new_name("REGEX" if token.text == "%regex" else "PART", token)
             if token.text == "%regex":
