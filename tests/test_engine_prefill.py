@@ -15,7 +15,7 @@ import guided  # noqa: E402
 from guided.chat import Conversation  # noqa: E402
 from guided.engine.call_budget import CallBudget  # noqa: E402
 from guided.engine.engine import Engine  # noqa: E402
-from guided.matching.constraint import CompiledBy  # noqa: E402
+from guided.matching.constraint import ConstraintCompiler  # noqa: E402
 from tests.effort import examples  # noqa: E402
 from tests.server_support import small_engine  # noqa: E402
 
@@ -105,7 +105,7 @@ def test_calls_of_whole_outputs_are_never_squeezed(choice: str):
     before it took.
     """
     engine: Engine = ENGINE
-    constraint = CompiledBy(lambda _: calls_grammar(choice), free=choice == "auto", has_calls=True)
+    constraint = ConstraintCompiler(lambda _: calls_grammar(choice), free=choice == "auto", has_calls=True)
     several = 0
     for seed in range(12):
         result = engine.generate(

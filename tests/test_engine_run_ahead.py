@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from guided.engine import masks, prepare_masks
-from guided.engine.runner import Ahead, Chunk, ModelRunner, cache_shape
+from guided.engine.runner import Chunk, ModelRunner, TokensAhead, cache_shape
 from guided.engine.scheduler import Scheduler
 from guided.engine.sequence import Sequence
 from guided.engine.stepper import begin_steppers
@@ -40,7 +40,7 @@ class NotingRunner(ModelRunner):
         super().__init__(*args)
         self.passes: list[tuple[int, int]] = []
 
-    def step(self, chunks: list[Chunk], ahead: Ahead | None = None) -> torch.Tensor:
+    def step(self, chunks: list[Chunk], ahead: TokensAhead | None = None) -> torch.Tensor:
         self.passes.append((sum(len(chunk.tokens) for chunk in chunks), 0 if ahead is None else len(ahead.leases)))
         return super().step(chunks, ahead)
 

@@ -25,7 +25,7 @@ pytest.importorskip("transformers")
 
 import guided  # noqa: E402
 from guided.integrations import sglang as plugin  # noqa: E402
-from guided.integrations.latest import Latest  # noqa: E402
+from guided.integrations.latest import LruCache  # noqa: E402
 from tests import sglang_standin  # noqa: E402
 from tests.transformers_support import small_tokenizer  # noqa: E402
 
@@ -195,7 +195,7 @@ def test_cached_grammars_are_copied_and_bounded(make, tokenizer):
     assert hit and value is not first and value.matcher.steps == 0 and value.grammar_stats.is_cache_hit
     backend.reset()
     assert not backend.get_cached_or_future_value(("regex", "ab"), False)[1]
-    kept = Latest(2)
+    kept = LruCache(2)
     for name in ("a", "b", "a", "c"):
         if kept.get(("regex", name)) is None:
             kept["regex", name] = name

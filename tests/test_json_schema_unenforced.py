@@ -16,7 +16,7 @@ from guided.frontends.json_schema import json_schema_to_grammar
 from guided.frontends.json_schema.documents.keywords import DESCRIBING, KEYWORDS
 from guided.frontends.json_schema.documents.resolve import Library
 from guided.frontends.json_schema.options import DRAFTS
-from guided.frontends.json_schema.unenforced import Unenforced
+from guided.frontends.json_schema.unenforced import UnenforcedFinder
 from tests.json_schema_support import byte_compiler
 from tests.test_cli import run, run_json
 
@@ -116,7 +116,7 @@ def test_the_quick_look_passes_over_nothing(draft):
     options = JsonSchemaOptions(draft=draft)
     for name in (*(KEYWORDS.keys() - {"$schema"}), *DESCRIBING, "requierd", "x-a"):
         library = Library({name: True}, options, {}, guided.Limits())
-        assert library.noteworthy or not list(Unenforced(library, options).of(library.root)), name
+        assert library.noteworthy or not list(UnenforcedFinder(library, options).of(library.root)), name
 
 
 def test_one_warning_names_all_and_each_compilation_warns():

@@ -24,7 +24,7 @@ from guided.engine.token_text import AnswerDecoder  # noqa: E402
 from guided.sampling.logprobs import TokenLogprobs  # noqa: E402
 from guided.server.openai.answers import Answer  # noqa: E402
 from guided.server.openai.attribution import ShownToken  # noqa: E402
-from guided.server.openai.deltas import Reading, ReadingOptions  # noqa: E402
+from guided.server.openai.deltas import ReadingOptions, SampleReader  # noqa: E402
 from guided.server.openai.scores import Offsets, text_logprobs  # noqa: E402
 from guided.server.openai.streaming import sse  # noqa: E402
 from guided.vocabulary import Vocabulary  # noqa: E402
@@ -175,7 +175,7 @@ def test_an_answer_without_calls_and_without_text_has_an_empty_content():
     style = guided.tool_style("qwen_3")
     calls = partial(style.reader, [WEATHER])
     options = ReadingOptions(calls=calls, new_splitter=lambda: AnswerSplitter(AnswerDecoder(vocabulary), calls()))
-    reading, answer = Reading(options), Answer(True, "guided", vocabulary)
+    reading, answer = SampleReader(options), Answer(True, "guided", vocabulary)
     assert answer.begin(0, reading)["choices"][0]["delta"]["content"] is None
     end = StreamEvent((), "", result=Result("", [], [], "stop", Timings(), [], 0.0, 0, 0))
     (chunk,) = answer.chunks(0, end, reading.read(end), reading)

@@ -24,7 +24,7 @@ from guided.server.inspector.inspection import CheckRequest, ExplainRequest, Sam
 from guided.server.inspector.stepping import StepRequest  # noqa: E402
 from guided.server.openai.completion_request import CompletionRequest  # noqa: E402
 from guided.server.openai.converted_request import ConvertedRequest  # noqa: E402
-from guided.server.openai.requests import ChatRequest, Specified, read_request  # noqa: E402
+from guided.server.openai.requests import ChatRequest, ConstraintFields, read_request  # noqa: E402
 from guided.server.openai.responses_request import InputTokensRequest, ResponsesRequest  # noqa: E402
 from guided.server.settings import Settings  # noqa: E402
 from tests.server_support import small_engine  # noqa: E402
@@ -171,7 +171,7 @@ def test_answers_and_errors_satisfy_the_description():
 
 def test_every_field_of_a_specification_has_a_schema():
     schemas = DOCUMENT["components"]["schemas"]
-    for name in set(Specified.model_fields) & schemas["ChatRequest"]["properties"].keys():
+    for name in set(ConstraintFields.model_fields) & schemas["ChatRequest"]["properties"].keys():
         assert schemas["ChatRequest"]["properties"][name].keys() & {"type", "description"}, name
 
 

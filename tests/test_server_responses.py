@@ -23,7 +23,7 @@ from guided.errors import OptionError  # noqa: E402
 from guided.sampling.logprobs import TokenLogprobs  # noqa: E402
 from guided.server.openai.answers import Answer  # noqa: E402
 from guided.server.openai.attribution import ShownToken  # noqa: E402
-from guided.server.openai.deltas import CallArguments, CallBegin, Reading, ReasoningDelta, TextDelta  # noqa: E402
+from guided.server.openai.deltas import CallArguments, CallBegin, ReasoningDelta, SampleReader, TextDelta  # noqa: E402
 from guided.server.openai.responses_events import ResponseEvents  # noqa: E402
 from guided.server.openai.streaming import stream_events  # noqa: E402
 from tests.server_support import after_tokens, small_engine  # noqa: E402
@@ -278,7 +278,7 @@ def test_who_stops_reading_cancels_the_request():
         async with served() as (server, _):
             stream = server.thread.submit(Request("x", options={"ignore_eos": True, "max_tokens": 500}))
             events = ResponseEvents(Answer(True, "guided", VOCABULARY), ECHO)
-            lines = stream_events(events, stream, Reading, 15.0)
+            lines = stream_events(events, stream, SampleReader, 15.0)
             begun = [await anext(lines) for _ in range(6)]
             assert begun[-1].startswith("event: response.output_text.delta\ndata: {")
             assert server.thread.requests == 1
@@ -300,7 +300,7 @@ def test_comments_while_nothing_comes():
 
     async def whole():
         stream = Silent()
-        lines = stream_events(ResponseEvents(Answer(True, "guided", VOCABULARY), ECHO), stream, Reading, 0.001)
+        lines = stream_events(ResponseEvents(Answer(True, "guided", VOCABULARY), ECHO), stream, SampleReader, 0.001)
         assert [(await anext(lines))[:7] for _ in range(3)] == ["event: ", ": keep-", ": keep-"]
         await lines.aclose()
         assert stream.cancelled

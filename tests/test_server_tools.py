@@ -18,7 +18,7 @@ httpx = pytest.importorskip("httpx", reason="httpx is not installed")
 import guided  # noqa: E402
 from guided.errors import GuidedError  # noqa: E402
 from guided.server.app import create_app  # noqa: E402
-from guided.server.openai.structured import Structured  # noqa: E402
+from guided.server.openai.structured import StructuredOutput  # noqa: E402
 from guided.server.openai.tools import Functions  # noqa: E402
 from guided.server.settings import Settings  # noqa: E402
 from tests.live_server import served  # noqa: E402
@@ -338,7 +338,7 @@ def test_markers_are_control_tokens_and_names_of_members_are_not():
     def grammar(style):
         made = Functions.of(
             evil, "required", parallel=True, style=guided.tool_style(style), vocabulary=engine.vocabulary,
-            text=Structured(),
+            text=StructuredOutput(),
         )  # fmt: skip
         return made.constraint.compile(engine.compiler)
 
@@ -453,7 +453,7 @@ def test_strict_closes_objects_that_name_no_members(inner):
 def test_a_call_without_its_marker_is_a_call():
     functions = Functions.of(
         [tool("f")], "auto", parallel=True, style=guided.tool_style("qwen_3"), vocabulary=small_engine().vocabulary,
-        text=Structured(),
+        text=StructuredOutput(),
     )  # fmt: skip
     vocabulary = small_engine(more=("<tool_call>", "</tool_call>")).vocabulary
     grammar = functions.constraint.compile(guided.GrammarCompiler(vocabulary))

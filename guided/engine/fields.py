@@ -85,8 +85,8 @@ class ChoiceRecord:
     Attributes:
         vocabulary: has the texts of tokens.
         starts: for each token, the number of characters of the text before it.
-        logprobs, preferred: for each choice, see `guided.sampling.choice.Chosen`. As in `Result.removed_log_masses`, an
-            entry after those of the tokens belongs to the end token.
+        logprobs, preferred: for each choice, see `guided.sampling.choice.ChosenToken`. As in
+            `Result.removed_log_masses`, an entry after those of the tokens belongs to the end token.
         captures: the captures, and the bytes that their offsets refer to; None if the grammar has no captures.
     """
 

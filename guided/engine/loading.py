@@ -1,6 +1,6 @@
 """Loads the parts of an `Engine`: finds or downloads the model, and loads it as the options specify.
 
-In: a model's name or path; the options of `Engine.from_pretrained`. Out: `Loaded`.
+In: a model's name or path; the options of `Engine.from_pretrained`. Out: `EngineParts`.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from guided.models.loading.lora_config import read_lora_config
 from guided.models.lora import with_adapter
 from guided.models.model import Model
 
-__all__ = ["Loaded", "load", "make_runner"]
+__all__ = ["EngineParts", "load", "make_runner"]
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class EngineParts:
     """The parts of an `Engine`.
 
     Attributes:
@@ -55,7 +55,7 @@ def load(
     compile: bool,
     revision: str | None = None,
     draft_model: str | os.PathLike[str] | None = None,
-) -> Loaded:
+) -> EngineParts:
     """See `Engine.from_pretrained`. Refuses conflicting options before anything is downloaded or loaded."""
     check_path("name", name, "the name of a model, or a path")
     target, weight_dtype = _device(device), _dtype(dtype)
@@ -83,18 +83,18 @@ def load(
             raise UnsupportedError(reason, pointer="compile", hint="leave it out")
         parts = replace(parts, model=parts.model.compiled(dynamic=True))
     if draft_model is None:
-        return Loaded(parts)
+        return EngineParts(parts)
     check_path("draft_model", draft_model, "the name of a model, or a path")
     drafting = load_pretrained(find_model(draft_model), dtype=weight_dtype, device=target)
     check_same_tokens(parts.vocabulary, drafting.model, drafting.vocabulary)
-    return Loaded(parts, draft=drafting.model)
+    return EngineParts(parts, draft=drafting.model)
 
 
-def _load_split(path: Path, dtype: torch.dtype | None, device: torch.device, tensor: int, pipeline: int) -> Loaded:
+def _load_split(path: Path, dtype: torch.dtype | None, device: torch.device, tensor: int, pipeline: int) -> EngineParts:
     """Load one part of the model in this process, and each other part in a separate process."""
     ranks = Ranks(path, dtype=dtype, device=device, tensor=tensor, pipeline=pipeline)
     try:
-        return Loaded(load_pretrained(path, dtype=dtype, device=ranks.device, parallel=ranks.parallel), ranks)
+        return EngineParts(load_pretrained(path, dtype=dtype, device=ranks.device, parallel=ranks.parallel), ranks)
     except BaseException:
         ranks.close()
         raise

@@ -42,11 +42,11 @@ from torch import Tensor
 from guided.engine.answers import Answers, PendingChoices
 from guided.engine.long_chunks import SHORT, LongChunks, divide_tokens, first_in_order
 from guided.engine.prepare_masks import prepare_masks
-from guided.engine.runner import Ahead, Chunk, ModelRunner
+from guided.engine.runner import Chunk, ModelRunner, TokensAhead
 from guided.engine.step_requests import Draft, Forward, LogitRows
 from guided.engine.stepper import BackgroundSteps, StepOutcome, Stepper
 from guided.engine.task import Outcome, Task
-from guided.sampling.choice import Choose, Chosen
+from guided.sampling.choice import Choose, ChosenToken
 
 __all__ = ["Scheduler"]
 
@@ -307,7 +307,9 @@ class Scheduler:
     def _forward(self, chunks: list[Chunk], ahead: list[Task]) -> Tensor:
         """Run a pass over chunks, and over the tokens that are being chosen for `ahead`. Return the logits."""
         if ahead and self._pending is not None:
-            return self.runner.step(chunks, Ahead([task.open_lease for task in ahead], self._pending.tokens(ahead)))
+            return self.runner.step(
+                chunks, TokensAhead([task.open_lease for task in ahead], self._pending.tokens(ahead))
+            )
         return self.runner.step(chunks) if chunks else torch.empty(0, 0)
 
     def _take_pending_choices(self, ahead: list[Task]) -> set[Task]:
@@ -320,7 +322,7 @@ class Scheduler:
             elif task.stepper is not None and not task.done:
                 outcome = task.stepper.advance(answer)
                 self._process_outcome(task, outcome)
-                tokens = [row.token for row in answer.rows if isinstance(row, Chosen)]
+                tokens = [row.token for row in answer.rows if isinstance(row, ChosenToken)]
                 if task in wasted and was_read and outcome.request == Forward(tokens):
                     self._cache.advance(task.open_lease, tokens)
                     wasted.discard(task)

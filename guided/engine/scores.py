@@ -16,7 +16,7 @@ from guided.engine.fields import ChoiceRecord
 from guided.engine.result import BudgetBound
 from guided.engine.step_requests import Forward, LogitRows, Steps
 from guided.matching.matcher import GrammarMatcher
-from guided.sampling.choice import Chosen
+from guided.sampling.choice import ChosenToken
 from guided.sampling.logprobs import LogprobParams, TokenLogprobs, token_logprobs
 from guided.sampling.sampler import log_mass
 from guided.vocabulary.vocabulary import Vocabulary
@@ -31,7 +31,7 @@ class Scores:
 
     Attributes:
         removed: for each chosen token, -log of the probability of all tokens that its mask allowed.
-        logprobs, preferred, by_budget: for each chosen token, see `Chosen`.
+        logprobs, preferred, by_budget: for each chosen token, see `ChosenToken`.
         budget_bound: the effect of the budget alone.
         forced_log_mass: -log of the model's probability of all forced tokens together, if they are scored.
     """
@@ -59,7 +59,7 @@ class Scores:
         if by_budget is not None:
             self.budget_bound = self.budget_bound.with_step(by_budget)
 
-    def add(self, choice: Chosen, penalty: float) -> None:
+    def add(self, choice: ChosenToken, penalty: float) -> None:
         """Record a choice. `penalty`: what the budget ramp subtracted from the token's logit."""
         self._add_budget_mass(choice.by_budget)
         self.removed.append(choice.removed - penalty)

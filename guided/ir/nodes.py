@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from guided.ir.conditions import Condition
-from guided.ir.embedded import Embedded
+from guided.ir.embedded import EmbeddedSchema
 from guided.ir.encodings import Encoding
 from guided.ir.indentation import Indentation
 from guided.ir.ranges import ALL_CHARS, Ranges
@@ -411,7 +411,7 @@ class Grammar:
     later: Mapping[str, DeferredRule] = field(default_factory=dict)
     """Rules that are compiled when they are first entered. Their nodes are placeholders: any short text."""
     composed: bool = False
-    schemas: Mapping[str, Embedded] = field(default_factory=dict)
+    schemas: Mapping[str, EmbeddedSchema] = field(default_factory=dict)
     """Rule name -> the schema from which the rule was made, for explanations."""
 
 

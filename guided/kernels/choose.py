@@ -18,13 +18,13 @@ from torch import Tensor
 from guided.errors import GuidedError
 from guided.kernels import _kernels
 from guided.kernels.choose_device import DeviceChoices
-from guided.sampling.choice import Answer, Changes, Choice, Choose, Chosen, all_banned
+from guided.sampling.choice import Answer, Changes, Choice, Choose, ChosenToken, all_banned
 from guided.sampling.logprobs import TokenLogprobs
 from guided.sampling.sampler import refusal, uniform
 
 __all__ = ["LaunchedChoices", "answer", "launch"]
 
-Rows: TypeAlias = list[Chosen | GuidedError]
+Rows: TypeAlias = list[ChosenToken | GuidedError]
 _ALL_BANNED: Final = 2  # as in native/choose_row.hpp
 
 
@@ -69,7 +69,7 @@ class LaunchedChoices:
         """
         if isinstance(self._rows, DeviceChoices):
             return self._rows.tokens
-        return torch.tensor([row.token if isinstance(row, Chosen) else 0 for row in self._rows])
+        return torch.tensor([row.token if isinstance(row, ChosenToken) else 0 for row in self._rows])
 
     @property
     def repeated(self) -> Collection[int]:
@@ -123,10 +123,10 @@ def _native_changes(changes: Changes) -> Any:
     )  # fmt: skip
 
 
-def _chosen(row: Any, choice: Choice) -> Chosen | GuidedError:
+def _chosen(row: Any, choice: Choice) -> ChosenToken | GuidedError:
     refused, token, highest, removed, by_budget, score, top, logprob, preferred = row
     if refused:
         return all_banned(choice.position) if refused == _ALL_BANNED else refusal(highest)
     possible = tuple(pair for pair in top if pair[1] > -inf)
     scores = None if choice.logprobs is None else TokenLogprobs(token, score, possible)
-    return Chosen(token, removed, by_budget, scores, logprob, None if preferred < 0 else preferred)
+    return ChosenToken(token, removed, by_budget, scores, logprob, None if preferred < 0 else preferred)

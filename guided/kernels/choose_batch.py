@@ -1,8 +1,8 @@
 """Chooses the next tokens of a batch in torch, on any device, without reading a value back.
 
-In: logits, the `ChoiceTable` of a batch, and its `Needs`. Out: a tensor with a row of `Column`s for each choice, and
-the most likely tokens if requested. Every operation processes all rows, so the number of operations depends on the
-needs, not on the number of rows, and the host reads the result once.
+In: logits, the `ChoiceTable` of a batch, and its `NeededOperations`. Out: a tensor with a row of `Column`s for each
+choice, and the most likely tokens if requested. Every operation processes all rows, so the number of operations depends
+on the needs, not on the number of rows, and the host reads the result once.
 
 The order is the same as in `SamplingParams`: mask, ramp, bans, bias, penalties, temperature, min-p, top-k, top-p. Sums
 are computed in float64 if the device supports it. A choice with top-k or top-p is drawn from its `first_look` most
@@ -26,7 +26,7 @@ from torch import Tensor
 from guided.kernels.choice_table import ChoiceTable, Pairs
 from guided.sampling.choice import Choice
 
-__all__ = ["FIRST_LOOK", "Column", "Needs", "choose_batch"]
+__all__ = ["FIRST_LOOK", "Column", "NeededOperations", "choose_batch"]
 
 FIRST_LOOK: Final = 256  # the most likely tokens, of which top-p rarely needs more
 _STEP: Final = 16  # Triton recompiles a kernel for numbers that are not multiples of 16
@@ -60,7 +60,7 @@ class Column(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Needs:
+class NeededOperations:
     """The operations that the choices of a batch need, known on the host.
 
     Attributes:
@@ -80,7 +80,7 @@ class Needs:
     masked_scores: bool
 
     @classmethod
-    def of(cls, choices: Sequence[Choice], *, everything: bool = False) -> Needs:
+    def of(cls, choices: Sequence[Choice], *, everything: bool = False) -> NeededOperations:
         """The needs of these choices. `everything`: sort all tokens."""
         size = choices[0].size
         drawn = [choice for choice in choices if choice.params.temperature]
@@ -96,7 +96,7 @@ class Needs:
         )
 
 
-def choose_batch(logits: Tensor, table: ChoiceTable, needs: Needs) -> Tensor:
+def choose_batch(logits: Tensor, table: ChoiceTable, needs: NeededOperations) -> Tensor:
     """Choose a token for each choice of a table.
 
     Args:

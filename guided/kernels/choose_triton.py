@@ -1,6 +1,6 @@
 """Chooses tokens on CUDA, in a few Triton kernels.
 
-In: logits, the `ChoiceTable` of a batch, and its `Needs`. Out: a row of `Column`s for each choice, as from
+In: logits, the `ChoiceTable` of a batch, and its `NeededOperations`. Out: a row of `Column`s for each choice, as from
 choose_batch.py. Logits are only read. choose_batch.py handles lists of the most likely tokens (`logprobs` above 0) and
 large top-k.
 
@@ -30,7 +30,7 @@ from torch import Tensor
 
 from guided.kernels.change_triton import change_kernel, rescan_kernel
 from guided.kernels.choice_table import ChoiceTable
-from guided.kernels.choose_batch import Column, Needs
+from guided.kernels.choose_batch import Column, NeededOperations
 from guided.kernels.few_triton import few_kernel, thin_kernel
 from guided.kernels.row_triton import allowed_by, changed_logits, masked_logits, sum_of_exponentials, weights_of
 
@@ -172,7 +172,7 @@ def pick_kernel(
     tl.store(to + 10, tl.load(preferences + choice * blocks + first).to(tl.float64))
 
 
-def choose_triton(logits: Tensor, table: ChoiceTable, needs: Needs) -> Tensor:
+def choose_triton(logits: Tensor, table: ChoiceTable, needs: NeededOperations) -> Tensor:
     """Choose a token for each choice of a table.
 
     Args:

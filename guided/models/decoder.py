@@ -18,7 +18,7 @@ from torch import Tensor
 
 from guided.kernels import geglu, rms_norm, rotate, softcap, swiglu
 from guided.models.block_matrix import BlockMatrix
-from guided.models.embedded import Embedded
+from guided.models.embedded import TokenEmbedding
 from guided.models.linear import Embedding, Matrix, base_of, linear
 from guided.models.model import PLAIN, Attend, AttentionKind, ModelConfig
 from guided.models.parallel import WHOLE, Parallel
@@ -127,7 +127,7 @@ def layer_shapes(c: DecoderConfig) -> dict[str, tuple[int, ...]]:
     return {name: shape for name, (is_present, shape) in shapes.items() if is_present}
 
 
-class Decoder(Embedded):
+class Decoder(TokenEmbedding):
     """A decoder with its weights; see `guided.models.model.Model`."""
 
     def __init__(
@@ -192,7 +192,7 @@ class Decoder(Embedded):
         return torch.bfloat16 if isinstance(first, BlockMatrix) and first.is_quantised else self.dtype
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """See `Embedded`. Only the first stage of a pipeline computes logits; other stages return arbitrary values."""
+        """See `TokenEmbedding`. Only the first stage of a pipeline computes logits; others return arbitrary values."""
         c = self.config
         if not self.parallel.is_first:
             return hidden.new_empty((len(hidden), c.vocab_size), dtype=torch.float32)

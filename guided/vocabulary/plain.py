@@ -1,9 +1,9 @@
 """Encoders for vocabularies that come without a tokenizer.
 
-`FewestTokens` works for any list of byte strings and uses the fewest tokens that spell the text. Among these encodings,
-it chooses the one with the longest last token, then with the longest token before that, and so on. Among ids with the
-same bytes, it chooses the lowest. How: dynamic programming over the positions of the text. Cost: O(bytes x distinct
-token lengths with the same first byte). `Characters` has one token for each character.
+`ShortestEncoder` works for any list of byte strings and uses the fewest tokens that spell the text. Among these
+encodings, it chooses the one with the longest last token, then with the longest token before that, and so on. Among ids
+with the same bytes, it chooses the lowest. How: dynamic programming over the positions of the text. Cost: O(bytes x
+distinct token lengths with the same first byte). `Characters` has one token for each character.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from guided.errors import VocabularyError
 from guided.vocabulary.spelling import hex_bytes
 
-__all__ = ["Characters", "FewestTokens"]
+__all__ = ["Characters", "ShortestEncoder"]
 
 
-class FewestTokens:
+class ShortestEncoder:
     """Spells text with as few tokens as possible."""
 
     def __init__(self, tokens: Sequence[bytes | None]) -> None:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from guided.errors import ModelFileError, VocabularyError, brief
 from guided.keywords import check_path, read_items
 from guided.vocabulary.byte_pairs import BytePairs, BytePairsFactory, no_byte_pairs
-from guided.vocabulary.plain import Characters, FewestTokens
+from guided.vocabulary.plain import Characters, ShortestEncoder
 from guided.vocabulary.source import (
     LONGEST_TOKEN,
     MAX_BYTES,
@@ -137,7 +137,7 @@ class Vocabulary:
             raise VocabularyError("the vocabulary has no tokens: give the bytes of each id")
         self.text_markers = ()
         # A closure, not a method: `changed` passes it to vocabularies with other end tokens.
-        self._factory: EncoderFactory = lambda: FewestTokens(self.tokens)
+        self._factory: EncoderFactory = lambda: ShortestEncoder(self.tokens)
         self._encoder: Encoder | None = None
         self._pairs_factory: BytePairsFactory = no_byte_pairs("the vocabulary is a list of tokens")
         self._special_factory: EncoderFactory | None = None

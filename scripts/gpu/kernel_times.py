@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from guided.kernels.choice_table import choice_table
-from guided.kernels.choose_batch import Needs
+from guided.kernels.choose_batch import NeededOperations
 from guided.kernels.choose_device import DeviceChoices, kernels_for
 from guided.sampling.choice import Choice, Choose
 from guided.sampling.params import SamplingParams
@@ -119,7 +119,7 @@ def choice_times(setting: Setting, kind: str, rows: int, width: int) -> tuple[fl
     logits = [peaked_logits(setting, rows, width) for _ in range(count)]
     table = choice_table(choices, range(rows), setting.device)
     (kernel,) = set(kernels_for(choices, setting.device))
-    needs = Needs.of(choices)
+    needs = NeededOperations.of(choices)
     with torch.inference_mode():
         on_device = device_time(setting, [partial(kernel, x, table, needs) for x in logits], rounds=2)
     turn = iter(range(10**9))

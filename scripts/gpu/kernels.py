@@ -22,7 +22,7 @@ from guided.kernels.choose_device import DeviceChoices
 from guided.kernels.store_kv import store_kv_torch
 from guided.kernels.transfer import Fetch, send, send_arrays
 from guided.logits import apply
-from guided.sampling.choice import Choice, Choose, Chosen
+from guided.sampling.choice import Choice, Choose, ChosenToken
 from scripts.gpu.choices import draw_choice, draw_logits, draw_mask
 from scripts.gpu.kernel_times import measure
 from scripts.gpu.report import Report, Setting
@@ -113,7 +113,9 @@ def check_choices(setting: Setting, rng: np.random.Generator) -> str:
     return f"{count} choices, {neighbours} decided by a last bit"
 
 
-def compare(logits: torch.Tensor, choice: Choice, wanted: Chosen | GuidedError, found: Chosen | GuidedError) -> bool:
+def compare(
+    logits: torch.Tensor, choice: Choice, wanted: ChosenToken | GuidedError, found: ChosenToken | GuidedError
+) -> bool:
     """Whether another token was chosen, which a last bit explains. Raises AssertionError where nothing does."""
     what = f"{choice.params}, size {choice.size}: wanted {wanted}, found {found}"
     if isinstance(wanted, GuidedError) or isinstance(found, GuidedError):

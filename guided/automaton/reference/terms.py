@@ -1,8 +1,8 @@
 """The terms of a grammar: which are nullable, which are productive, and how they expand into other terms.
 
 A *term* is a part of a rule for the parser (`language.py`): an IR node, or the rest of a node that has been partly
-read. The rest of a regular node is a `Run`, and the rest of a permutation is a `Members`. `Mark` and `Open` terms say
-where uniqueness scopes and their entries begin and end (`uniqueness.py`).
+read. The rest of a regular node is a `Run`, and the rest of a permutation is a `Members`. `Mark` and `OpenScope` terms
+say where uniqueness scopes and their entries begin and end (`uniqueness.py`).
 
 In: a `Grammar` and the live bytes, which occur in some token. Out, for each term:
 
@@ -23,9 +23,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from guided.automaton.reference.limits import Limited
+from guided.automaton.reference.limits import LimitedRun
 from guided.automaton.reference.regular import MAX_DEPTH, Run, Spelling, in_bounds, regular
-from guided.automaton.reference.uniqueness import Mark, Open
+from guided.automaton.reference.uniqueness import Mark, OpenScope
 from guided.errors import LimitExceeded, SpecError
 from guided.ir.conditions import AllOf, AnyOf, Condition, NoneOf, Written
 from guided.ir.encodings import UTF8, Encoding
@@ -119,7 +119,7 @@ def holds(condition: Condition, members_present: frozenset[int]) -> bool:
             return not any(holds(item, members_present) for item in items)
 
 
-Term: TypeAlias = Node | Run | Limited | Members | Mark | Open
+Term: TypeAlias = Node | Run | LimitedRun | Members | Mark | OpenScope
 Rest: TypeAlias = tuple[Term, ...]
 
 
@@ -166,9 +166,9 @@ class Terms:
                 if self.nullable(item):
                     yield ()
                 if max_tokens:
-                    yield (Limited(self.run(item), max_tokens),)
+                    yield (LimitedRun(self.run(item), max_tokens),)
             case Distinct(item, names):
-                yield (Open(frozenset(names)), item, Mark.CLOSE)
+                yield (OpenScope(frozenset(names)), item, Mark.CLOSE)
             case Entry(item):
                 yield (Mark.BEGIN, item, Mark.END)
             case Dispatch(automaton, _, items):
@@ -236,11 +236,11 @@ class Terms:
                 return term.may_stop
             case Distinct(item) | Entry(item):
                 return self.nullable(item)
-            case Mark() | Open():
+            case Mark() | OpenScope():
                 return True
             case Special():
                 return False
-            case Run() | Limited():
+            case Run() | LimitedRun():
                 return term.may_stop
             case MaxTokens(item):
                 return self.nullable(item)
@@ -274,9 +274,9 @@ class Terms:
                 return self._can_complete(term)
             case Distinct(item) | Entry(item):
                 return self.productive(item)
-            case Special() | Mark() | Open():
+            case Special() | Mark() | OpenScope():
                 return True
-            case Run() | Limited():
+            case Run() | LimitedRun():
                 return term.alive
             case MaxTokens(item, max_tokens):
                 return self.run(item).alive if max_tokens else self.nullable(item)
@@ -333,9 +333,9 @@ class Terms:
             case Members(whole, seen, count):
                 missing = sum(member.required and i not in seen for i, member in enumerate(whole.members))
                 return max(missing, whole.min - count)
-            case Mark() | Open():
+            case Mark() | OpenScope():
                 return 0
-            case Run() | Limited():
+            case Run() | LimitedRun():
                 return 0 if term.may_stop else 1
         return 1
 

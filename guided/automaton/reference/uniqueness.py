@@ -30,7 +30,7 @@ from typing import NamedTuple, TypeAlias
 
 from guided.errors import LimitExceeded
 
-__all__ = ["NO_SCOPES", "Mark", "Open", "Scopes", "apply_mark", "json_value", "read_byte"]
+__all__ = ["NO_SCOPES", "Mark", "OpenScope", "Scopes", "apply_mark", "json_value", "read_byte"]
 
 MAX_OPEN = 50
 """The most scopes and entries that may be open at once."""
@@ -57,7 +57,7 @@ NO_SCOPES: Scopes = ()
 
 
 @dataclass(frozen=True)
-class Open:
+class OpenScope:
     """The mark at which a scope begins. `known`: strings that count as seen from the start."""
 
     known: frozenset[str]
@@ -71,9 +71,9 @@ class Mark(Enum):
     END = "end"
 
 
-def apply_mark(scopes: Scopes, mark: Mark | Open) -> Scopes | None:
+def apply_mark(scopes: Scopes, mark: Mark | OpenScope) -> Scopes | None:
     """The open scopes after `mark`, or None if an entry ends whose value has been seen."""
-    if isinstance(mark, Open):
+    if isinstance(mark, OpenScope):
         return _check_open((*scopes, Scope(mark.known)))
     if not scopes:
         return scopes

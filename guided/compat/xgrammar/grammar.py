@@ -10,7 +10,7 @@ from guided.compat.xgrammar.config import SERIALIZATION_VERSION
 from guided.compat.xgrammar.exception import DeserializeFormatError, as_xgrammar
 from guided.compat.xgrammar.lark_text import check_tokens
 from guided.compat.xgrammar.recipe import (
-    Joined,
+    JoinedGrammars,
     JsonSchema,
     Lark,
     Recipe,
@@ -114,12 +114,12 @@ class Grammar(XGRObject):
     @staticmethod
     def concat(*grammars: Grammar) -> Grammar:
         """A sequence of grammars."""
-        return _build_grammar(Joined(" ", tuple(grammar._recipe for grammar in grammars)))
+        return _build_grammar(JoinedGrammars(" ", tuple(grammar._recipe for grammar in grammars)))
 
     @staticmethod
     def union(*grammars: Grammar) -> Grammar:
         """A choice among grammars."""
-        return _build_grammar(Joined(" | ", tuple(grammar._recipe for grammar in grammars)))
+        return _build_grammar(JoinedGrammars(" | ", tuple(grammar._recipe for grammar in grammars)))
 
     def serialize_json(self) -> str:
         """The grammar as JSON: the text of `str(grammar)` and a version."""

@@ -32,7 +32,7 @@ from guided.frontends.structural_tag import structural_tag_to_grammar
 from guided.ir.nodes import Grammar
 from guided.limits import Limits
 
-__all__ = ["Ebnf", "Joined", "JsonSchema", "Lark", "Recipe", "Regex", "StructuralTag", "from_text"]
+__all__ = ["Ebnf", "JoinedGrammars", "JsonSchema", "Lark", "Recipe", "Regex", "StructuralTag", "from_text"]
 
 TAG_OPTIONS: Final = JsonSchemaOptions(
     additional_properties="minimal", numbers="plain_integers", constants="plain", classes="plain"
@@ -178,7 +178,7 @@ class StructuralTag(_Recipe):
 
 
 @dataclass(frozen=True, slots=True)
-class Joined(_Recipe):
+class JoinedGrammars(_Recipe):
     """A sequence of grammars (" "), or a choice among them (" | ")."""
 
     between: str
@@ -200,7 +200,7 @@ class Joined(_Recipe):
             return expr_to_grammar(sequence(*parts) if self.between == " " else choice(*parts), findings=findings)
 
 
-Recipe: TypeAlias = Ebnf | Regex | JsonSchema | Lark | StructuralTag | Joined
+Recipe: TypeAlias = Ebnf | Regex | JsonSchema | Lark | StructuralTag | JoinedGrammars
 
 
 def _tokens(lark: str) -> frozenset[str]:
@@ -258,7 +258,7 @@ def _recipe(tokens: list[str]) -> Recipe:
             _expect(tokens, "|")
         parts.append(_recipe(tokens))
     _expect(tokens, ")")
-    return Joined(between, tuple(parts))
+    return JoinedGrammars(between, tuple(parts))
 
 
 def _arguments(tokens: list[str]) -> tuple[str, dict[str, Any]]:

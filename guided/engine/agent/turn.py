@@ -46,7 +46,7 @@ from guided.frontends.structural_tag.tools import ToolChoice, chosen_tools
 from guided.keywords import check_integer
 from guided.matching.compiled import CompiledGrammar
 from guided.matching.compiler import GrammarCompiler
-from guided.matching.constraint import JSON_VALUE, CompiledBy, Constraint, ValueParser
+from guided.matching.constraint import JSON_VALUE, Constraint, ConstraintCompiler, ValueParser
 from guided.tools.function import FunctionTool, result_text
 from guided.vocabulary.vocabulary import Vocabulary
 
@@ -149,7 +149,7 @@ class Turn:
         def compile_tag(compiler: GrammarCompiler) -> CompiledGrammar:
             return compiler.compile_structural_tag(tag, allow_special_tokens=True, **json_options)
 
-        return conversation, CompiledBy(compile_tag, free=mixed, has_calls=bool(self._schemas)), {}
+        return conversation, ConstraintCompiler(compile_tag, free=mixed, has_calls=bool(self._schemas)), {}
 
     def read(self, event: StreamEvent) -> Iterator[Delta | CallResult | ChatDone]:
         """The deltas of an event of the message. After its last event, `open_calls` or `result` is set, or the next
@@ -309,7 +309,7 @@ def _parser_and_format(style: ToolStyle, constraint: Constraint) -> tuple[ValueP
         raise UnsupportedError(style.why_no_format, hint="leave out the constraint or the tools")
     if isinstance(constraint, bool | Mapping):
         return JSON_VALUE, {"type": "json_schema", "json_schema": constraint}
-    if isinstance(constraint, str | list | tuple | re.Pattern | Expr | CompiledGrammar | CompiledBy):
+    if isinstance(constraint, str | list | tuple | re.Pattern | Expr | CompiledGrammar | ConstraintCompiler):
         raise SpecError("with tools, the constraint must be a JSON Schema or a type", hint="pass a class or a dict")
     parser = ValueParser(text_reader(constraint), True, constraint)
     return parser, {"type": "json_schema", "json_schema": type_to_schema(constraint)}

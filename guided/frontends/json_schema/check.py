@@ -23,7 +23,7 @@ from guided.frontends.json_schema.documents.resolve import Library, subschemas
 from guided.frontends.json_schema.documents.schema import Schema
 from guided.frontends.json_schema.options import DEFAULTS, JsonSchemaOptions
 from guided.frontends.json_schema.text.numbers import REACH
-from guided.frontends.json_schema.unenforced import Unenforced
+from guided.frontends.json_schema.unenforced import UnenforcedFinder
 from guided.frontends.regex import refused_with_u
 from guided.limits import Limits
 from guided.meter import compiling
@@ -89,7 +89,7 @@ def check_json_schema(
     try:
         with compiling(limits):
             reader = Reader(Library(schema, options, registry or {}, limits, documents), options, limits)
-            unenforced = Unenforced(reader.library, options)
+            unenforced = UnenforcedFinder(reader.library, options)
             for subschema, problems in _problems(reader):
                 entries += _entries(subschema, problems, reader, unenforced)
     except GuidedError as problem:
@@ -148,7 +148,7 @@ def _all_schemas(library: Library) -> Iterator[Schema]:
         stack.extend(reversed(inner))
 
 
-def _entries(schema: Schema, problems: list[Problem], reader: Reader, unenforced: Unenforced) -> Iterator[Entry]:
+def _entries(schema: Schema, problems: list[Problem], reader: Reader, unenforced: UnenforcedFinder) -> Iterator[Entry]:
     if not isinstance(schema.value, dict):
         return
     refused: dict[str, Entry] = {}

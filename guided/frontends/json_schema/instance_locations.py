@@ -35,7 +35,7 @@ from guided.frontends.json_schema.documents.values import Json
 from guided.frontends.json_schema.options import JsonSchemaKeywords
 from guided.frontends.json_schema.text.lower import Lowering
 from guided.frontends.json_schema.unfinished_json import OpenValue, open_values
-from guided.ir.embedded import Embedded
+from guided.ir.embedded import EmbeddedSchema
 from guided.ir.nodes import Grammar
 from guided.limits import Limits
 from guided.meter import compiling, may_succeed_later, spend
@@ -77,7 +77,7 @@ class InstanceLocations:
         is_partial: whether the last answer is incomplete, because a bound was reached.
     """
 
-    def __init__(self, source: Embedded, limits: Limits, compile_judge: Callable[[Grammar], Judge]) -> None:
+    def __init__(self, source: EmbeddedSchema, limits: Limits, compile_judge: Callable[[Grammar], Judge]) -> None:
         self._options = source.options.changed(**_LOOSE_OPTIONS)
         self._limits, self._compile_judge, self._prefix = limits, compile_judge, source.prefix
         self.library = Library(source.schema, self._options, source.registry, limits, source.documents)

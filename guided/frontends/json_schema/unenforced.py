@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from guided.frontends.json_schema.documents.resolve import Library
     from guided.frontends.json_schema.documents.schema import Schema
 
-__all__ = ["Unenforced"]
+__all__ = ["UnenforcedFinder"]
 
 _OPENAPI = "a keyword of OpenAPI 3.0, not of JSON Schema"
 
@@ -51,7 +51,7 @@ _LEAVE_OUT = "leave it out, or begin its name with x-"
 _MAX_SEARCHES = 200
 
 
-class Unenforced:
+class UnenforcedFinder:
     """The findings of one library. Suggests known names for the first `_MAX_SEARCHES` unknown names."""
 
     def __init__(self, library: Library, options: JsonSchemaOptions) -> None:

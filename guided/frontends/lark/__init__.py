@@ -40,7 +40,7 @@ from .bounds import check_depth, too_deep
 from .dialect import Context, needs_scannerless, resolve_parts, rewrite_extensions
 from .indentation import read_indenter
 from .lexing import add_lexer
-from .loader import Loaded, load, native_loaded
+from .loader import LoadedGrammar, load, native_loaded
 from .native_grammar import read_grammar
 from .rules import scannerless_grammar
 from .sources import Source
@@ -179,7 +179,7 @@ def check_not_empty(text: str, options: LarkOptions, limits: Limits, schema_opti
         raise error
 
 
-def load_lark(text: str, options: LarkOptions = LarkOptions(), limits: Limits | None = None) -> Loaded:
+def load_lark(text: str, options: LarkOptions = LarkOptions(), limits: Limits | None = None) -> LoadedGrammar:
     """The definitions of a text, before it becomes a grammar. Raises as `read_lark` does."""
     return _load(text, options, Limits() if limits is None else limits, DEFAULTS, [], ())[0]
 
@@ -216,7 +216,7 @@ def _load(
     schema_options: JsonSchemaOptions,
     findings: list[Finding],
     chain: tuple[str, ...],
-) -> tuple[Loaded, bool]:
+) -> tuple[LoadedGrammar, bool]:
     """The definitions of a text, and whether a lexer can read it."""
     if not isinstance(text, str):
         raise SpecError(
@@ -267,7 +267,9 @@ def _load(
     return loaded, plain.is_regular and not needs_scannerless(loaded)
 
 
-def _load_natively(text: str, options: LarkOptions, limits: Limits, names: Set[str] = frozenset()) -> Loaded | None:
+def _load_natively(
+    text: str, options: LarkOptions, limits: Limits, names: Set[str] = frozenset()
+) -> LoadedGrammar | None:
     """The definitions of a text, if C++ code can read it. `names`: terminals that are defined elsewhere."""
     read = read_grammar(text, options.start, options.import_paths, limits)
     return None if read is None else native_loaded(text, options.start, read, limits, _produced(options) | names)

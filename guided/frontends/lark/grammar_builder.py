@@ -21,7 +21,7 @@ from .bounds import check_depth, check_terminals, check_trees
 from .imported_files import ImportedFiles, file_name, folder_of
 from .lark_errors import lark_error, lark_errors, lark_package
 from .notation import parse_notation
-from .sources import Defined, Source, Sources, Span
+from .sources import DefinedName, Source, Sources, Span
 
 __all__ = ["build_grammar"]
 
@@ -111,7 +111,7 @@ class _Reader:
             case "ignore" if mangle is None:  # %ignore in an imported file has no effect
                 builder._ignore(*statement.children)
                 if (name := builder._ignore_names[-1]).startswith("__"):  # a name that Lark gave to a pattern
-                    self.sources.defined[name] = Defined("%ignore", source, at)
+                    self.sources.defined[name] = DefinedName("%ignore", source, at)
             case "declare":
                 for symbol in statement.children:
                     builder._define(symbol.name if mangle is None else mangle(symbol.name), symbol.is_term, None)
@@ -120,7 +120,7 @@ class _Reader:
         definition: tuple[Any, ...] = builder._unpack_definition(tree, mangle)
         token = tree.children[0 if tree.data == "term" else 1]
         if definition[0] not in builder._definitions:
-            self.sources.defined[definition[0]] = Defined(str(token), source, (token.start_pos, token.end_pos))
+            self.sources.defined[definition[0]] = DefinedName(str(token), source, (token.start_pos, token.end_pos))
         return definition
 
 

@@ -51,7 +51,7 @@ def mark_positions(
 ) -> Marks:
     """See the module docstring. `always`: the terminals that are tried everywhere; `texts`: the texts of each."""
     states = _states(rules, start, productive(rules))
-    matters = _CanMatter(terminals, always, texts)
+    matters = _DoubtfulTerminals(terminals, always, texts)
     marked_kernels = {state.kernel for state in states if matters(state)}
     lr_items = {lr_item for kernel in marked_kernels for lr_item in kernel}
     while new_kernels := {
@@ -90,7 +90,7 @@ def _states(rules: Rules, start: str, living: set[str]) -> list[State]:
     return (terminal_states(rules, start, live_rules) or []) if start in living else []
 
 
-class _CanMatter:
+class _DoubtfulTerminals:
     """Whether the doubtful terminals of a state can change the lexer's result."""
 
     def __init__(

@@ -1,5 +1,5 @@
-"""A grammar with the lexer that Lark creates for it. In: `Loaded`. Out: a `Grammar` whose terminals are `Special`, and
-the `Lexer` that finds them.
+"""A grammar with the lexer that Lark creates for it. In: `LoadedGrammar`. Out: a `Grammar` whose terminals are
+`Special`, and the `Lexer` that finds them.
 
 Order: Lark's lexer sorts terminals by priority, then by the length of their longest text, then by the length of their
 pattern, all in descending order, then by name.
@@ -28,7 +28,7 @@ from guided.meter import spend
 
 from .lalr import FIRST, Item, Rules, without_terminals
 from .lexer_contexts import Marks, mark_positions
-from .loader import Loaded, LoadedTerminal
+from .loader import LoadedGrammar, LoadedTerminal
 from .rules import origin
 from .terminal_texts import TerminalTexts, texts_of
 from .terminals import node_of
@@ -40,7 +40,7 @@ _MAX_SHORTEST_TEXT: Final = 20_000
 
 
 def add_lexer(
-    loaded: Loaded, indentation: Indentation | None, contextual: bool, limits: Limits
+    loaded: LoadedGrammar, indentation: Indentation | None, contextual: bool, limits: Limits
 ) -> tuple[Grammar, Lexer]:
     """See the module docstring.
 
@@ -110,7 +110,7 @@ def _nodes(rules: Rules, marks: Marks) -> dict[str, Node]:
 
 
 def _terminals(
-    loaded: Loaded, terminals: list[LoadedTerminal], limits: Limits
+    loaded: LoadedGrammar, terminals: list[LoadedTerminal], limits: Limits
 ) -> tuple[tuple[Terminal, ...], dict[str, TerminalTexts]]:
     """The terminals in the lexer's order, and their texts."""
     nodes = dict[str, Node]()
@@ -153,7 +153,7 @@ def _terminals(
 
 
 def _whole_matches(
-    loaded: Loaded, terminal: LoadedTerminal, texts: TerminalTexts, strings: list[LoadedTerminal]
+    loaded: LoadedGrammar, terminal: LoadedTerminal, texts: TerminalTexts, strings: list[LoadedTerminal]
 ) -> list[LoadedTerminal]:
     """The strings that are the longest match of a terminal."""
     if not isinstance(texts, Texts):
@@ -161,7 +161,7 @@ def _whole_matches(
     return [each for each in strings if _matches_whole(loaded, terminal, texts, each.value)]
 
 
-def _matches_whole(loaded: Loaded, terminal: LoadedTerminal, texts: Texts, text: str) -> bool:
+def _matches_whole(loaded: LoadedGrammar, terminal: LoadedTerminal, texts: Texts, text: str) -> bool:
     spend()
     try:
         return texts.longest_match(text) == len(text)

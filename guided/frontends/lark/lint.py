@@ -29,7 +29,7 @@ from guided.meter import fail_if_exhausted, spend
 
 from . import LarkOptions, load_lark, read_lark
 from .lalr import Rules, terminal_states
-from .loader import Loaded, LoadedTerminal
+from .loader import LoadedGrammar, LoadedTerminal
 from .rules import origin
 from .terminal_texts import common_edges
 
@@ -60,7 +60,7 @@ def _node(alternatives: Iterable[Sequence[tuple[str, bool]]]) -> Node:
     return Alt(tuple(Seq(tuple(Special(name) if term else Ref(name) for name, term in each)) for each in alternatives))
 
 
-def _unused(loaded: Loaded, rules: Rules) -> Iterator[LintFinding]:
+def _unused(loaded: LoadedGrammar, rules: Rules) -> Iterator[LintFinding]:
     used_names = {name for each in rules.values() for symbols in each for name, _ in symbols} | {
         *loaded.ignored,
         loaded.start,
@@ -86,7 +86,9 @@ def _templates(rules: Rules) -> set[str]:
     return names
 
 
-def _collisions(loaded: Loaded, rules: Rules, nodes: Mapping[str, Node], contextual: bool) -> Iterator[LintFinding]:
+def _collisions(
+    loaded: LoadedGrammar, rules: Rules, nodes: Mapping[str, Node], contextual: bool
+) -> Iterator[LintFinding]:
     """`nodes`: the terminals in the order in which a lexer tries them."""
     order = list(nodes)
     states = terminal_states(rules, loaded.start) if contextual else None
@@ -129,7 +131,7 @@ def _set_bits(bits: int) -> Iterator[int]:
         bits ^= lowest
 
 
-def _collision(loaded: Loaded, first: LoadedTerminal, second: LoadedTerminal, example: str) -> LintFinding:
+def _collision(loaded: LoadedGrammar, first: LoadedTerminal, second: LoadedTerminal, example: str) -> LintFinding:
     """The finding for two terminals that match `example`; Lark tries `first` first."""
     names = {each.name: origin(loaded, each.name) for each in (first, second)}
     if first.is_text != second.is_text and first.priority == second.priority:

@@ -1,4 +1,4 @@
-"""Reads a text with Lark's own loader. In: a text and the name of its start rule. Out: `Loaded`.
+"""Reads a text with Lark's own loader. In: a text and the name of its start rule. Out: `LoadedGrammar`.
 
 Lark resolves imports, templates, `%override`, `%extend`, `%declare`, repetitions and terminals that consist of
 terminals. The results are rules (lists of alternatives, each a list of symbols) and terminals (one string or one
@@ -28,7 +28,7 @@ from .native_grammar import LARGEST_WIDTH, NativeGrammar, NativeTerminal
 from .scan import is_terminal
 from .sources import Sources
 
-__all__ = ["Loaded", "LoadedTerminal", "load", "native_loaded"]
+__all__ = ["LoadedGrammar", "LoadedTerminal", "load", "native_loaded"]
 
 _Error = TypeVar("_Error", bound=GuidedError)
 _RANGE: Final = re.compile(r"\[(\\?[^-]+|-)-(.+)\]", re.DOTALL)
@@ -58,7 +58,7 @@ class LoadedTerminal:
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedGrammar:
     """A grammar as Lark has read it.
 
     `lines`: name of a rule or terminal -> the line that defines it. `parts`: name of a placeholder terminal -> the part
@@ -105,7 +105,7 @@ class Loaded:
 
 def load(
     text: str, start: str, import_paths: tuple[str, ...], limits: Limits, produced: frozenset[str] = frozenset()
-) -> Loaded:
+) -> LoadedGrammar:
     """See the module docstring. `produced`: terminals that need only a declaration, since they have no text.
 
     Raises:
@@ -135,7 +135,9 @@ def load(
     return _loaded(text, start, rules, terminals_by_name, tuple(map(str, grammar.ignore)), sources, produced)
 
 
-def native_loaded(text: str, start: str, read: NativeGrammar, limits: Limits, produced: Collection[str] = ()) -> Loaded:
+def native_loaded(
+    text: str, start: str, read: NativeGrammar, limits: Limits, produced: Collection[str] = ()
+) -> LoadedGrammar:
     """The same as `load`, for a text that C++ code has read.
 
     Raises:
@@ -154,11 +156,11 @@ def _check_count(rules: Mapping[str, Sequence[Symbols]], limits: Limits) -> None
 def _loaded(
     text: str, start: str, rules: dict[str, list[Symbols]], terminals: dict[str, LoadedTerminal],
     ignored: tuple[str, ...], sources: Sources, produced: Collection[str],
-) -> Loaded:  # fmt: skip
+) -> LoadedGrammar:  # fmt: skip
     for name in (*(name for name, is_term in _symbols(rules) if is_term), *ignored):
         if name not in terminals and name not in produced:
             _refuse_declared(name, sources)
-    return Loaded(text, start, rules, terminals, ignored, _lines(text), sources)
+    return LoadedGrammar(text, start, rules, terminals, ignored, _lines(text), sources)
 
 
 def _symbols(rules: Mapping[str, Iterable[Symbols]]) -> dict[tuple[str, bool], None]:

@@ -1,5 +1,5 @@
-"""Turns Lark's rules into rules of the IR. In: `Loaded`. Out: a `Grammar` that accepts every way to split a text into
-terminals.
+"""Turns Lark's rules into rules of the IR. In: `LoadedGrammar`. Out: a `Grammar` that accepts every way to split a text
+into terminals.
 
 Each terminal becomes a separate rule, so it is read once, regardless of how often it is used. Ignored terminals may
 come before each terminal or part, and at the end (`ignored_tokens.py`).
@@ -18,13 +18,13 @@ from guided.limits import Limits
 from .ignored_tokens import IgnoredTokens
 from .lalr import Item, nullable
 from .lazy import avoided_lazy_terminals
-from .loader import Loaded
+from .loader import LoadedGrammar
 from .terminals import node_of
 
 __all__ = ["origin", "scannerless_grammar"]
 
 
-def scannerless_grammar(loaded: Loaded, limits: Limits) -> Grammar:
+def scannerless_grammar(loaded: LoadedGrammar, limits: Limits) -> Grammar:
     """See the module docstring.
 
     Raises:
@@ -90,7 +90,7 @@ def scannerless_grammar(loaded: Loaded, limits: Limits) -> Grammar:
     return Grammar(table.rules, start, table.origins, regions=table.regions, schemas=table.schemas)
 
 
-def _without_lazy_matches(table: RuleTable, loaded: Loaded, name: str, lazy: Collection[str]) -> str:
+def _without_lazy_matches(table: RuleTable, loaded: LoadedGrammar, name: str, lazy: Collection[str]) -> str:
     """The rule of a terminal that does not extend over matches of lazy ones; see `lazy.py`."""
     rule = " without ".join([_terminal_rule(name), *sorted(lazy)])
     if rule not in table.rules:
@@ -114,7 +114,7 @@ def _terminal_rule(name: str) -> str:
     return f"terminal {name}"
 
 
-def origin(loaded: Loaded, name: str) -> str:
+def origin(loaded: LoadedGrammar, name: str) -> str:
     """The name of a rule or terminal in explanations: its name and line, or the pattern of an unnamed terminal.
 
     A rule that Lark created for a repetition or for the arguments of a template is named after its original rule.
@@ -135,7 +135,7 @@ def _source_names(name: str) -> Iterator[str]:
     yield name.split("{")[0]
 
 
-def _display_name(loaded: Loaded, name: str) -> str:
+def _display_name(loaded: LoadedGrammar, name: str) -> str:
     """A name as written in the text; long expressions are shortened."""
     terminal = loaded.terminals.get(name)
     text = loaded.written.get(name, terminal.written if terminal is not None and terminal.node is not None else "")

@@ -18,7 +18,7 @@ from guided.errors import GuidedError, SpecError, short
 
 from .scan import Token, scan_leniently
 
-__all__ = ["Defined", "Source", "Sources", "Span"]
+__all__ = ["DefinedName", "Source", "Sources", "Span"]
 
 Span: TypeAlias = tuple[int, int]
 _Error = TypeVar("_Error", bound=GuidedError)
@@ -53,7 +53,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Defined:
+class DefinedName:
     """A definition: the name as written in the text, and its location."""
 
     name: str
@@ -72,7 +72,7 @@ class Sources:
     """
 
     texts: list[Source]
-    defined: dict[str, Defined] = field(default_factory=dict)
+    defined: dict[str, DefinedName] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
 
     def written(self, name: str) -> str:
@@ -129,7 +129,7 @@ class Sources:
         locations back."""
         first = Source(text)
 
-        def back(at: Defined) -> Defined:
+        def back(at: DefinedName) -> DefinedName:
             if at.source is not self.texts[0]:
                 return at
             span = place(at.span)

@@ -35,7 +35,7 @@ from guided.limits import Limits
 from guided.meter import spend
 
 from .alphabet import alphabet
-from .loader import Loaded, LoadedTerminal
+from .loader import LoadedGrammar, LoadedTerminal
 
 __all__ = ["node_of", "terminal_node"]
 
@@ -43,7 +43,7 @@ _UNBOUNDED: Final = 1 << 30
 _MAX_LITERAL: Final = 1_000  # longer strings are read as regular expressions, within their limits
 
 
-def node_of(loaded: Loaded, name: str, limits: Limits) -> Node:
+def node_of(loaded: LoadedGrammar, name: str, limits: Limits) -> Node:
     """The node of a terminal of a grammar. Raises as `terminal_node` does, with the location."""
     try:
         return terminal_node(loaded.terminals[name], limits)

@@ -21,7 +21,7 @@ from guided.ir.nodes import Length
 from guided.limits import Limits
 
 from .lalr import Rules, productive, without_terminals
-from .loader import Loaded
+from .loader import LoadedGrammar
 from .terminals import node_of
 
 __all__ = ["why_empty"]
@@ -30,7 +30,7 @@ _MAX_ROUNDS: Final = 50
 _MAX_TERMINALS: Final = 1_000  # terminals in an output
 
 
-def why_empty(loaded: Loaded, lexer: str | None, limits: Limits) -> SpecError | None:
+def why_empty(loaded: LoadedGrammar, lexer: str | None, limits: Limits) -> SpecError | None:
     """See the module docstring. None: no reason was found. `lexer`: "contextual", "basic", or None without a lexer."""
     rules: Rules = loaded.rules
     used_names = {
@@ -56,7 +56,7 @@ def why_empty(loaded: Loaded, lexer: str | None, limits: Limits) -> SpecError | 
     return _lexer_error(loaded, rules, languages, {name: text or "" for name, text in texts.items()}, lexer == "basic")
 
 
-def _rule_error(loaded: Loaded, rules: Rules, living: set[str], empty_terminals: set[str]) -> SpecError:
+def _rule_error(loaded: LoadedGrammar, rules: Rules, living: set[str], empty_terminals: set[str]) -> SpecError:
     order = [loaded.start]
     for name in order:  # grows during the loop
         if name in empty_terminals:
@@ -78,7 +78,7 @@ def _rule_error(loaded: Loaded, rules: Rules, living: set[str], empty_terminals:
     return loaded.located(SpecError(message, hint="add an alternative that does not need the rule itself"), path[-1])
 
 
-def _terminal_error(loaded: Loaded, name: str) -> SpecError:
+def _terminal_error(loaded: LoadedGrammar, name: str) -> SpecError:
     terminal = loaded.terminals[name]
     if terminal.max_tokens == 0:
         hint = "max_tokens=0 leaves only the empty text, which it does not match"
@@ -93,7 +93,7 @@ def _terminal_error(loaded: Loaded, name: str) -> SpecError:
 
 
 def _lexer_error(
-    loaded: Loaded, rules: Rules, languages: Mapping[str, Texts], texts: Mapping[str, str], tries_all: bool
+    loaded: LoadedGrammar, rules: Rules, languages: Mapping[str, Texts], texts: Mapping[str, str], tries_all: bool
 ) -> SpecError | None:
     output = _shortest_output(rules, loaded.start, texts)
     for at, name in enumerate(output[:-1]):

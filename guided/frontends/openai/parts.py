@@ -12,7 +12,7 @@ from guided.frontends.json_schema.documents.keywords import RESTRICTING
 from guided.frontends.json_schema.documents.source_spans import escape
 
 __all__ = [
-    "Finite",
+    "FinitenessTest",
     "have_distinct_values",
     "is_annotation",
     "listed",
@@ -30,7 +30,7 @@ _SCOPES: Final = ("$id", "$anchor", "$dynamicAnchor", "$recursiveAnchor")  # ref
 _LISTS: Final = ("anyOf", "oneOf", "prefixItems")
 
 
-class Finite:
+class FinitenessTest:
     """Determines which schemas have a finite value if all members are required.
 
     Attributes:

@@ -18,7 +18,7 @@ from guided.errors import LimitExceeded, brief
 from guided.frontends.json_schema.check import Entry
 from guided.frontends.json_schema.documents.source_spans import escape
 from guided.frontends.openai.parts import (
-    Finite,
+    FinitenessTest,
     have_distinct_values,
     is_annotation,
     listed,
@@ -77,7 +77,7 @@ class _Writer:
     def __init__(self, root: _Json) -> None:
         self._root = root
         self.remarks: list[Entry] = []
-        self._finite = Finite(root)
+        self._finite = FinitenessTest(root)
         self._inlining = set[str]()  # references that are being replaced by their targets
         self._count = 0
 

@@ -22,7 +22,7 @@ from guided.ir.nodes import EMPTY, EPSILON, Chars, Node, Seq, Text
 
 from .algebra import run
 from .derivatives import Terms, TooLarge
-from .tree import Cat, Look, Or, Times, Tree, cat, either, erase, has_look, is_plain, look, times
+from .tree import Cat, Lookaround, Or, Times, Tree, cat, either, erase, has_look, is_plain, look, times
 
 __all__ = ["atomic"]
 
@@ -82,7 +82,7 @@ def _superset(tree: Tree) -> Node:
         if size > 20 * _STATES:
             raise TooLarge(20 * _STATES)
     plain = erase(tree, looks=True)
-    assert not isinstance(plain, (Cat, Or, Times, Look))
+    assert not isinstance(plain, (Cat, Or, Times, Lookaround))
     return plain
 
 
@@ -94,7 +94,7 @@ def _nullable(tree: Tree) -> bool:
 
 
 def _prefix_free(tree: Tree) -> bool:
-    if isinstance(tree, (Chars, Text, Look)) or (is_plain(tree) and tree in (EPSILON, EMPTY)):
+    if isinstance(tree, (Chars, Text, Lookaround)) or (is_plain(tree) and tree in (EPSILON, EMPTY)):
         return True
     terms = Terms(limit=20 * _STATES)
     try:

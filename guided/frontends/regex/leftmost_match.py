@@ -36,7 +36,7 @@ from guided.ir.ranges import ALL_CHARS, Ranges, contains, intersect
 from .algebra import as_chars
 from .budget import Budget
 from .derivatives import TooLarge
-from .tree import Cat, Look, Or, Times, Tree
+from .tree import Cat, Lookaround, Or, Times, Tree
 
 __all__ = ["Program", "Step", "Undecided", "count_positions", "is_deterministic", "leftmost_match", "may_be_empty"]
 
@@ -157,7 +157,7 @@ class Program:
         match tree:
             case Repeat(item, low, high) if low == high:
                 return self.times(item, low, high, False, then)
-            case Look(item, ahead=False, negative=negative) if (behind := as_chars(item)) is not None:
+            case Lookaround(item, ahead=False, negative=negative) if (behind := as_chars(item)) is not None:
                 return self.add(Step(ways=(then,), neighbour=behind, negative=negative))
         raise Undecided
 

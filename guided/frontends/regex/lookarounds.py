@@ -40,7 +40,7 @@ from .budget import Budget
 from .derivatives import ANY_STRING, Terms, TooLarge
 from .left_contexts import Contexts
 from .loops import Exits, Explorer, Situation
-from .tree import Cat, Look, Or, Times, Tree, cat, either, has_look
+from .tree import Cat, Lookaround, Or, Times, Tree, cat, either, has_look
 
 __all__ = ["Continuation", "Lowering", "lower"]
 
@@ -62,7 +62,7 @@ class Continuation(Numbered):
 
 
 @dataclass(frozen=True, slots=True)
-class Behind:
+class Lookbehind:
     """A lookbehind holds if, for some i, the text so far is in language `first + i` and the rest is
     in term `after[i]`.
     """
@@ -73,7 +73,7 @@ class Behind:
 
 def lower(tree: Tree, text: str, budget: Budget) -> Node:
     """The IR node of the texts that `tree` matches as a whole."""
-    if not isinstance(tree, (Look, Cat, Or, Times)):
+    if not isinstance(tree, (Lookaround, Cat, Or, Times)):
         return tree
     lowering = Lowering(text, budget)
     try:
@@ -96,7 +96,7 @@ def _inside_out(tree: Tree) -> list[Tree]:
     seen: set[int] = set()
 
     def visit(tree: Tree) -> Generator[Any, Any, None]:
-        if isinstance(tree, (Look, Cat, Or, Times)) and serial(tree) not in seen:
+        if isinstance(tree, (Lookaround, Cat, Or, Times)) and serial(tree) not in seen:
             seen.add(serial(tree))
             for part in tree.items if isinstance(tree, (Cat, Or)) else (tree.item,):
                 yield visit(part)
@@ -115,10 +115,10 @@ class Lowering:
         self.edges = Edges()
         self.span = (0, len(text))
         """The part of the pattern that is being lowered, for error messages."""
-        self._behinds: dict[int, Behind] = {}
+        self._behinds: dict[int, Lookbehind] = {}
         self._languages: list[int] = []
         self._one_char = 0  # the languages that depend on the last character only
-        self._behind_by_item: dict[object, Behind] = {}
+        self._behind_by_item: dict[object, Lookbehind] = {}
         self._masks: dict[int, int] = {}
         self._contexts: dict[int, Contexts] = {}
         self._continuations: dict[tuple[int, int], Continuation] = {}
@@ -154,7 +154,7 @@ class Lowering:
 
     def mask(self, tree: Tree) -> int:
         """The set of lookbehind languages that matter inside a tree."""
-        if not isinstance(tree, (Look, Cat, Or, Times)):
+        if not isinstance(tree, (Lookaround, Cat, Or, Times)):
             return 0
         bits = self._masks.get(serial(tree))
         if bits is None:  # a node that was created during lowering; the masks of its parts are known
@@ -186,31 +186,31 @@ class Lowering:
     def collect_lookbehinds(self, tree: Tree) -> None:
         """Find the prefix languages of all lookbehinds, inner ones first."""
         for at in _inside_out(tree):
-            if isinstance(at, Look) and not at.ahead:
+            if isinstance(at, Lookaround) and not at.ahead:
                 self._masks[serial(at)] = self._collect_lookbehind(at)
             else:
                 self.mask(at)
 
-    def _collect_lookbehind(self, at: Look) -> int:
+    def _collect_lookbehind(self, at: Lookaround) -> int:
         self.span = at.span
         key = as_chars(at.item) or serial(at.item)
         behind = self._behind_by_item.get(key)
         if behind is None:
             if not has_look(at.item):
-                assert not isinstance(at.item, (Look, Cat, Or, Times))
+                assert not isinstance(at.item, (Lookaround, Cat, Or, Times))
                 ways = [(self.terms.read(seq((ANY_TEXT, at.item))), ANY_STRING)]
             else:
                 exits = run(self.explore(cat([ANY_TEXT, at.item]), (0, ANY_STRING), 0))
                 ways = [(self.terms.read(node), after) for (_, after), node in exits.items()]
             if as_chars(at.item) is not None:
                 self._one_char |= 1 << len(self._languages)
-            behind = Behind(len(self._languages), tuple(after for _, after in ways))
+            behind = Lookbehind(len(self._languages), tuple(after for _, after in ways))
             self._languages.extend(language for language, _ in ways)
             self._behind_by_item[key] = behind
         self._behinds[serial(at)] = behind
         return ((1 << len(behind.after)) - 1) << behind.first
 
-    def condition(self, at: Look, mask: int, context: int) -> Generator[Any, Any, int]:
+    def condition(self, at: Lookaround, mask: int, context: int) -> Generator[Any, Any, int]:
         """The term for the rest of the text when `at` is satisfied, in a left context for `mask`."""
         if not at.one_char:
             self.span = at.span
@@ -256,7 +256,7 @@ class Lowering:
                 for item in reversed(items):
                     rest = self.continuation(item, rest)
                 result = yield self.suffix(rest, context)
-            case Look():
+            case Lookaround():
                 result = yield self._look(tree, at, after, context)
             case Or(items) if not tree.one_char:
                 branches = []
@@ -293,7 +293,7 @@ class Lowering:
             return self.edges.restrict(rest, *one_char, False)
         return conj(rest, self.terms.node(condition))
 
-    def _look(self, at: Look, here: Continuation, after: Continuation, context: int) -> Generator[Any, Any, Node]:
+    def _look(self, at: Lookaround, here: Continuation, after: Continuation, context: int) -> Generator[Any, Any, Node]:
         rest: Node = yield self.suffix(after, self.project(context, here.mask, after.mask))
         if rest is EMPTY:
             return EMPTY
@@ -301,6 +301,6 @@ class Lowering:
             return self._satisfying((yield self.condition(at, here.mask, context)), rest)
         inside = self.continuation(at.item, self.continuation(ANY_TEXT, self.end(0)))
         language = yield self.suffix(inside, self.project(context, here.mask, inside.mask))
-        if not isinstance(at.item, (Look, Cat, Or, Times)) and self.edges.nullable(at.item):
+        if not isinstance(at.item, (Lookaround, Cat, Or, Times)) and self.edges.nullable(at.item):
             language = ANY_TEXT  # "the empty string, then anything" is everything
         return conj(rest, negate(language) if at.negative else language)

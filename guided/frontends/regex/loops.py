@@ -31,7 +31,7 @@ from guided.ir.serial import serial
 from .algebra import alt, chars, repeat, run, seq
 from .derivatives import ANY_STRING, EMPTY_LANGUAGE, EMPTY_STRING, TooLarge, partition
 from .state_elimination import eliminate
-from .tree import Cat, Look, Or, Times, Tree
+from .tree import Cat, Lookaround, Or, Times, Tree
 
 if TYPE_CHECKING:
     from .lookarounds import Continuation, Lowering
@@ -172,7 +172,7 @@ class Explorer:
             case Times(item, low, _):
                 once = to(self.lowering.continuation(item, self._after_round(tree, after)))
                 return [once] if low else [once, to(after)]
-            case Look():
+            case Lookaround():
                 look_condition = yield self.lowering.condition(tree, continuation.mask, left)
                 both = self.terms.intersection((condition, look_condition))
                 return [] if self.terms.is_empty(both) else [to(after, both)]
@@ -245,7 +245,7 @@ def fixed_width(tree: Tree) -> int | None:
 
     def width(tree: Tree) -> Generator[Any, Any, int | None]:
         match tree:
-            case Look():
+            case Lookaround():
                 return 0
             case Chars():
                 return 1

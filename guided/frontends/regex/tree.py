@@ -4,7 +4,8 @@ them.
 The readers resolve flags, character classes and kinds of groups, so only these nodes remain:
 
 - any IR node is a part whose language does not depend on its context
-- `Look` is a lookaround: (?=..) (?!..) (?<=..) (?<!..). Anchors and word boundaries are lookarounds of one character.
+- `Lookaround` is a lookaround: (?=..) (?!..) (?<=..) (?<!..). Anchors and word boundaries are lookarounds of one
+  character.
 - `Cat`, `Or`, `Times` are concatenation, alternation and repetition of parts, at least one of which contains a
   lookaround
 
@@ -12,8 +13,8 @@ With `ordered=True`, `Or` and `Times` are also used for parts without lookaround
 group depends on the order in which a backtracking matcher tries its alternatives. `erase` turns them back into IR.
 
 These four kinds store facts that are computed once: `lookbehind` (it contains one), `one_char` (its lookaheads test
-only one character, and its lookbehinds contain no lookarounds) and, except in `Look`, `lookaround` (it contains one).
-Trees are compared by identity.
+only one character, and its lookbehinds contain no lookarounds) and, except in `Lookaround`, `lookaround` (it contains
+one). Trees are compared by identity.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from .algebra import alt, as_chars, chars, repeat, run, seq
 
 __all__ = [
     "Cat",
-    "Look",
+    "Lookaround",
     "Or",
     "Times",
     "Tree",
@@ -51,7 +52,7 @@ Span: TypeAlias = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Look(Numbered):
+class Lookaround(Numbered):
     """A zero-width condition on the text after it (`ahead`), or before it."""
 
     item: Tree
@@ -96,8 +97,8 @@ class Times(Numbered):
     lookaround: bool
 
 
-Tree: TypeAlias = "Node | Look | Cat | Or | Times"
-_TREE_NODES = (Look, Cat, Or, Times)
+Tree: TypeAlias = "Node | Lookaround | Cat | Or | Times"
+_TREE_NODES = (Lookaround, Cat, Or, Times)
 
 
 def is_plain(tree: Tree) -> bool:
@@ -107,7 +108,7 @@ def is_plain(tree: Tree) -> bool:
 
 def has_look(tree: Tree) -> bool:
     """Whether the tree contains a lookaround."""
-    return isinstance(tree, Look) or (isinstance(tree, (Cat, Or, Times)) and tree.lookaround)
+    return isinstance(tree, Lookaround) or (isinstance(tree, (Cat, Or, Times)) and tree.lookaround)
 
 
 def _facts(items: Sequence[Tree]) -> tuple[bool, bool, bool]:
@@ -123,7 +124,7 @@ def look(item: Tree, *, ahead: bool, negative: bool, span: Span) -> Tree:
         return EMPTY if negative else EPSILON
     own = item if isinstance(item, _TREE_NODES) else None
     one_char = as_chars(item) is not None if ahead else own is None
-    return Look(item, ahead, negative, span, not ahead or (own is not None and own.lookbehind), one_char)
+    return Lookaround(item, ahead, negative, span, not ahead or (own is not None and own.lookbehind), one_char)
 
 
 def cat(items: Sequence[Tree]) -> Tree:
@@ -185,7 +186,7 @@ def erase(tree: Tree, *, looks: bool = False) -> Tree:
         if serial(tree) in done:
             return done[serial(tree)]
         result: Tree
-        if isinstance(tree, Look):
+        if isinstance(tree, Lookaround):
             item = EPSILON if looks else (yield visit(tree.item))
             result = look(item, ahead=tree.ahead, negative=tree.negative and not looks, span=tree.span)
         elif isinstance(tree, Times):

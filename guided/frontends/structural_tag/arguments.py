@@ -37,7 +37,7 @@ from guided.frontends.structural_tag.excluded import without_strings
 from guided.frontends.structural_tag.formats import Format, located
 from guided.frontends.structural_tag.literal_forms import LiteralForm
 from guided.frontends.structural_tag.literal_text import LiteralNotation
-from guided.ir.embedded import Embedded
+from guided.ir.embedded import EmbeddedSchema
 from guided.ir.nodes import And, Grammar, Node, Seq, Special, Text
 from guided.limits import Limits
 
@@ -86,7 +86,7 @@ def arguments(it: Format, form: ArgumentForm, lowering: Lowering, changes: dict[
             raise located(error, at) from None
         findings += [replace(finding, pointer=at + finding.pointer) for finding in own_findings]
         embedded = {
-            name: Embedded(inner, options, {}, {}, at + place)
+            name: EmbeddedSchema(inner, options, {}, {}, at + place)
             for each in notations
             for name, place in each.embedded.items()
             if (inner := _schema_at(schema, place)) is not None

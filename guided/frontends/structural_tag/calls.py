@@ -79,7 +79,7 @@ class CallPart:
 Arguments: TypeAlias = JsonArguments | XmlArguments | LiteralArguments
 
 
-class _Begin(NamedTuple):
+class _CallBegin(NamedTuple):
     function: Function
     name_at: int  # the offset of the name in the first text; -1: it is in the rest
     rest: re.Pattern[str] | None  # the begin after its first text; None: nothing
@@ -99,8 +99,8 @@ class CallReader:
     def __init__(self, style: Mapping[str, Any], functions: Sequence[Function], reasoning: str = "disabled") -> None:
         self._texts: dict[bool, list[str]] = {False: [], True: []}
         self.calls: list[Call] = []
-        self._begins: dict[str, list[_Begin]] = {}  # by their first text
-        self._section_begins: dict[str, list[_Begin]] = {}  # the same, in a group of calls
+        self._begins: dict[str, list[_CallBegin]] = {}  # by their first text
+        self._section_begins: dict[str, list[_CallBegin]] = {}  # the same, in a group of calls
         markup, opening = Markup.of(style), style.get("section", {}).get("begin")
         for function in functions:
             for begin in markup.begins:
@@ -192,7 +192,7 @@ class CallReader:
         self._mode = marks[mark]
         return True
 
-    def _begin(self, mark: str, begins: Sequence[_Begin]) -> bool:
+    def _begin(self, mark: str, begins: Sequence[_CallBegin]) -> bool:
         """Begin the call that starts with this mark. Returns False if it is not known yet which tool is called."""
         for begin in begins:
             rest = begin.rest.match(self._buffer, len(mark)) if begin.rest is not None else None
@@ -238,12 +238,12 @@ class CallReader:
         return True
 
 
-def _begin(begin: Pattern, function: Function) -> _Begin:
+def _begin(begin: Pattern, function: Function) -> _CallBegin:
     """How the calls of a function begin."""
     rest = begin.rest(function.name)
     if rest and begin.ends_in_placeholder:  # a longer name, number or identifier may begin like this one
         rest += _NO_NAME_FOLLOWS
-    return _Begin(function, begin.name_at, re.compile(rest) if rest else None)
+    return _CallBegin(function, begin.name_at, re.compile(rest) if rest else None)
 
 
 def _arguments_reader(form: ArgumentForm | None, function: Function) -> Arguments:

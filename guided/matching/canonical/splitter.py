@@ -33,7 +33,7 @@ from guided.frontends.regex.budget import Budget
 from guided.frontends.regex.ecma_chars import property_set
 from guided.frontends.regex.ecma_syntax import EcmaReader
 from guided.frontends.regex.leftmost_match import Program, Step, may_be_empty
-from guided.frontends.regex.tree import Look, Tree, cat, either, look, times
+from guided.frontends.regex.tree import Lookaround, Tree, cat, either, look, times
 from guided.ir.nodes import EPSILON, Alt, Chars, Repeat
 from guided.ir.ranges import Ranges, complement, contains
 from guided.limits import Limits
@@ -175,7 +175,7 @@ class _Program(Program):
                 return self.add(Step(ways=tuple(self.compile(item, then) for item in items)))
             case Repeat(item, low, high):
                 return self.times(item, low, high, False, then)
-            case Look(Chars(ranges), ahead=True, negative=negative):
+            case Lookaround(Chars(ranges), ahead=True, negative=negative):
                 return self.add(Step(ways=(then,), neighbour=ranges, negative=negative))
         raise _unsupported("has a lookaround that is not a lookahead at one character", self.split.pattern)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from guided.errors import marked_line
-from guided.matching import CompiledGrammar, Expected, Explanation, GrammarMatcher
+from guided.matching import CompiledGrammar, ExpectedText, Explanation, GrammarMatcher
 from guided.matching.explain.explanation import explain, shortest_completion
 from guided.matching.explain.pointers import listed_refusals, named_places
 from guided.matching.explain.positions import in_words
@@ -35,7 +35,7 @@ class ErrorLocation:
     completion: bytes
 
     @property
-    def expected(self) -> Expected:
+    def expected(self) -> ExpectedText:
         """What was expected there."""
         return self.explanation.expected
 

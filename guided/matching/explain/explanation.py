@@ -32,13 +32,13 @@ from guided.matching.explain.explained_matcher import ExplainedMatcher
 from guided.matching.explain.lexing import LabelledLexer, Lexing, explain_lexing
 from guided.matching.explain.pointers import listed_refusals, named_places
 from guided.matching.explain.positions import LabelledLanguage, Position, in_words, label_rules, positions
-from guided.matching.explain.schema_places import SchemaPlaces, SchemasHere
+from guided.matching.explain.schema_places import SchemaPlaces, SchemasAtEnd
 from guided.meter import is_exhausted, may_succeed_later, metered
 
 if TYPE_CHECKING:
     from guided.vocabulary import Vocabulary
 
-__all__ = ["Expected", "Explanation", "bytes_of", "explain", "is_cut", "is_text", "shortest_completion"]
+__all__ = ["ExpectedText", "Explanation", "bytes_of", "explain", "is_cut", "is_text", "shortest_completion"]
 
 SECONDS: Final = 4.0
 _SECONDS_OF_PART: Final = 2.0
@@ -49,7 +49,7 @@ _NAMED: Final = 3  # an incomplete character with at most this many completions 
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class ExpectedText:
     """What may follow. `str` describes it in words, `in` tests a character.
 
     Attributes:
@@ -107,7 +107,7 @@ class Explanation:
     accepted: bool
     data: bytes
     read: int
-    expected: Expected
+    expected: ExpectedText
     places: tuple[str, ...]
     refused_by: tuple[str, ...]
     positions: tuple[Position, ...]
@@ -195,7 +195,7 @@ def shortest_completion(matcher: ExplainedMatcher) -> tuple[bytes | None, tuple[
     return completion, tuple(dict.fromkeys(_name(vocabulary, symbol - 256) for symbol in shortest if symbol >= 256))
 
 
-def _probe_text(matcher: ExplainedMatcher, data: bytes) -> tuple[int, Expected]:
+def _probe_text(matcher: ExplainedMatcher, data: bytes) -> tuple[int, ExpectedText]:
     """How many bytes are allowed, and what may follow. Counts whole characters, unless the data ends inside one."""
     read, possible = matcher._probe(data)
     incomplete = b""
@@ -214,7 +214,7 @@ def _probe_text(matcher: ExplainedMatcher, data: bytes) -> tuple[int, Expected]:
     characters = tuple(after._characters(b"", incomplete))
     if (alphabet := _characters_of(matcher.grammar.vocabulary)) is not None:
         characters = intersect(characters, alphabet)
-    return read, Expected(characters, incomplete, tokens, may_end)
+    return read, ExpectedText(characters, incomplete, tokens, may_end)
 
 
 def _characters_of(vocabulary: Vocabulary) -> Ranges | None:
@@ -228,7 +228,7 @@ def _characters_of(vocabulary: Vocabulary) -> Ranges | None:
     return charset((ord(character), ord(character)) for character in characters)
 
 
-def _open_parts(matcher: ExplainedMatcher, after: bytes, schemas: SchemasHere) -> tuple[str, ...]:
+def _open_parts(matcher: ExplainedMatcher, after: bytes, schemas: SchemasAtEnd) -> tuple[str, ...]:
     """The parts of the specification that are open after the given bytes, by the author's names.
 
     Rules of schemas are replaced by the locations in the schemas.
@@ -267,12 +267,12 @@ def _schema_places(grammar: CompiledGrammar) -> SchemaPlaces | None:
         return None
 
 
-def _schemas(grammar: CompiledGrammar, symbols: list[int], refused: Continuation | None) -> SchemasHere:
+def _schemas(grammar: CompiledGrammar, symbols: list[int], refused: Continuation | None) -> SchemasAtEnd:
     try:
         places = _schema_places(grammar)
-        return SchemasHere(is_partial=True) if places is None else places.at(symbols, refused)
+        return SchemasAtEnd(is_partial=True) if places is None else places.at(symbols, refused)
     except (GuidedError, RecursionError):
-        return SchemasHere(is_partial=True)
+        return SchemasAtEnd(is_partial=True)
 
 
 def _accepted_symbols(matcher: ExplainedMatcher) -> list[int]:

@@ -16,11 +16,11 @@ from guided.ir.nodes import Lexer
 from guided.limits import Limits
 from guided.matching.regions.annotated_grammar import Automaton, State, automaton_of
 
-__all__ = ["Lexemes", "Pending"]
+__all__ = ["Lexemes", "PendingLexeme"]
 
 
 @dataclass(frozen=True, slots=True)
-class Pending:
+class PendingLexeme:
     """A pending lexeme.
 
     Attributes:
@@ -54,7 +54,7 @@ class Lexemes:
         }
         self._marks = frozenset().union(*self._contexts)
 
-    def is_ignored(self, pending: Pending) -> bool:
+    def is_ignored(self, pending: PendingLexeme) -> bool:
         """Whether a finished lexeme is ignored by the rules."""
         return pending.winner in self._ignored
 
@@ -64,7 +64,7 @@ class Lexemes:
         names = {self._ids[each.name] for number in numbers if number >= 0 for each in all_terminals[number].keywords}
         return not self._ignored.isdisjoint(numbers) or not (names | set(numbers)).isdisjoint(allowed)
 
-    def begin(self, start: int, allowed: Collection[int]) -> Pending:
+    def begin(self, start: int, allowed: Collection[int]) -> PendingLexeme:
         """A new lexeme at a position where the rules allow these terminals and marks."""
         candidates = frozenset(allowed)
         if not self._lexer.contextual:
@@ -73,9 +73,9 @@ class Lexemes:
         tried_here = [(number, self._lexer.terminals[number]) for number in sorted(candidates - self._marks)]
         embedded = {self._ids[each.name] for _, it in tried_here for each in it.keywords if each.embedded}
         matches = [(number, self._automaton(number).start) for number, _ in tried_here if number not in embedded]
-        return Pending(start, start, candidates, tuple(matches))
+        return PendingLexeme(start, start, candidates, tuple(matches))
 
-    def read(self, pending: Pending, text: bytes | bytearray, end: int) -> Pending:
+    def read(self, pending: PendingLexeme, text: bytes | bytearray, end: int) -> PendingLexeme:
         """The lexeme after more of the text; it has ended if it has no `matches` left."""
         matches, winner, last = pending.matches, pending.winner, pending.end
         at = pending.read
@@ -95,7 +95,7 @@ class Lexemes:
             pending, read=at, matches=tuple(each for each in matches if each[1].reads), winner=winner, end=last
         )
 
-    def terminal(self, pending: Pending, text: bytes | bytearray) -> int:
+    def terminal(self, pending: PendingLexeme, text: bytes | bytearray) -> int:
         """The terminal of a finished lexeme, or its keyword."""
         for number, keyword in enumerate(self._lexer.terminals[pending.winner].keywords):
             if self._ids[keyword.name] in pending.tried:

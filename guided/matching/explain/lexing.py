@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from guided.automaton.reference.language import ALL_BYTES
-from guided.automaton.reference.lexer import LexedLanguage, Reading
+from guided.automaton.reference.lexer import LexedLanguage, Tokenization
 from guided.errors import GuidedError
 from guided.ir.nodes import Grammar
 from guided.matching.explain.characters import join_with_or
@@ -54,9 +54,9 @@ class Lexing(NamedTuple):
         return "; ".join(filter(None, [", and ".join(parts), self.refusal]))
 
 
-_Starts = dict[Reading, tuple[int, ...]]
+_Starts = dict[Tokenization, tuple[int, ...]]
 """Reading -> the offsets at which its lexemes begin. The last offset is for the current or the next lexeme."""
-_Excluded = dict[Reading, str]
+_Excluded = dict[Tokenization, str]
 """A reading that a longer match excludes, and that is continued all the same -> this match, in words."""
 
 
@@ -133,7 +133,7 @@ class LabelledLexer:
             readings = self._after(readings, byte, len(whole))
         return next(reversed(excluded.values()), "") if refused else ""
 
-    def _longer_match(self, reading: Reading, begins: tuple[int, ...], text: bytes) -> str:
+    def _longer_match(self, reading: Tokenization, begins: tuple[int, ...], text: bytes) -> str:
         """The competitor that matches with the last byte of a text, in words; empty if none does."""
         for competitor in reading.competitors:
             for number, run in competitor:
@@ -150,7 +150,7 @@ class LabelledLexer:
             runs = [after for run in runs for after in run.after(byte)]
         return bool(text) and any(run.may_stop for run in runs)
 
-    def _current_terminals(self, reading: Reading) -> list[int]:
+    def _current_terminals(self, reading: Tokenization) -> list[int]:
         return [*(number for number, _ in reading.matches), *(number for _, number, _ in reading.keywords)]
 
     def _names(self, numbers: Iterable[int]) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from guided.errors import LimitExceeded, SpecError
 from guided.frontends.json_schema.continuation import Continuation
 from guided.frontends.json_schema.instance_locations import InstanceLocations, Judge
 from guided.frontends.json_schema.refusing import Groups, find_refusing_keywords
-from guided.ir.embedded import Embedded
+from guided.ir.embedded import EmbeddedSchema
 from guided.ir.nodes import Grammar, Region
 from guided.limits import Limits
 from guided.matching.compiled import CompiledGrammar, text_ids
@@ -28,13 +28,13 @@ from guided.matching.regions.annotated_grammar import AnnotatedGrammar, Automato
 from guided.matching.regions.parse_paths import Past, enter_marks
 from guided.meter import is_exhausted, seconds_left, spend
 
-__all__ = ["SchemaPlaces", "SchemasHere"]
+__all__ = ["SchemaPlaces", "SchemasAtEnd"]
 
 _PATIENCE: Final = 60.0  # seconds to wait while another thread explains a text of the same grammar
 
 
 @dataclass(frozen=True, slots=True)
-class SchemasHere:
+class SchemasAtEnd:
     """The schemas at the end of a text.
 
     Attributes:
@@ -73,7 +73,7 @@ class SchemaPlaces:
             )  # fmt: skip
         self._is_one = rules.start in rules.schemas
 
-    def at(self, symbols: Sequence[int], refused: Continuation | None) -> SchemasHere:
+    def at(self, symbols: Sequence[int], refused: Continuation | None) -> SchemasAtEnd:
         """The schemas after a text. `symbols`: bytes, and 256 + id for control tokens. `refused`: the refused text.
 
         Raises:
@@ -85,7 +85,7 @@ class SchemaPlaces:
         elif self._annotated_grammar is not None:
             open_schemas, is_all = self._open_schemas(self._annotated_grammar, symbols)
         else:
-            return SchemasHere()
+            return SchemasAtEnd()
         pointers: dict[str, None] = {}
         groups: dict[tuple[str, ...], None] = {}
         is_partial = False
@@ -109,11 +109,11 @@ class SchemaPlaces:
             finally:
                 self._lock.release()
         prefixes = tuple(dict.fromkeys(self._schemas[number][1].prefix for number, _ in open_schemas))
-        return SchemasHere(tuple(pointers), tuple(groups), prefixes, is_all and bool(open_schemas), is_partial)
+        return SchemasAtEnd(tuple(pointers), tuple(groups), prefixes, is_all and bool(open_schemas), is_partial)
 
     def _locations_of(self, number: int) -> InstanceLocations:
         if number not in self._locations:
-            source: Embedded = self._schemas[number][1]
+            source: EmbeddedSchema = self._schemas[number][1]
             self._locations[number] = InstanceLocations(
                 source, self._limits, lambda grammar: _judge(grammar, self._limits)
             )

@@ -24,7 +24,7 @@ from typing import TypeAlias
 
 from guided.errors import LimitExceeded
 from guided.ir.nodes import Region
-from guided.matching.explain.lexemes import Lexemes, Pending
+from guided.matching.explain.lexemes import Lexemes, PendingLexeme
 from guided.matching.regions.annotated_grammar import AnnotatedGrammar, State
 
 __all__ = ["Capture", "ParsePaths", "Past", "Snapshot", "enter_marks"]
@@ -53,7 +53,7 @@ class Snapshot:
     """The state of a parse after a part of the output."""
 
     threads: tuple[Thread, ...]
-    pending: Pending | None = None
+    pending: PendingLexeme | None = None
 
 
 class ParsePaths:
@@ -146,7 +146,7 @@ class ParsePaths:
     def _enter_marks(self, kernel: Sequence[Thread], position: int) -> tuple[Thread, ...]:
         return enter_marks(self._grammar, kernel, position)
 
-    def _begin_lexemes(self, start: int, threads: Sequence[Thread]) -> Pending | None:
+    def _begin_lexemes(self, start: int, threads: Sequence[Thread]) -> PendingLexeme | None:
         if self._lexemes is None:
             return None
         return self._lexemes.begin(
@@ -180,7 +180,7 @@ class ParsePaths:
         return Snapshot(threads, pending)
 
     @staticmethod
-    def _add_ignored_marks(past: Past, pending: Pending) -> Past:
+    def _add_ignored_marks(past: Past, pending: PendingLexeme) -> Past:
         return pending.end, _IGNORED_ENDS, (pending.start, _IGNORED_BEGINS, past)
 
     def _can_continue(self, state: State) -> bool:
@@ -209,7 +209,7 @@ class ParsePaths:
         while past is not None:
             position, mark, past = past
             marks.append((position, mark))
-        ignored = _Ignored()
+        ignored = _IgnoredSpans()
         open_regions: list[tuple[Region, int, int]] = []
         ordered_captures: list[tuple[int, Capture]] = []
         for number, (position, mark) in enumerate(reversed(marks)):
@@ -263,7 +263,7 @@ def enter_marks(marked: AnnotatedGrammar, kernel: Sequence[Thread], position: in
 _SKIPPED = Region(ignored=True)
 
 
-class _Ignored:
+class _IgnoredSpans:
     """The spans of ignored text."""
 
     def __init__(self) -> None:

@@ -29,11 +29,11 @@ from starlette.requests import ClientDisconnect
 
 from guided.matching.gc_pause import gc_paused
 from guided.server.http.errors import RequestError
-from guided.server.http.lanes import SMALL, Lanes
+from guided.server.http.lanes import SMALL, BodyThreads
 from guided.server.http.request_context import request_context_of
 from guided.server.settings import Settings
 
-__all__ = ["Bodies"]
+__all__ = ["BodyReader"]
 
 _Result = TypeVar("_Result")
 _SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
@@ -42,14 +42,14 @@ _MAX_BODIES: Final = 16  # times `max_body` bytes may arrive at once
 _OF_A_MESSAGE: Final = ("content", "tool_calls", "output", "summary")  # lists whose entries count as messages
 
 
-class Bodies:
+class BodyReader:
     """See the module docstring. Runs on the event loop.
 
     Attributes:
         small: the largest body, in bytes, that is read on the event loop.
     """
 
-    def __init__(self, settings: Settings, lanes: Lanes) -> None:
+    def __init__(self, settings: Settings, lanes: BodyThreads) -> None:
         self._settings, self._lanes, self.small = settings, lanes, SMALL
         self._pending_bytes = 0  # bytes of bodies that are still being read
 

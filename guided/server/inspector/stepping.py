@@ -29,7 +29,7 @@ from guided.sampling.params import SamplingParams
 from guided.sampling.sampler import log_mass
 from guided.server.http.errors import RequestError
 from guided.server.inspector.inspection import LONGEST, accept_prefix, grammar_of
-from guided.server.openai.requests import Message, Specified
+from guided.server.openai.requests import ConstraintFields, Message
 from guided.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["PIECE", "Step", "StepRequest", "token_fields"]
@@ -40,7 +40,7 @@ _RAMP: Final = 1.0  # the default of `Options.budget_ramp`
 _Id = Annotated[int, Field(ge=0, strict=True)]
 
 
-class StepRequest(Specified):
+class StepRequest(ConstraintFields):
     """A prompt (a text or ids) or messages, a specification, and the tokens that were written after it.
 
     `max_tokens`: the limit of the request that wrote them; null: the rest of the model's context. `top`: the number of

@@ -13,7 +13,7 @@ from pydantic import Field
 from guided.engine.request import Options, Request
 from guided.server.http.errors import RequestError
 from guided.server.openai.requests import Count, Counts, TextRequest, without_stops
-from guided.server.openai.structured import Structured
+from guided.server.openai.structured import StructuredOutput
 
 __all__ = ["CompletionRequest"]
 
@@ -53,7 +53,7 @@ class CompletionRequest(TextRequest):
         """Whether the engine computes log probabilities of the prompts. If it writes nothing, it does nothing else."""
         return bool(self.echo) and (self.logprobs is not None or self.max_tokens == 0)
 
-    def requests(self, structured: Structured, max_tokens: int) -> list[Request]:
+    def requests(self, structured: StructuredOutput, max_tokens: int) -> list[Request]:
         """One request of the engine for each prompt."""
         if self.best_of not in (None, self.n):
             raise RequestError("choosing the best of several answers is not supported: use n", param="best_of")

@@ -24,7 +24,7 @@ from guided.frontends.structural_tag.tool_styles import ToolStyle, tool_style
 from guided.server.http.errors import RequestError
 from guided.server.openai.deltas import ReadingOptions
 from guided.server.openai.requests import ChatRequest, without_stops
-from guided.server.openai.structured import Structured
+from guided.server.openai.structured import StructuredOutput
 from guided.server.openai.tools import Functions
 from guided.server.settings import Settings
 from guided.tools.tool import Tool
@@ -43,7 +43,7 @@ def style_of(engine: Engine, settings: Settings) -> ToolStyle:
 
 
 def build_chat_request(
-    chat: ChatRequest, text: Structured, engine: Engine, settings: Settings
+    chat: ChatRequest, text: StructuredOutput, engine: Engine, settings: Settings
 ) -> tuple[Request, ReadingOptions, Mapping[str, str]]:
     """See the module docstring. The last result has the warnings about stops: field -> message.
 
@@ -112,7 +112,7 @@ def _new_splitter(
     return split(None if toolbox is None else AnswerDecoder(vocabulary, toolbox, keep_control_names=False))
 
 
-def _constraint_of(text: Structured, functions: Functions | None, thinks: bool) -> str:
+def _constraint_of(text: StructuredOutput, functions: Functions | None, thinks: bool) -> str:
     """What constrains the answer, as a part of a sentence."""
     if functions is not None and functions.constraint.free:
         return "this answer may contain calls"

@@ -1,8 +1,8 @@
 """Parses JSON values as requests. In: a JSON value, and the class of the request. Out: the request, or its first error.
 
 Reading stops at the first error. pydantic would collect all errors, at 10 us each, and a body may have a million. So
-names are checked before values (`Checked`), lists have `fail_fast`, and large objects are read in parts (`by_parts`).
-The error for an unknown name suggests a similar name of the same object.
+names are checked before values (`StrictModel`), lists have `fail_fast`, and large objects are read in parts
+(`by_parts`). The error for an unknown name suggests a similar name of the same object.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from guided.close_names import close_name
 from guided.errors import brief
 from guided.server.http.errors import RequestError
 
-__all__ = ["Checked", "by_parts", "fault", "one_of", "read_part", "read_request"]
+__all__ = ["StrictModel", "by_parts", "fault", "one_of", "read_part", "read_request"]
 
 _FAULT: Final = "guided_fault"
 _PART: Final = 1000  # entries of an object that are read at a time
@@ -33,7 +33,7 @@ def fault(message: str, param: str) -> PydanticCustomError:
     return PydanticCustomError(_FAULT, "{message}", {"message": message, "param": param})
 
 
-class Checked(BaseModel):
+class StrictModel(BaseModel):
     """An object that refuses unknown names.
 
     Attributes:

@@ -23,7 +23,7 @@ from guided.engine.result import Result, StreamEvent
 from guided.server.http.errors import body_of, status_of
 from guided.server.openai.answers import Answer, extension_fields
 from guided.server.openai.attribution import ShownToken
-from guided.server.openai.deltas import CallArguments, CallBegin, Delta, Reading, ReasoningDelta, TextDelta
+from guided.server.openai.deltas import CallArguments, CallBegin, Delta, ReasoningDelta, SampleReader, TextDelta
 from guided.server.openai.scores import chat_logprobs
 from guided.server.openai.streaming import KEEP_ALIVE
 
@@ -62,7 +62,7 @@ class ResponseEvents:
         yield self._event("response.in_progress", response=self._response("in_progress"))
 
     def read(self, event: StreamEvent, deltas: Sequence[Delta], tokens: Sequence[ShownToken]) -> Iterator[_Json]:
-        """The events for an event of the engine. A `Reading` has turned it into `deltas` and new `tokens`."""
+        """The events for an event of the engine. A `SampleReader` has turned it into `deltas` and new `tokens`."""
         if event.reasoning and event.result is None:
             self._reasoning_tokens += len(event.tokens)
         self._waiting += [token for token in tokens if token.is_text]
@@ -83,7 +83,7 @@ class ResponseEvents:
                     assert self._kind == "function_call" and self._call == index, "calls are written one by one"
                     yield from self._grow("function_call", text)
 
-    def end(self, reading: Reading) -> Iterator[_Json]:
+    def end(self, reading: SampleReader) -> Iterator[_Json]:
         """The events after the last token."""
         result = reading.result
         assert result is not None

@@ -21,7 +21,7 @@ from guided.server.engine_thread import Stream
 from guided.server.http.errors import body_of
 from guided.server.openai.answers import Answer, usage_of
 from guided.server.openai.attribution import ShownToken
-from guided.server.openai.deltas import Delta, Reading
+from guided.server.openai.deltas import Delta, SampleReader
 from guided.server.openai.requests import StreamOptions
 
 __all__ = [
@@ -41,7 +41,7 @@ __all__ = [
 KEEP_ALIVE: Final = ": keep-alive\n\n"
 _LINE_ENDS: Final = (("\u2028", r"\u2028"), ("\u2029", r"\u2029"), ("\x85", r"\u0085"))
 _NEVER: Final = 1e6  # seconds
-NewReading = Callable[[], Reading]
+NewReading = Callable[[], SampleReader]
 
 
 async def wait_until_begun(streams: Sequence[Stream]) -> None:
@@ -55,12 +55,12 @@ async def wait_until_begun(streams: Sequence[Stream]) -> None:
         raise
 
 
-async def collect_readings(streams: Sequence[Stream], new_readings: Sequence[NewReading]) -> list[list[Reading]]:
+async def collect_readings(streams: Sequence[Stream], new_readings: Sequence[NewReading]) -> list[list[SampleReader]]:
     """The readings of each stream's samples, in order. If one fails, the others are cancelled. `new_readings`: for each
     stream."""
 
-    async def read(stream: Stream, new_reading: NewReading) -> list[Reading]:
-        readings: dict[int, Reading] = {}
+    async def read(stream: Stream, new_reading: NewReading) -> list[SampleReader]:
+        readings: dict[int, SampleReader] = {}
         async for number, event in stream:
             readings.setdefault(number, new_reading()).read(event)
         return [readings[number] for number in sorted(readings)]
@@ -187,9 +187,9 @@ class NamedEvents(Protocol):
     def read(
         self, event: StreamEvent, deltas: Sequence[Delta], tokens: Sequence[ShownToken]
     ) -> Iterator[dict[str, Any]]:
-        """The events for an event of the engine. A `Reading` has turned it into `deltas` and new `tokens`."""
+        """The events for an event of the engine. A `SampleReader` has turned it into `deltas` and new `tokens`."""
 
-    def end(self, reading: Reading) -> Iterator[dict[str, Any]]:
+    def end(self, reading: SampleReader) -> Iterator[dict[str, Any]]:
         """The events after the last token."""
 
     def fail(self, error: Exception) -> Iterator[dict[str, Any]]:

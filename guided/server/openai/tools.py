@@ -35,9 +35,9 @@ from guided.frontends.structural_tag.tool_styles import ToolStyle
 from guided.frontends.structural_tag.tools import chosen_tools
 from guided.matching.compiled import CompiledGrammar
 from guided.matching.compiler import GrammarCompiler
-from guided.matching.constraint import CompiledBy, ConstraintOptions, compile_constraint
+from guided.matching.constraint import ConstraintCompiler, ConstraintOptions, compile_constraint
 from guided.server.http.errors import RequestError
-from guided.server.openai.structured import Structured
+from guided.server.openai.structured import StructuredOutput
 from guided.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["Functions"]
@@ -60,7 +60,7 @@ class Functions:
 
     style: ToolStyle
     tools: Sequence[_Json]
-    constraint: CompiledBy
+    constraint: ConstraintCompiler
     call_markers: tuple[str, ...]
     named: bool
 
@@ -71,7 +71,7 @@ class Functions:
     @classmethod
     def of(
         cls, tools: Sequence[_Json], tool_choice: Any, *, parallel: bool, style: ToolStyle, vocabulary: Vocabulary,
-        text: Structured,
+        text: StructuredOutput,
     ) -> Functions | None:  # fmt: skip
         """Read the request's tools; None for the choice "none". `text`: the request's constraint on the text.
 
@@ -109,7 +109,7 @@ class Functions:
 
         call_markers = () if form is None else style.begin_markers(choice.functions)
         is_forced = choice.mode != "auto"
-        constraint = CompiledBy(compile_calls, free=mixed, has_calls=True, follows_message=is_forced)
+        constraint = ConstraintCompiler(compile_calls, free=mixed, has_calls=True, follows_message=is_forced)
         return cls(style, tools, constraint, call_markers, choice.mode == "named")
 
 
@@ -140,7 +140,7 @@ def _wrap_reference(schema: _Json) -> _Json:
     return {**document, "allOf": [{name: value for name, value in schema.items() if name not in _DOCUMENT_KEYWORDS}]}
 
 
-def _text_format(style: ToolStyle, text: Structured) -> dict[str, Any] | None:
+def _text_format(style: ToolStyle, text: StructuredOutput) -> dict[str, Any] | None:
     """The format of the text if the answer may also call tools."""
     if text.constraint is None:
         return None
@@ -155,7 +155,7 @@ def _text_format(style: ToolStyle, text: Structured) -> dict[str, Any] | None:
     return {"type": "json_schema", "json_schema": schema}
 
 
-def _check_text(compiler: GrammarCompiler, text: Structured) -> None:
+def _check_text(compiler: GrammarCompiler, text: StructuredOutput) -> None:
     try:
         compile_constraint(compiler, text.constraint, cast(ConstraintOptions, dict(text.options)))
     except (SpecError, UnsupportedError) as error:

@@ -16,7 +16,7 @@ from pydantic import Field
 from guided.engine import Engine
 from guided.server.http.errors import RequestError
 from guided.server.http.openapi import takes
-from guided.server.openai.reading import Checked, read_request
+from guided.server.openai.reading import StrictModel, read_request
 from guided.server.openai.requests import ChatRequest
 from guided.server.routes.openai import prepare_request
 from guided.server.server import Server
@@ -24,7 +24,7 @@ from guided.server.server import Server
 __all__ = ["add"]
 
 
-class TokenizeRequest(Checked):
+class TokenizeRequest(StrictModel):
     """A text to tokenise. For a conversation, the request is a `ChatRequest`.
 
     Attributes:
@@ -38,7 +38,7 @@ class TokenizeRequest(Checked):
     add_special_tokens: bool | None = None
 
 
-class DetokenizeRequest(Checked):
+class DetokenizeRequest(StrictModel):
     """Token ids to decode."""
 
     model: str | None = None

@@ -29,13 +29,13 @@ from guided.limits import Limits
 if TYPE_CHECKING:
     from guided.frontends.json_schema.algebra.expand import Expander, Goal
 
-__all__ = ["ByType"]
+__all__ = ["ShapesByType"]
 
 
 _FEW = 100_000  # the most nodes of a normal form that replaces a formula
 
 
-class ByType:
+class ShapesByType:
     """Computes the shapes of goals, for one `Expander`."""
 
     def __init__(self, expander: Expander, limits: Limits) -> None:

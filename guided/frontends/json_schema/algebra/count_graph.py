@@ -60,7 +60,7 @@ class CountGraph:
         return not self.edges
 
 
-class _Counted(NamedTuple):
+class _CountedItems(NamedTuple):
     """`low` to `high` items after the first `start` satisfy `schema`; the others satisfy `others`, its complement."""
 
     start: int
@@ -100,11 +100,11 @@ class _Counter:
         self._expander, self._shape, self._window = expander, shape, window
         negation = expander.negation
         some = (
-            _Counted(requirement.start, requirement.schema, negation.of(requirement.schema), 1, None)
+            _CountedItems(requirement.start, requirement.schema, negation.of(requirement.schema), 1, None)
             for requirement in shape.some_items
         )
         several = (
-            _Counted(0, requirement.schema, requirement.others, requirement.count.low, requirement.count.high)
+            _CountedItems(0, requirement.schema, requirement.others, requirement.count.low, requirement.count.high)
             for requirement in shape.item_counts
         )
         self._counted = (*some, *several)
@@ -290,7 +290,7 @@ class _Counter:
         return any(canonical(value) == canonical(other) for atom in self._atoms for other in atom.values)
 
     @staticmethod
-    def _matters(requirement: _Counted, count: int) -> bool:
+    def _matters(requirement: _CountedItems, count: int) -> bool:
         return requirement.high is not None or count < requirement.low
 
     def _after(self, state: _State, counts: tuple[bool, ...], atom: int | None) -> _State | None:

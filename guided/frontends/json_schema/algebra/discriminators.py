@@ -31,7 +31,7 @@ from guided.frontends.json_schema.documents.schema import Schema
 from guided.frontends.json_schema.documents.values import canonical, json_type
 
 if TYPE_CHECKING:
-    from guided.frontends.json_schema.algebra.disjoint import Disjoint
+    from guided.frontends.json_schema.algebra.disjoint import DisjointnessTest
 
 __all__ = ["pairs_that_may_overlap"]
 
@@ -45,7 +45,9 @@ _MAX_PATHS, _MAX_ITEMS = 32, 4  # per alternative; per array
 _FEW = 12  # with at most this many alternatives, all pairs are returned
 
 
-def pairs_that_may_overlap(disjoint: Disjoint, schemas: Mapping[int, Schema], siblings: Shape) -> set[tuple[int, int]]:
+def pairs_that_may_overlap(
+    disjoint: DisjointnessTest, schemas: Mapping[int, Schema], siblings: Shape
+) -> set[tuple[int, int]]:
     """Pairs of numbers (a < b) of schemas. No value of `siblings` satisfies both schemas of any other pair."""
     if len(schemas) <= _FEW:
         return set(_all_pairs(list(schemas)))
@@ -79,7 +81,7 @@ def _all_pairs(group: Sequence[int]) -> Iterator[tuple[int, int]]:
     return ((min(a, b), max(a, b)) for at, a in enumerate(group) for b in group[:at])
 
 
-def _paths(disjoint: Disjoint, schemas: Sequence[Schema], siblings: Shape, deep: int) -> dict[_Path, _Values]:
+def _paths(disjoint: DisjointnessTest, schemas: Sequence[Schema], siblings: Shape, deep: int) -> dict[_Path, _Values]:
     """The values at each path, for values that satisfy all of the schemas and `siblings`."""
     disjoint.count(1)
     shape = reduce(Shape.meet, map(disjoint.outline, schemas), siblings)
@@ -101,7 +103,7 @@ def _paths(disjoint: Disjoint, schemas: Sequence[Schema], siblings: Shape, deep:
     return out
 
 
-def _required(disjoint: Disjoint, shape: Shape) -> Iterator[tuple[str, str | int, Sequence[Schema]]]:
+def _required(disjoint: DisjointnessTest, shape: Shape) -> Iterator[tuple[str, str | int, Sequence[Schema]]]:
     """What every value of a type contains: (type, the step into it, its schemas)."""
     if "object" in shape.types:
         for name in shape.required:

@@ -33,9 +33,9 @@ from guided.frontends.regex.overlap import Overlap
 from guided.meter import spend
 
 if TYPE_CHECKING:
-    from guided.frontends.json_schema.algebra.reader import Reading
+    from guided.frontends.json_schema.algebra.reader import SchemaMeaning
 
-__all__ = ["Disjoint"]
+__all__ = ["DisjointnessTest"]
 
 _DEEP = 3
 _CHAIN = 8  # the most references or branches that are followed to reach schemas for the same value
@@ -45,10 +45,10 @@ _MANY = 32  # the most schemas of one value that are compared with one more sche
 _STEP = 100  # the cost of a comparison, in units of `Limits.work`
 
 
-class Disjoint:
+class DisjointnessTest:
     """Compares schemas. `read` reads them. The outline of each schema is cached."""
 
-    def __init__(self, read: Callable[[Schema], Reading], overlap: Overlap) -> None:
+    def __init__(self, read: Callable[[Schema], SchemaMeaning], overlap: Overlap) -> None:
         self._read, self._overlap = read, overlap
         self._outlines: dict[Schema, Shape] = {}
         self._groups: dict[Schema, list[tuple[Schema, ...]]] = {}

@@ -18,7 +18,7 @@ from typing import NamedTuple, TypeAlias
 
 from guided.errors import LimitExceeded
 from guided.frontends.json_schema.algebra.acyclic import Acyclic, endless_error, is_alias
-from guided.frontends.json_schema.algebra.by_type import ByType
+from guided.frontends.json_schema.algebra.by_type import ShapesByType
 from guided.frontends.json_schema.algebra.choices import Choices, Groups, push
 from guided.frontends.json_schema.algebra.content import content_fits, content_schema, refusal
 from guided.frontends.json_schema.algebra.count_graph import count_graph
@@ -99,7 +99,7 @@ class Expander:
         self._choices = Choices(reader)
         self.membership = Membership(reader.read, self.keys)
         self.listed_values = ListedValues(self)
-        self.by_type = ByType(self, limits)
+        self.by_type = ShapesByType(self, limits)
 
     def goal(self, schemas: tuple[Schema, ...]) -> Goal:
         """The goal of some schemas, with equal schemas merged.

@@ -1,5 +1,5 @@
-"""Reads one schema object. In: a `Schema`. Out: a `Reading`: the `Shape` of its own keywords, and the schemas that
-apply to the same value (`$ref`, `allOf`, `anyOf`, ...), as groups of alternatives.
+"""Reads one schema object. In: a `Schema`. Out: a `SchemaMeaning`: the `Shape` of its own keywords, and the schemas
+that apply to the same value (`$ref`, `allOf`, `anyOf`, ...), as groups of alternatives.
 
 Every keyword is read, or refused with its pointer, a reason and a hint. The reader raises the first problem, or
 collects all of them in a list for the report. Cost: linear in the schema.
@@ -13,14 +13,14 @@ from typing import Any, NamedTuple
 
 from guided.errors import SpecError, UnsupportedError
 from guided.frontends.json_schema.algebra.applicators import APPLICATORS
-from guided.frontends.json_schema.algebra.disjoint import Disjoint
+from guided.frontends.json_schema.algebra.disjoint import DisjointnessTest
 from guided.frontends.json_schema.algebra.evaluation import Evaluator
 from guided.frontends.json_schema.algebra.foreign_keywords import check_foreign
 from guided.frontends.json_schema.algebra.negation import DerivedSchema, Negation
 from guided.frontends.json_schema.algebra.number_set import Bound, NumberSet
 from guided.frontends.json_schema.algebra.quotations import Quotations
 from guided.frontends.json_schema.algebra.shape import ALL_TYPES, ANYTHING, ArrayPart, ObjectPart, Shape, Window
-from guided.frontends.json_schema.algebra.unevaluated import Unevaluated
+from guided.frontends.json_schema.algebra.unevaluated import UnevaluatedReader
 from guided.frontends.json_schema.documents.keywords import CONTENT, KNOWN
 from guided.frontends.json_schema.documents.malformed import describe, malformed
 from guided.frontends.json_schema.documents.resolve import Library
@@ -34,12 +34,12 @@ from guided.ir.nodes import Node
 from guided.ir.serial import serial
 from guided.limits import Limits
 
-__all__ = ["Reader", "Reading"]
+__all__ = ["Reader", "SchemaMeaning"]
 
 Problem = SpecError | UnsupportedError
 
 
-class Reading(NamedTuple):
+class SchemaMeaning(NamedTuple):
     """The meaning of one schema: `shape` must hold, and at least one schema of each group."""
 
     shape: Shape
@@ -51,31 +51,31 @@ class Reader:
 
     def __init__(self, library: Library, options: JsonSchemaOptions, limits: Limits) -> None:
         self.library, self.options, self._limits = library, options, limits
-        self._readings: dict[Schema, Reading] = {}
+        self._readings: dict[Schema, SchemaMeaning] = {}
         self._plain_patterns: dict[int, Node] = {}
         self._quotations = Quotations(library.documents)
         self.siblings: dict[Schema, Shape] = {}
         """The shape of the keywords that do not apply schemas to the same value, for each schema that was read."""
-        self.negation = Negation(self.read, Reading)
+        self.negation = Negation(self.read, SchemaMeaning)
         self.overlap = Overlap()
-        self.disjoint = Disjoint(self.read, self.overlap)
+        self.disjoint = DisjointnessTest(self.read, self.overlap)
         self.evaluators: dict[tuple[Schema, bool], tuple[Evaluator, ...]] = {}
         """The cached evaluators of each schema (`evaluation.py`)."""
-        self.unevaluated = Unevaluated(self)
+        self.unevaluated = UnevaluatedReader(self)
 
-    def read(self, schema: Schema, problems: list[Problem] | None = None) -> Reading:
+    def read(self, schema: Schema, problems: list[Problem] | None = None) -> SchemaMeaning:
         """The reading of a schema. Raises the first problem, or appends all of them to `problems`."""
         reading = self._readings.get(schema)
         if reading is None:
             if isinstance(schema, DerivedSchema):
                 reading = schema.make()
             else:
-                reading = Reading(ANYTHING) if isinstance(schema.value, bool) else self._schema(schema, problems)
+                reading = SchemaMeaning(ANYTHING) if isinstance(schema.value, bool) else self._schema(schema, problems)
             if problems is None:
                 self._readings[schema] = reading
         return reading
 
-    def _schema(self, schema: Schema, problems: list[Problem] | None) -> Reading:
+    def _schema(self, schema: Schema, problems: list[Problem] | None) -> SchemaMeaning:
         assert isinstance(schema.value, dict)
         shape, groups = ANYTHING, []
         known_keywords = KNOWN[schema.document.draft]
@@ -98,7 +98,7 @@ class Reader:
                 if problems is None:
                     raise
                 problems.append(problem)
-        return Reading(shape, tuple(groups))
+        return SchemaMeaning(shape, tuple(groups))
 
     def branches(self, schema: Schema, keyword: str) -> tuple[Schema, ...]:
         """The schemas in a keyword's list."""

@@ -39,12 +39,12 @@ from guided.meter import STEP, spend
 if TYPE_CHECKING:
     from guided.frontends.json_schema.algebra.reader import Reader
 
-__all__ = ["Unevaluated"]
+__all__ = ["UnevaluatedReader"]
 
 _Group: TypeAlias = tuple[Schema, ...]
 
 
-class Unevaluated:
+class UnevaluatedReader:
     """Creates the groups of the keywords for one reader."""
 
     def __init__(self, reader: Reader) -> None:

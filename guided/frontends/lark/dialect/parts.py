@@ -1,5 +1,5 @@
-"""Resolves the declared names of a `Plain` text. In: the text as Lark's loader has read it. Out: the same, with a node
-or a grammar for each declared name.
+"""Resolves the declared names of a `PlainLark` text. In: the text as Lark's loader has read it. Out: the same, with a
+node or a grammar for each declared name.
 
 Attributes of a rule whose body is a terminal T:
 
@@ -24,9 +24,9 @@ from guided.errors import Finding, GuidedError, SpecError, UnsupportedError
 from guided.frontends.common.nullable import is_nullable
 from guided.frontends.json_schema import json_schema_to_grammar
 from guided.frontends.json_schema.options import JsonSchemaOptions
-from guided.frontends.lark.loader import Loaded, LoadedTerminal
+from guided.frontends.lark.loader import LoadedGrammar, LoadedTerminal
 from guided.frontends.lark.scan import Token
-from guided.frontends.lark.sources import Defined
+from guided.frontends.lark.sources import DefinedName
 from guided.frontends.regex import parse_regex
 from guided.frontends.regex.algebra import alt, seq
 from guided.ir.nodes import EMPTY, Ending, Grammar, Length, Node, OtherTokens, Region, Special
@@ -34,7 +34,7 @@ from guided.limits import Limits
 
 from .attributes import RegionSource, TerminalSource
 from .expressions import Expression, shortest_matches, string_value, without_text
-from .plain import Plain
+from .plain import PlainLark
 
 __all__ = ["Context", "needs_scannerless", "resolve_parts"]
 
@@ -63,7 +63,7 @@ class Context:
     chain: tuple[str, ...] = ()
 
 
-def resolve_parts(plain: Plain, loaded: Loaded, context: Context) -> Loaded:
+def resolve_parts(plain: PlainLark, loaded: LoadedGrammar, context: Context) -> LoadedGrammar:
     """See the module docstring.
 
     Raises:
@@ -85,7 +85,7 @@ def resolve_parts(plain: Plain, loaded: Loaded, context: Context) -> Loaded:
     sources = loaded.sources.with_original(plain.source, plain.place)
     spans = {name: (it.tokens[0].start, it.tokens[-1].end) for name, it in plain.terminals.items() if it.tokens}
     for name, span in (spans | {name: token.span for name, token in plain.parts.items()}).items():
-        sources.defined[name] = Defined(plain.source[slice(*span)], sources.texts[0], span)
+        sources.defined[name] = DefinedName(plain.source[slice(*span)], sources.texts[0], span)
     parts = {name: _part(plain.source, token, context) for name, token in plain.parts.items()}
     texts = {name: plain.source[token.start : token.end] for name, token in plain.parts.items()}
     return replace(
@@ -95,7 +95,7 @@ def resolve_parts(plain: Plain, loaded: Loaded, context: Context) -> Loaded:
     )  # fmt: skip
 
 
-def _region(plain: Plain, source: RegionSource, terminals: _Terminals) -> Region:
+def _region(plain: PlainLark, source: RegionSource, terminals: _Terminals) -> Region:
     attributes = source.given
     definition = plain.terminals.get(source.terminal)
     ending = None
@@ -111,7 +111,7 @@ def _region(plain: Plain, source: RegionSource, terminals: _Terminals) -> Region
     )
 
 
-def needs_scannerless(loaded: Loaded) -> bool:
+def needs_scannerless(loaded: LoadedGrammar) -> bool:
     """Whether a lexer cannot read the text: a terminal may be empty, or some places allow no ignored terminals."""
     if not loaded.initial_skip or not loaded.final_skip or loaded.skip_once:
         return True
@@ -128,7 +128,7 @@ def _may_be_empty(terminal: LoadedTerminal) -> bool:
 
 
 class _Terminals:
-    def __init__(self, plain: Plain, loaded: Mapping[str, LoadedTerminal], limits: Limits) -> None:
+    def __init__(self, plain: PlainLark, loaded: Mapping[str, LoadedTerminal], limits: Limits) -> None:
         self.plain, self.loaded, self.limits = plain, loaded, limits
         self.done: dict[str, Node] = {}
         self.open_names: list[str] = []

@@ -1,5 +1,5 @@
-"""Rewrites a text with extensions to Lark's own notation. In: a text. Out: `Plain`: a text that Lark's loader can read,
-and the extensions that its declared names represent.
+"""Rewrites a text with extensions to Lark's own notation. In: a text. Out: `PlainLark`: a text that Lark's loader can
+read, and the extensions that its declared names represent.
 
     arguments: "(" %json {"type": "object"} ")"          arguments: "(" PART_0 ")"
                                                          %declare PART_0
@@ -32,7 +32,7 @@ from .definitions import Definition, Directive, statements
 from .expressions import range_ends, read_counts, string_value
 from .parameters import alternatives, condition, value_of
 
-__all__ = ["Plain", "rewrite_extensions"]
+__all__ = ["PlainLark", "rewrite_extensions"]
 
 _JSON_ESCAPES: Final = re.compile(r"\\(?:[bf/]|u[dD][89abAB])")
 _PARTS: Final = ("%json", "%lark")
@@ -47,7 +47,7 @@ _OPTIONS: Final = {
 
 
 @dataclass(slots=True)
-class Plain:
+class PlainLark:
     """See the module docstring.
 
     Attributes:
@@ -88,7 +88,7 @@ class Plain:
         return start, end
 
 
-def rewrite_extensions(text: str, limits: Limits) -> Plain | None:
+def rewrite_extensions(text: str, limits: Limits) -> PlainLark | None:
     """See the module docstring; None if the text has no extension.
 
     Raises:
@@ -121,7 +121,7 @@ def _is_extension(token: Token, following: Token) -> bool:
 class _Writer:
     def __init__(self, source: str, lines: Sequence[Definition | Directive], limits: Limits) -> None:
         self.source, self.lines, self.limits = source, lines, limits
-        self.plain = Plain(source)
+        self.plain = PlainLark(source)
         self.pieces: list[tuple[str, Token | None]] = []
         self.rules = {line.name.text: line for line in lines if isinstance(line, Definition)}
         self.used_names = set(re.findall(r"\w+", source))
@@ -131,7 +131,7 @@ class _Writer:
         self.pending: list[tuple[str, int]] = []
         self.options: dict[str, Any] = {}
 
-    def write(self) -> Plain:
+    def write(self) -> PlainLark:
         plain = self.plain
         plain.definitions = {name: rule.body for name, rule in self.rules.items() if is_terminal(name)}
         own = self._terminals_unknown_to_lark()
