@@ -25,7 +25,14 @@ from guided.errors import LimitExceeded
 from guided.limits import Limits
 
 __all__ = [
-    "STEP", "Meter", "compiling", "fail_if_exhausted", "is_exhausted", "may_succeed_later", "metered", "seconds_left",
+    "STEP",
+    "Meter",
+    "compiling",
+    "fail_if_exhausted",
+    "is_exhausted",
+    "limit_work",
+    "may_succeed_later",
+    "seconds_left",
     "spend",
 ]  # fmt: skip
 
@@ -81,7 +88,7 @@ class Meter:
 _current: ContextVar[Meter | None] = ContextVar("meter", default=None)
 
 
-def metered(seconds: float, *, work: int = _UNBOUNDED, stop: Event | None = None) -> Meter:
+def limit_work(seconds: float, *, work: int = _UNBOUNDED, stop: Event | None = None) -> Meter:
     """Limit a block on this thread, in seconds of wall time and in steps. It also ends once `stop` is set."""
     return Meter(seconds, work, stop, True)
 

@@ -415,7 +415,7 @@ def test_rows_are_found_whatever_becomes_of_them(tokenizer):
                 ids = np.concatenate([ids[order], np.array(new)[:, None]], 1)
                 found = rows.follow(ids)
             for own, row in zip(ids, found, strict=True):
-                assert row.written == ids.shape[1] - 3
+                assert row.output_length == ids.shape[1] - 3
                 assert (row.matcher is None) == (own[:3].tolist() == prompt[1])
                 if row.matcher is not None:
                     assert not row.is_dead and state(row.matcher, vocabulary) == state(

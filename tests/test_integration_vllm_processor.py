@@ -295,4 +295,4 @@ def test_rollbacks_are_followed():
     ):  # fmt: skip
         masked.follow(list(written))
         masked.fill(bitmask, 0)
-        assert guided.allowed_tokens(bitmask) == list(expected) and masked.written == len(written)
+        assert guided.allowed_tokens(bitmask) == list(expected) and masked.output_length == len(written)

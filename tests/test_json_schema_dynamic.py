@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
 from guided.frontends.json_schema import JsonSchemaOptions, json_schema_to_grammar
-from guided.frontends.json_schema.documents.dynamic_scope import enter, outermost
+from guided.frontends.json_schema.documents.dynamic_scope import enter, outermost_resource
 from guided.frontends.json_schema.documents.resolve import Library
 from guided.limits import Limits
 from tests.json_schema_support import verdicts
@@ -212,7 +212,7 @@ def test_a_scope_is_the_first_resource_for_each_name(path):
             first.setdefault(name, uri)
     assert dict(scope) == first
     assert list(scope) == sorted(scope)
-    assert all(outermost(scope, name) == first.get(name) for name in "abc")
+    assert all(outermost_resource(scope, name) == first.get(name) for name in "abc")
 
 
 def _ring(count):

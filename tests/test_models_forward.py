@@ -123,5 +123,5 @@ def test_torch_compile_computes_the_same(name):
     want, reader = Reader(model, 30).forward(tokens, 30), Reader(compiled, 30)
     rows = [reader.forward(tokens[:17], 17), *(reader.forward([token]) for token in tokens[17:])]
     torch.testing.assert_close(torch.cat(rows), want, **close)
-    assert model.forward.__func__ is compiled.forward.__func__ and "_before" not in vars(model)
+    assert model.forward.__func__ is compiled.forward.__func__ and "_project_qkv" not in vars(model)
     torch.compiler.reset()

@@ -29,7 +29,7 @@ from guided.chat.call_markup import CallMarkup, infer_markup
 from guided.chat.call_probes import HINT, CallRenderer, Calls, probe_tools
 from guided.chat.call_shapes import infer_shape
 from guided.chat.compiled import compile_template
-from guided.chat.render_budget import metered
+from guided.chat.render_budget import limit_rendering
 from guided.chat.sources import named_templates
 from guided.errors import GuidedError, UnsupportedError, brief
 from guided.frontends.structural_tag.argument_forms import argument_form, describe_form
@@ -89,7 +89,7 @@ def derive_tool_style(
     if source is None:
         raise GuidedError("there is no chat template: pass its text, or a mapping from names to texts")
     variables = {"bos_token": "", "eos_token": "", **(tokens or {})}
-    with metered(_SIZE):
+    with limit_rendering(_SIZE):
         return _derive(CallRenderer(compile_template(source), source, variables), name)
 
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from guided.errors import LimitExceeded
 
-__all__ = ["MAX_CALLS", "STEP", "charge", "charge_all", "charge_items", "metered", "nested_call"]
+__all__ = ["MAX_CALLS", "STEP", "charge", "charge_all", "charge_items", "limit_rendering", "nested_call"]
 
 _FREE: Final = 20_000_000
 _FACTOR: Final = 64
@@ -38,7 +38,7 @@ _METER: ContextVar[_Meter | None] = ContextVar("guided_chat_meter", default=None
 
 
 @contextmanager
-def metered(size: int) -> Iterator[None]:
+def limit_rendering(size: int) -> Iterator[None]:
     """Set the budget for a conversation of `size` characters and values. Inside of another budget, that one applies."""
     if _METER.get() is not None:
         yield
@@ -51,7 +51,7 @@ def metered(size: int) -> Iterator[None]:
 
 
 def charge(amount: int) -> None:
-    """Charge the budget. Does nothing outside `metered`.
+    """Charge the budget. Does nothing outside `limit_rendering`.
 
     Raises:
         LimitExceeded: the budget is exhausted.

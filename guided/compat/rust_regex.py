@@ -206,19 +206,19 @@ class _Reader:
             return complement(ranges) if match[1] else ranges
         if self.pattern[self.at] == "[":
             return self._set()
-        first = self._one()
+        first = self._single_character_or_set()
         is_range = self.pattern[self.at : self.at + 1] == "-" and self.pattern[self.at + 1 : self.at + 2] not in (
             "", "]", "-",
         )  # fmt: skip
         if not is_range or len(first) != 1 or first[0][0] != first[0][1]:
             return first
         self.at += 1
-        last = self._one()
+        last = self._single_character_or_set()
         if len(last) != 1 or last[0][0] != last[0][1] or last[0][0] < first[0][0]:
             self._fail("invalid character class range", begin, self.at)
         return ((first[0][0], last[0][0]),)
 
-    def _one(self) -> Ranges:
+    def _single_character_or_set(self) -> Ranges:
         char = self.pattern[self.at]
         self.at += 1
         if char != "\\":

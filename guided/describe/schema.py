@@ -100,10 +100,13 @@ class _Writer:
             return " | ".join([*texts, "..."] if len(values) > _MAX_VALUES else texts), []
         for keyword in ("anyOf", "oneOf"):
             if isinstance(branches := schema.get(keyword), list) and branches and "properties" not in schema:
-                return self._union([{**_without(schema, keyword), **branch} if isinstance(branch, Mapping) else branch
-                                    for branch in branches], indent, inside)  # fmt: skip
+                rest = _without_keyword(schema, keyword)
+                merged = [{**rest, **branch} if isinstance(branch, Mapping) else branch for branch in branches]
+                return self._union(merged, indent, inside)
         if isinstance(parts := schema.get("allOf"), list) and parts:
-            return self.form(_merged([_without(schema, "allOf"), *map(self._resolved, parts)]), indent, inside)
+            return self.form(
+                _merge_parts([_without_keyword(schema, "allOf"), *map(self._resolved, parts)]), indent, inside
+            )
         kind = schema.get("type")
         if isinstance(kind, list):
             return self._union([{**schema, "type": type_name} for type_name in kind], indent, inside)
@@ -204,11 +207,11 @@ class _Writer:
         return target
 
 
-def _without(schema: Mapping[str, Any], keyword: str) -> dict[str, Any]:
+def _without_keyword(schema: Mapping[str, Any], keyword: str) -> dict[str, Any]:
     return {name: value for name, value in schema.items() if name not in (keyword, "description", "title")}
 
 
-def _merged(parts: Iterable[object]) -> dict[str, Any]:
+def _merge_parts(parts: Iterable[object]) -> dict[str, Any]:
     """One schema for the parts of an `allOf`: the union of members and requirements, and the last of other keywords."""
     out: dict[str, Any] = {}
     for part in parts:

@@ -38,7 +38,7 @@ class Instructions:
         Raises:
             OptionError: it is required, but there is nothing to describe, or no conversation.
         """
-        description = self._description()
+        description = self._describe_specification()
         if description is not None and self._reader.is_templated(prompt, raw=self._raw):
             chat = self._reader.conversation(prompt)
             return (
@@ -64,9 +64,9 @@ class Instructions:
             raise OptionError(f"think_first lets the model write before its answer, but {reason}", option="think_first")
         if thoughts != "answer":
             chat = self._reader.with_instruction(chat, THINK)
-        description = self._description() if may_describe else None
+        description = self._describe_specification() if may_describe else None
         text = "" if description is None or has_description(chat, description) else description.text
         return chat, self._reader.next_turn(chat, request_for_answer(thoughts, text))
 
-    def _description(self) -> Description | None:
+    def _describe_specification(self) -> Description | None:
         return None if self._grammar is None else describe(self._grammar)

@@ -224,7 +224,7 @@ class Scheduler:
     def _may_need_token(self, task: Task) -> bool:
         """Whether a task whose token is being chosen may need another token after it."""
         is_slow = task.stepper is not None and task.stepper.is_slow
-        return not task.done and not is_slow and task.sequence.left > 1
+        return not task.done and not is_slow and task.sequence.tokens_left > 1
 
     def _plan(self, tokens_left: int) -> list[tuple[Task, int]]:
         """Divide this step's remaining `tokens_left` tokens among the tasks, and reserve their positions."""

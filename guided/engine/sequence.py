@@ -143,7 +143,7 @@ class Sequence:
         self.is_choosing = False  # whether a token is chosen after the current pass, which has no drafts
 
     @property
-    def left(self) -> int:
+    def tokens_left(self) -> int:
         """The remaining budget, in tokens of the text."""
         return self.max_tokens - len(self.transcript.tokens)
 
@@ -240,7 +240,7 @@ class Sequence:
 
     def append_result(self, calls: ToolCalls, forced: list[int]) -> None:
         """Run the tool, and append the tokens of its result to `forced`."""
-        result = calls.answer(self.left + 1 - len(forced))
+        result = calls.answer(self.tokens_left + 1 - len(forced))
         begin = len(self.transcript.tokens) + len(forced)
         self.results.update(range(begin, begin + len(result)))
         forced += result
@@ -258,14 +258,14 @@ class Sequence:
                 return
             forced.append(token)
             if self.calls is not None:
-                self.calls.read(token, self.left + 1 - len(forced))
+                self.calls.read(token, self.tokens_left + 1 - len(forced))
                 if self.calls.has_complete_call:
                     return
 
     def budget(self, ahead: int) -> int:
         """The budget of the mask `ahead` tokens after this one: for its token and all that follow, including the end,
         but without the tokens reserved for the result of a call."""
-        tokens_left = self.left + 1 - ahead - (0 if self.calls is None else self.calls.reserved)
+        tokens_left = self.tokens_left + 1 - ahead - (0 if self.calls is None else self.calls.reserved)
         return tokens_left if self.call_budget is None else self.call_budget.limit(tokens_left)
 
     def is_free(self) -> bool:
@@ -277,7 +277,7 @@ class Sequence:
         if self.finish_reason is not None:
             return
         if self.masks is None:
-            if self.left <= 0:
+            if self.tokens_left <= 0:
                 self.finish_reason = "length"
         elif self.masks.matcher.is_terminated():
             self.finish_reason = "stop"
@@ -287,7 +287,7 @@ class Sequence:
     def draft(self) -> Generator[Draft, LogitRows | Answer | None, tuple[list[int], bool]]:
         """Draft tokens, which the matcher accepts for now. Return them, and whether no token is chosen after them."""
         settled, drafts, proposed = False, list[int](), list[int]()
-        limit = min(self.max_drafts, self.left - 1)
+        limit = min(self.max_drafts, self.tokens_left - 1)
         if self.ngrams is not None:
             self.ngrams.extend(self.transcript.tokens[self.ngrams.length - len(self.prompt) :])
             proposed = self.ngrams.propose(limit)
@@ -377,7 +377,7 @@ class Sequence:
             if self.stop is None or not self.stops.included:
                 return
         if self.calls is not None:
-            self.calls.read(token, self.left)
+            self.calls.read(token, self.tokens_left)
         may_stop = len(self.transcript.tokens) >= self.params.min_tokens
         self.transcript.append([token], sampled=True, may_stop=may_stop, is_free=self.is_free(), logprobs=choice.scores)
         if self.transcript.stop_match is not None:

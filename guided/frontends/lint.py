@@ -14,7 +14,7 @@ from typing import Any, Final
 from guided.frontends.common.finite import FiniteValues
 from guided.frontends.common.lint_finding import LintFinding
 from guided.frontends.common.regular_texts import Texts
-from guided.frontends.common.rule_lint import in_cycles, reached, recursive
+from guided.frontends.common.rule_lint import in_cycles, reachable_rules, recursive
 from guided.frontends.common.rule_table import children, parts_of
 from guided.ir.nodes import Alt, And, Automaton, Chars, Distinct, Grammar, Length, MaxTokens, Node, Ref, Repeat, Text
 from guided.ir.serial import ByIdentity
@@ -42,7 +42,7 @@ def lint_grammar(grammar: Grammar, kind: str) -> list[LintFinding]:
     """
     out: dict[tuple[str, str], LintFinding] = {}
     limited = set().union(*map(_rules_with_token_limit, grammar.rules.values()))
-    used_rules = reached(grammar.rules, grammar.start)
+    used_rules = reachable_rules(grammar.rules, grammar.start)
     rules = [(name, grammar.rules[name]) for name in used_rules if name not in limited]
     items = [(grammar.origins.get(name, name), node) for name, node in rules]
     skipped: frozenset[str] = frozenset()

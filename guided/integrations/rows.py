@@ -51,18 +51,18 @@ class Row:
 
     Attributes:
         matcher: the matcher of its constraint; None: the row is unconstrained.
-        written: how many tokens follow the prompt.
+        output_length: how many tokens follow the prompt.
         is_dead: whether it has a token that its constraint refuses. This happens only to a beam without allowed tokens,
             or if another processor changes the choice.
     """
 
     matcher: ForkingMatcher | None
-    written: int = 0
+    output_length: int = 0
     is_dead: bool = False
 
     def read(self, tokens: Sequence[int]) -> None:
         """Accept tokens. Tokens after an end token are padding."""
-        self.written += len(tokens)
+        self.output_length += len(tokens)
         for token in tokens:
             if self.matcher is None or self.is_dead or self.matcher.is_terminated():
                 return
@@ -70,7 +70,7 @@ class Row:
 
     def fork(self) -> Row:
         """An independent copy."""
-        return Row(None if self.matcher is None else self.matcher.fork(), self.written, self.is_dead)
+        return Row(None if self.matcher is None else self.matcher.fork(), self.output_length, self.is_dead)
 
 
 class RowMatchers:
@@ -124,7 +124,7 @@ class RowMatchers:
 
     def budget(self, row: Row) -> int | None:
         """The tokens left to a row, plus one for the end token, which need not be written."""
-        return None if self.max_new_tokens is None else max(1, self.max_new_tokens - row.written + 1)
+        return None if self.max_new_tokens is None else max(1, self.max_new_tokens - row.output_length + 1)
 
     def fill(self, bitmask: npt.NDArray[np.int32]) -> list[int]:
         """Write the masks of the rows that have a constraint. A dead row may only end.
@@ -206,7 +206,7 @@ class RowMatchers:
                 return None
             row = self._fork_row(parent, max(0, common[parent] - self._prompt_length))
             was_dead = row.is_dead
-            row.read(row_ids[self._prompt_length + row.written :].tolist())
+            row.read(row_ids[self._prompt_length + row.output_length :].tolist())
             if grown < 1 and row.is_dead and not was_dead:
                 return None
             rows.append(row)
@@ -215,7 +215,7 @@ class RowMatchers:
     def _fork_row(self, number: int, length: int) -> Row:
         """A copy of a row of the previous step, as it was after `length` tokens."""
         row = self._rows[number]
-        if row.written == length:
+        if row.output_length == length:
             return row.fork()
         grammar = self.grammars[number * len(self.grammars) // len(self._rows)]
         copy = Row(self._matcher(grammar))

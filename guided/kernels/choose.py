@@ -100,7 +100,7 @@ def _choose_natively(requests: Sequence[Choose]) -> Rows:
         rows += [_native_row(address + i * stride, width, choice) for i, choice in enumerate(some, first or 0)]
         choices += some
     chosen_rows = _kernels.choose_rows(rows, torch.get_num_threads())
-    return [_chosen(row, choice) for row, choice in zip(chosen_rows, choices, strict=True)]
+    return [_to_answer(row, choice) for row, choice in zip(chosen_rows, choices, strict=True)]
 
 
 def _native_row(address: int, width: int, choice: Choice) -> Any:
@@ -123,7 +123,7 @@ def _native_changes(changes: Changes) -> Any:
     )  # fmt: skip
 
 
-def _chosen(row: Any, choice: Choice) -> ChosenToken | GuidedError:
+def _to_answer(row: Any, choice: Choice) -> ChosenToken | GuidedError:
     refused, token, highest, removed, by_budget, score, top, logprob, preferred = row
     if refused:
         return all_banned(choice.position) if refused == _ALL_BANNED else refusal(highest)

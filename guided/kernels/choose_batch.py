@@ -112,7 +112,7 @@ def choose_batch(logits: Tensor, table: ChoiceTable, needs: NeededOperations) ->
     before = work.amax(1)
     emptied = torch.zeros_like(before)
     if needs.changes:
-        work, emptied = _changed(work, before, table)
+        work, emptied = _change_logits(work, before, table)
     best = work.argmax(1)
     highest = work.gather(1, best[:, None])[:, 0]
     scored, mass = model[:, : table.size], all_mass
@@ -139,11 +139,11 @@ def choose_batch(logits: Tensor, table: ChoiceTable, needs: NeededOperations) ->
     values_by_row = torch.stack([column.to(exact) for column in columns], 1)
     if not needs.top:
         return values_by_row
-    values, ids = _greatest(scored, needs.top)
+    values, ids = _greatest_numbers(scored, needs.top)
     return torch.cat([values_by_row, ids.to(exact), values.to(exact)], 1)
 
 
-def _bits(table: ChoiceTable, rows: Tensor) -> Tensor:
+def _unpack_bits(table: ChoiceTable, rows: Tensor) -> Tensor:
     """The bits of some bitmasks: bool (choices, size)."""
     shifts = torch.arange(32, dtype=torch.int32, device=rows.device)
     words = table.masks.index_select(0, rows)
@@ -153,28 +153,28 @@ def _bits(table: ChoiceTable, rows: Tensor) -> Tensor:
 def _masked(model: Tensor, table: ChoiceTable) -> tuple[Tensor, Tensor, Tensor]:
     """The logits of the vocabulary after mask and ramp, and the log masses `SPECIFIED` and `AFTER`."""
     model = model[:, : table.size]
-    specified = torch.where(_bits(table, table.specified), model, _FORBIDDEN).logsumexp(1)
-    work = torch.where(_bits(table, table.allowed), model, _FORBIDDEN)
-    work = work - table.ramp[:, None] * _bits(table, table.ramped)
+    specified = torch.where(_unpack_bits(table, table.specified), model, _FORBIDDEN).logsumexp(1)
+    work = torch.where(_unpack_bits(table, table.allowed), model, _FORBIDDEN)
+    work = work - table.ramp[:, None] * _unpack_bits(table, table.ramped)
     return work, specified, work.logsumexp(1)
 
 
-def _changed(work: Tensor, before: Tensor, table: ChoiceTable) -> tuple[Tensor, Tensor]:
+def _change_logits(work: Tensor, before: Tensor, table: ChoiceTable) -> tuple[Tensor, Tensor]:
     """The logits after bans, bias and penalties, and which rows the bans have emptied."""
     is_allowed = before > _FORBIDDEN
     is_allowed |= before.isnan()
-    work = torch.where(_bits(table, table.permitted), work, _FORBIDDEN)
+    work = torch.where(_unpack_bits(table, table.permitted), work, _FORBIDDEN)
     nothing = work.new_full((), _FORBIDDEN)  # a tensor: storing a Python number by index waits for its copy to CUDA
-    work[_at(table.banned)] = nothing
+    work[_indices_of(table.banned)] = nothing
     emptied = is_allowed & (work.amax(1) == _FORBIDDEN)
-    ends = _at(table.ends)
+    ends = _indices_of(table.ends)
     values = work[ends]
     work[ends] = nothing
     only_ends = work.amax(1) == _FORBIDDEN
     work[ends] = torch.where(only_ends[ends[0]], values, _FORBIDDEN)
-    biased = _at(table.biased)
+    biased = _indices_of(table.biased)
     work[biased] = work[biased] + table.biased.number
-    rows, ids = _at(table.seen)
+    rows, ids = _indices_of(table.seen)
     values, counts = work[rows, ids], table.seen.number
     repetition, frequency, presence = (x[rows] for x in (table.repetition, table.frequency, table.presence))
     values = torch.where(values > 0, values / repetition, values * repetition)
@@ -182,11 +182,11 @@ def _changed(work: Tensor, before: Tensor, table: ChoiceTable) -> tuple[Tensor, 
     return work, emptied.float()
 
 
-def _at(pairs: Pairs) -> tuple[Tensor, Tensor]:
+def _indices_of(pairs: Pairs) -> tuple[Tensor, Tensor]:
     return pairs.choice.long(), pairs.id.long()
 
 
-def _greatest(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
+def _greatest_numbers(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """The `count` greatest numbers of each row of float32, in order, and their ids; among equals, the lower id first.
 
     torch.topk does not define the order of equals, and may change it with the number of rows. So the ids are part of
@@ -215,7 +215,7 @@ def _draw(weights: Tensor, uniform: Tensor) -> Tensor:
 
 def _draw_among_few(exponents: Tensor, count: int, table: ChoiceTable, exact: torch.dtype) -> tuple[Tensor, Tensor]:
     """A token by top-k and top-p, and whether the `count` most likely tokens were too few."""
-    greatest, ids = _greatest(exponents, count)
+    greatest, ids = _greatest_numbers(exponents, count)
     weights = greatest.exp().to(exact)
     place = torch.arange(count, device=weights.device)
     weights = weights * ((table.top_k == 0)[:, None] | (place < table.top_k[:, None]))

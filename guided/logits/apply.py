@@ -125,7 +125,7 @@ def _mask(logits: Any, bitmask: Any) -> None:
         logits[..., covered:] = -np.inf
         logits = logits[..., :covered]
     if _is_torch(logits) and logits.device.type != "cpu":
-        logits.masked_fill_(_banned(bitmask, covered, logits.device), -np.inf)
+        logits.masked_fill_(_forbidden_ids(bitmask, covered, logits.device), -np.inf)
     else:
         words = bitmask if isinstance(bitmask, np.ndarray) else bitmask.cpu().numpy()
         bits, minus_infinity = _bit_patterns(logits)
@@ -170,7 +170,7 @@ def _octet_masks(size: int) -> Array:
     return bits.astype(f"i{size}") - 1
 
 
-def _banned(bitmask: Any, covered: int, device: torch.device) -> torch.Tensor:
+def _forbidden_ids(bitmask: Any, covered: int, device: torch.device) -> torch.Tensor:
     """For each of the first `covered` ids, whether it is forbidden: bool (..., covered)."""
     import torch
 

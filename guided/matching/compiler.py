@@ -122,7 +122,7 @@ class GrammarCompiler(CachedCompiler, CompileAny):
             return self._compile(
                 ("regex", pattern, dialect, search, own.classes),
                 pattern,
-                lambda _: _single(
+                lambda _: _single_rule(
                     parse_regex(pattern, dialect=dialect, search=search, classes=own.classes, limits=self.limits)
                 ),
             )
@@ -303,5 +303,5 @@ class GrammarCompiler(CachedCompiler, CompileAny):
         return self._compile_with_fallback(compiled, JsonSchemaOptions.of(**options))
 
 
-def _single(node: Any) -> Grammar:
+def _single_rule(node: Any) -> Grammar:
     return node if isinstance(node, Grammar) else Grammar({"start": node})

@@ -88,7 +88,7 @@ class HealingMatcher:
         self._budget_bound = False
 
     @property
-    def written(self) -> int:
+    def written_bytes(self) -> int:
         """How many bytes of the prefix are written."""
         return self._at
 
@@ -129,7 +129,7 @@ class HealingMatcher:
         if not self.inner.fill_next_token_bitmask(mask, max_tokens=max_tokens):
             mask[:] = -1
         out: list[int] = []
-        for data, id in self._tokens.longer(begin):
+        for data, id in self._tokens.longer_tokens(begin):
             rest = data[len(begin) :]
             exact = self._tokens.tokens_of(rest)
             if exact:
@@ -207,7 +207,7 @@ class _SortedTokens:
             at += 1
         return out
 
-    def longer(self, begin: bytes) -> list[tuple[bytes, int]]:
+    def longer_tokens(self, begin: bytes) -> list[tuple[bytes, int]]:
         """The tokens that begin with these bytes and are longer."""
         low = bisect_left(self._pairs, (begin + b"\x00", -1))
         high = bisect_left(self._pairs, (begin + b"\xff" * 4096, -1), lo=low)

@@ -181,7 +181,7 @@ class Decoder(TokenEmbedding):
         tables = [(cos[positions], sin[positions]) for cos, sin in self._tables]  # (n, 1, rotary_dim)
         x, stored = parallel.enter(self._embed(tokens)), self.kv_dtype
         for index, (layer, (kind, rope)) in enumerate(zip(self.layers, self._kinds, strict=True)):
-            q, k, v = self._before(layer, x, *((None, None) if rope is None else tables[rope]))
+            q, k, v = self._project_qkv(layer, x, *((None, None) if rope is None else tables[rope]))
             x = self._after(layer, x, attend(index, q, k.to(stored), v.to(stored), kind))
         return self._norm(parallel.leave(x), self.norm)
 
@@ -204,7 +204,7 @@ class Decoder(TokenEmbedding):
     def compiled(self, **options: Any) -> Decoder:
         """The same model, with the operations between attentions compiled by `torch.compile(**options)`."""
         other = copy.copy(self)
-        other._before = torch.compile(self._before, **options)  # type: ignore[method-assign]
+        other._project_qkv = torch.compile(self._project_qkv, **options)  # type: ignore[method-assign]
         other._after = torch.compile(self._after, **options)  # type: ignore[method-assign]
         return other
 
@@ -215,7 +215,9 @@ class Decoder(TokenEmbedding):
         x = self.embedding[tokens]
         return x if self._embedding_scale == 1 else x * self._embedding_scale
 
-    def _before(self, layer: Layer, x: Tensor, cos: Tensor | None, sin: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+    def _project_qkv(
+        self, layer: Layer, x: Tensor, cos: Tensor | None, sin: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """Queries (n, heads, head_dim), keys and values (n, kv_heads, head_dim); queries and keys are rotated."""
         c = self.config
         rotated_heads = c.heads + c.kv_heads

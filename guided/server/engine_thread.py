@@ -103,13 +103,13 @@ class Stream:
         Raises:
             Exception: why a sample failed (see `Engine.generate`), or the error passed to `fail`. EngineStopped.
         """
-        while self.left:
+        while self.unread_samples:
             await self._wait()
             for item in self.take_events():
                 yield item
 
     @property
-    def left(self) -> int:
+    def unread_samples(self) -> int:
         """The number of samples not yet read to the end."""
         return len(self._unfinished_tasks)
 

@@ -109,13 +109,13 @@ def result_text(value: Any) -> str:
     """
     if not isinstance(value, str):
         try:
-            value = json.dumps(value, ensure_ascii=False, default=_plain)
+            value = json.dumps(value, ensure_ascii=False, default=_plain_value)
         except (TypeError, ValueError, RecursionError):
             value = str(value)
     return str(value).encode("utf-8", "replace").decode()
 
 
-def _plain(value: Any) -> Any:
+def _plain_value(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     if callable(dump := getattr(value, "model_dump", None)):  # a pydantic model

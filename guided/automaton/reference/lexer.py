@@ -156,7 +156,7 @@ class LexedLanguage:
             matches = _advance(competitor, byte)
             if _matching_terminal(matches) is not None:
                 return []
-            if matches := _unfinished(matches):
+            if matches := _unfinished_matches(matches):
                 competitors.add(matches)
         matches = _advance(reading.matches, byte)
         keywords = tuple(
@@ -167,12 +167,12 @@ class LexedLanguage:
         winner = _matching_terminal(matches)
         if winner is not None:
             position = self._after_lexeme(reading.position, winner, self._lexeme_name(winner, keywords), width)
-            unfinished = _unfinished(matches)
+            unfinished = _unfinished_matches(matches)
             if position is not None:
                 out.append(
                     self._begin_lexeme(position, frozenset(competitors | {unfinished} if unfinished else competitors))
                 )
-        if matches := _unfinished(matches):
+        if matches := _unfinished_matches(matches):
             out.append(Tokenization(reading.position, True, matches, keywords, frozenset(competitors), width))
         return out
 
@@ -322,7 +322,7 @@ def _matching_terminal(matches: tuple[Match, ...]) -> int | None:
     return next((terminal for terminal, run in matches if run.may_stop), None)
 
 
-def _unfinished(matches: tuple[Match, ...]) -> tuple[Match, ...]:
+def _unfinished_matches(matches: tuple[Match, ...]) -> tuple[Match, ...]:
     """The terminals that may still match a longer lexeme."""
     return tuple(match for match in matches if match[1].may_go_on)
 

@@ -20,10 +20,10 @@ __all__ = ["LimitedRun", "fewest_tokens"]
 
 @dataclass(frozen=True)
 class LimitedRun:
-    """The rest of a non-empty text of `run`, with `left` tokens to write it. It has the methods of a run."""
+    """The rest of a non-empty text of `run`, with `tokens_left` tokens to write it. It has the methods of a run."""
 
     run: Run
-    left: int
+    tokens_left: int
     has_read: bool = False
 
     @property
@@ -43,14 +43,18 @@ class LimitedRun:
 
     def after(self, byte: int) -> tuple[LimitedRun, ...]:
         """The rest after a byte."""
-        return tuple(LimitedRun(run, self.left, True) for run in self.run.after(byte))
+        return tuple(LimitedRun(run, self.tokens_left, True) for run in self.run.after(byte))
 
     def after_token(self, texts: Collection[bytes]) -> LimitedRun | None:
         """The rest after a token ends here."""
         if not self.has_read:
             return self
         min_tokens = fewest_tokens(self.run, texts)
-        return replace(self, left=self.left - 1) if min_tokens is not None and min_tokens < self.left else None
+        return (
+            replace(self, tokens_left=self.tokens_left - 1)
+            if min_tokens is not None and min_tokens < self.tokens_left
+            else None
+        )
 
 
 def fewest_tokens(start: Run, texts: Collection[bytes]) -> int | None:

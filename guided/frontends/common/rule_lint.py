@@ -20,14 +20,14 @@ from guided.frontends.common.rule_table import parts_of
 from guided.frontends.json_schema.text.productive import productive_rules
 from guided.ir.nodes import Alt, MaxTokens, Node, Ref, Repeat, Seq
 
-__all__ = ["in_cycles", "lint_rules", "reached", "recursive", "unused"]
+__all__ = ["in_cycles", "lint_rules", "reachable_rules", "recursive", "unused"]
 
 T = TypeVar("T")
 
 
 def lint_rules(rules: Mapping[str, Node], start: str, place: Callable[[str], str]) -> Iterator[LintFinding]:
     """Reached rules that generate nothing, and rules that derive themselves. `place` returns the location of a rule."""
-    names = reached(rules, start)
+    names = reachable_rules(rules, start)
     living = productive_rules(names, rules)
     for name in names:
         if name not in living:
@@ -48,7 +48,7 @@ def unused(what: str, place: str) -> LintFinding:
     return LintFinding("unused", place, f"no output uses the {what}", "delete it, or use it", matters=False)
 
 
-def reached(rules: Mapping[str, Node], start: str) -> list[str]:
+def reachable_rules(rules: Mapping[str, Node], start: str) -> list[str]:
     """The rules that are reachable from the start rule, in the order of discovery."""
     seen = {start: None}
     todo = [start]

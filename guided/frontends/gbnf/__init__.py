@@ -28,7 +28,7 @@ from typing import Final
 from guided.close_names import close_name
 from guided.errors import Finding, LimitExceeded, SpecError, UnsupportedError, warn_of
 from guided.frontends.common.lint_finding import LintFinding
-from guided.frontends.common.rule_lint import lint_rules, reached, unused
+from guided.frontends.common.rule_lint import lint_rules, reachable_rules, unused
 from guided.ir.nodes import ANY_CHAR, And, Grammar, Length, MaxTokens, Node, Not, Repeat, Seq
 from guided.limits import Limits
 from guided.meter import compiling
@@ -159,7 +159,7 @@ def _why_not_regular(rule: Rule, rules: Mapping[str, Rule]) -> str:
 def lint_gbnf(grammar: Grammar) -> Iterator[LintFinding]:
     """Findings on the rules that generate nothing, that derive themselves, or that no output uses."""
     yield from lint_rules(grammar.rules, grammar.start, grammar.origins.__getitem__)
-    used_rules = set(reached(grammar.rules, grammar.start))
+    used_rules = set(reachable_rules(grammar.rules, grammar.start))
     for name in grammar.rules:
         if name not in used_rules:
             yield unused("rule", grammar.origins[name])

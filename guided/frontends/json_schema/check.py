@@ -178,7 +178,7 @@ def _entry(schema: Schema, keyword: str, reader: Reader) -> Entry:
         return Entry(pointer, keyword, "ignored", "unknown keyword")
     if schema.hides(keyword):
         return Entry(pointer, keyword, "ignored", f"{draft} ignores keywords next to $ref")
-    if not schema.known(keyword):
+    if not schema.has_keyword(keyword):
         return Entry(pointer, keyword, "ignored", f"not a keyword of {draft}")
     if keyword not in RESTRICTING and not (keyword in CONTENT and reader.asserts(schema, keyword)):
         return Entry(pointer, keyword, "annotation")

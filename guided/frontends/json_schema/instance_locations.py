@@ -116,7 +116,7 @@ class InstanceLocations:
                 around = out[-1]
                 roots = self.children(around.asserted, around.text, around.value.keys, value.token)
                 others = self.children(around.schemas, around.text, around.value.keys, value.token)
-                all_roots = (*others, *self._contained(around, value, value_text))
+                all_roots = (*others, *self._contained_schemas(around, value, value_text))
             asserted = self._closure(roots, value_text, value.keys)
             schemas = asserted if all_roots == roots else self._closure(all_roots, value_text, value.keys)
             out.append(Level(value, value_text, asserted, schemas))
@@ -138,7 +138,7 @@ class InstanceLocations:
     @staticmethod
     def keywords(schema: Schema) -> list[str]:
         """The keywords of a schema that constrain values."""
-        return [keyword for keyword in schema.constraints if schema.known(keyword)]
+        return [keyword for keyword in schema.constraints if schema.has_keyword(keyword)]
 
     def _branches(self, schema: Schema, keyword: str, text: bytes, keys: Sequence[str]) -> list[Schema]:
         """The schemas that a keyword applies to the same value, without branches that the text rules out."""
@@ -150,7 +150,7 @@ class InstanceLocations:
             return self.open_branches(schema, keyword, text)
         if keyword == "if":
             cases = self.open_cases(schema, text)
-            return [self.library.child(schema, name) for name, _ in cases if schema.known(name)]
+            return [self.library.child(schema, name) for name, _ in cases if schema.has_keyword(name)]
         if keyword in ("dependentSchemas", "dependencies"):
             return self.dependent(schema, keyword, keys)
         return []
@@ -158,7 +158,7 @@ class InstanceLocations:
     def open_branches(self, schema: Schema, keyword: str, text: bytes) -> list[Schema]:
         """The branches of `anyOf` or `oneOf` that the text does not rule out."""
         siblings = schema
-        if keyword == "anyOf" and not any(map(schema.known, UNEVALUATED)):
+        if keyword == "anyOf" and not any(map(schema.has_keyword, UNEVALUATED)):
             siblings = self.without(schema, keyword)  # equivalent here, but smaller
         return [branch for branch in self.reader.branches(schema, keyword) if self.is_open((siblings, branch), text)]
 
@@ -167,7 +167,7 @@ class InstanceLocations:
         condition = self.library.child(schema, "if")
         out = []
         for name, holds in (("then", condition), ("else", self.reader.negation.of(condition))):
-            branch = (self.library.child(schema, name),) if schema.known(name) else ()
+            branch = (self.library.child(schema, name),) if schema.has_keyword(name) else ()
             if self.is_open((schema, holds, *branch), text):
                 out.append((name, holds))
         return out
@@ -185,22 +185,28 @@ class InstanceLocations:
 
         `text`, `keys`: the written part of the enclosing value, and the keys in it.
         """
-        return tuple(dict.fromkeys(inner for schema in schemas for inner in self._inner(schema, text, keys, token)))
+        return tuple(
+            dict.fromkeys(inner for schema in schemas for inner in self._inner_schemas(schema, text, keys, token))
+        )
 
-    def _contained(self, level: Level, value: OpenValue, text: bytes) -> list[Schema]:
+    def _contained_schemas(self, level: Level, value: OpenValue, text: bytes) -> list[Schema]:
         """The schemas of `contains` that an item may still satisfy."""
         if not isinstance(value.token, int):
             return []
-        contained = [self.library.child(schema, "contains") for schema in level.schemas if schema.known("contains")]
+        contained = [
+            self.library.child(schema, "contains") for schema in level.schemas if schema.has_keyword("contains")
+        ]
         return [schema for schema in contained if self.is_open((schema,), text)]
 
-    def _inner(self, schema: Schema, text: bytes, keys: Sequence[str], token: str | int | None) -> Iterator[Schema]:
+    def _inner_schemas(
+        self, schema: Schema, text: bytes, keys: Sequence[str], token: str | int | None
+    ) -> Iterator[Schema]:
         """The schemas that one schema applies to the member or item."""
         if isinstance(schema.value, bool):
             return
-        yield from self._member(schema, token) if isinstance(token, str) else self._item(schema, token or 0)
+        yield from self._member(schema, token) if isinstance(token, str) else self._item_schemas(schema, token or 0)
         name = UNEVALUATED[isinstance(token, int)]
-        if schema.known(name):
+        if schema.has_keyword(name):
             others = self._closure((schema,), text, keys)
             if not any(self._evaluates(other, token, other is schema) for other in others):
                 yield self.library.child(schema, name)
@@ -209,15 +215,15 @@ class InstanceLocations:
         """Whether a schema constrains the member or item, so that `unevaluated...` does not apply to it."""
         if isinstance(schema.value, bool):
             return False
-        if not is_own and schema.known(UNEVALUATED[isinstance(token, int)]):
+        if not is_own and schema.has_keyword(UNEVALUATED[isinstance(token, int)]):
             return True
-        return bool(self._member(schema, token) if isinstance(token, str) else self._item(schema, token or 0))
+        return bool(self._member(schema, token) if isinstance(token, str) else self._item_schemas(schema, token or 0))
 
     def _member(self, schema: Schema, key: str) -> list[Schema]:
         return self.reader.own_members(schema).member(key, self._expander.keys.has)
 
-    def _item(self, schema: Schema, index: int) -> list[Schema]:
-        if not any(schema.known(name) for name in ("items", "prefixItems")):
+    def _item_schemas(self, schema: Schema, index: int) -> list[Schema]:
+        if not any(schema.has_keyword(name) for name in ("items", "prefixItems")):
             return []
         part = self.reader.own_items(schema)
         inner = part.prefix[index] if index < len(part.prefix) else part.rest

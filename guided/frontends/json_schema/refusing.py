@@ -220,7 +220,7 @@ class _RefusalSearch:
             return tuple(
                 self._library.child(candidate, "propertyNames")
                 for candidate in certain
-                if candidate.known("propertyNames")
+                if candidate.has_keyword("propertyNames")
             )
         return self._locations.children(certain, value.text, [*value.keys, *value.new_keys], inner.token)
 
@@ -284,7 +284,8 @@ class _RefusalSearch:
         if keyword == "if":
             branch_names = [name for name, _ in locations.open_cases(schema, text)]
             both = {
-                name: (self._library.child(schema, name),) if schema.known(name) else () for name in ("then", "else")
+                name: (self._library.child(schema, name),) if schema.has_keyword(name) else ()
+                for name in ("then", "else")
             }
             condition = self._library.child(schema, keyword)
             cases = (condition, both["then"]), (locations.reader.negation.of(condition), both["else"])
@@ -320,15 +321,15 @@ class _RefusalSearch:
         """Up to three parts: at least one item, at least `minContains` items, at most `maxContains` items."""
         assert isinstance(schema.value, dict)
         inner = schema.value["contains"]
-        min_contains = schema.value.get("minContains", _ONE) if schema.known("minContains") else _ONE
+        min_contains = schema.value.get("minContains", _ONE) if schema.has_keyword("minContains") else _ONE
         contains_only = self._locations.changed(schema, ("contains",), {"contains": inner})
         if min_contains != _NONE:
             yield _Part("contains", schema.at("contains"), contains_only)
-        if schema.known("minContains") and min_contains != _NONE:
+        if schema.has_keyword("minContains") and min_contains != _NONE:
             value: dict[str, Json] = {"contains": inner, "minContains": min_contains}
             part = self._locations.changed(schema, ("minContains",), value)
             yield _Part("contains", schema.at("minContains"), part, unless=contains_only)
-        if schema.known("maxContains"):
+        if schema.has_keyword("maxContains"):
             value = {"contains": inner, "minContains": _NONE, "maxContains": schema.get("maxContains")}
             part = self._locations.changed(schema, ("maxContains",), value)
             yield _Part("contains", schema.at("maxContains"), part)

@@ -86,12 +86,12 @@ class UnenforcedFinder:
         if keyword in schema.document.lacks:
             return "not in the vocabularies of the metaschema", "list its vocabulary in $vocabulary"
         if keyword not in KNOWN[draft]:
-            return _foreign(keyword, value, draft)
+            return _explain_foreign(keyword, value, draft)
         if schema.hides(keyword):
             return f"{draft} ignores keywords next to $ref", "put both into an allOf"
         companion = NEEDS[draft].get(keyword)
         if companion is not None and (companion not in value or (keyword == "additionalItems" and not _is_list(value))):
-            return _without(keyword, companion)
+            return _missing_companion(keyword, companion)
         return self._unknown_format(value["format"]) if keyword == "format" else None
 
     def _unknown_format(self, name: object) -> tuple[str, str] | None:
@@ -124,16 +124,16 @@ def _is_list(value: Mapping[str, object]) -> bool:
     return isinstance(value.get("items"), list)
 
 
-def _without(keyword: str, companion: str) -> tuple[str, str]:
+def _missing_companion(keyword: str, companion: str) -> tuple[str, str]:
     if keyword == "additionalItems":
         return "no effect unless items is a list", "leave it out, or use items or maxItems"
     return f"no effect without {companion}", f"add {companion}, or leave it out"
 
 
-def _foreign(keyword: str, value: Mapping[str, object], draft: str) -> tuple[str, str]:
+def _explain_foreign(keyword: str, value: Mapping[str, object], draft: str) -> tuple[str, str]:
     """Why a keyword of another draft has no effect, and how to fix this."""
     if keyword == "additionalItems" and not _is_list(value):
-        return _without(keyword, "items")
+        return _missing_companion(keyword, "items")
     since = KEYWORDS[keyword].since
     if DRAFTS.index(since) <= DRAFTS.index(draft):
         return f"not a keyword of {draft}", f"use its replacement in {draft}"

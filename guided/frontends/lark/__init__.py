@@ -230,7 +230,7 @@ def _load(
     if (native := _load_natively(text, options, limits)) is not None:  # so it has no extensions
         return native, True
     check_depth(Source(text), limits)
-    produced = _produced(options)
+    produced = _produced_terminals(options)
     try:
         plain = rewrite_extensions(text, limits)
     except RecursionError:
@@ -272,10 +272,12 @@ def _load_natively(
 ) -> LoadedGrammar | None:
     """The definitions of a text, if C++ code can read it. `names`: terminals that are defined elsewhere."""
     read = read_grammar(text, options.start, options.import_paths, limits)
-    return None if read is None else native_loaded(text, options.start, read, limits, _produced(options) | names)
+    return (
+        None if read is None else native_loaded(text, options.start, read, limits, _produced_terminals(options) | names)
+    )
 
 
-def _produced(options: LarkOptions) -> frozenset[str]:
+def _produced_terminals(options: LarkOptions) -> frozenset[str]:
     """The terminals that `postlex` creates."""
     if options.postlex is None:
         return frozenset()

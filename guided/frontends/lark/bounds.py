@@ -46,7 +46,7 @@ def check_depth(source: Source, limits: Limits) -> None:
         LimitExceeded: brackets nest too deeply.
     """
     if sum(map(source.text.count, _OPENING)) > limits.depth:
-        depth, span = _deepest(source.text, limits.depth + 1)
+        depth, span = _deepest_nesting(source.text, limits.depth + 1)
         if depth > limits.depth:
             raise source.error(LimitExceeded("depth", depth, limits.depth), span)
 
@@ -54,10 +54,10 @@ def check_depth(source: Source, limits: Limits) -> None:
 def too_deep(source: Source) -> SpecError:
     """The error for a text that exhausts Python's stack in Lark or in the reader of its extensions."""
     error = SpecError("the brackets nest deeper than Python's stack", hint="move inner parts to separate rules")
-    return source.error(error, _deepest(source.text)[1])
+    return source.error(error, _deepest_nesting(source.text)[1])
 
 
-def _deepest(text: str, enough: int = 1 << 30) -> tuple[int, Span]:
+def _deepest_nesting(text: str, enough: int = 1 << 30) -> tuple[int, Span]:
     """The nesting depth of a text, counted up to `enough`, and the location of the innermost bracket."""
     depth, greatest, span = 0, 0, (0, 0)
     for token in scan_leniently(text):
@@ -139,7 +139,7 @@ def _check_alternatives(grammar: Any, sources: Sources, of_star: int, max_altern
         spend()
         total += _alternatives(tree, of_star, max_alternatives + 1)
         if total > max_alternatives:
-            rule_name = sources.written(str(name))
+            rule_name = sources.original_name(str(name))
             hint = f"rule {rule_name}: move its choices, such as (a|b) or a?, and its repetitions to separate rules"
             raise sources.error(LimitExceeded("nodes", total, max_alternatives, fixed=True, hint=hint), str(name))
 
@@ -221,7 +221,7 @@ def _check_templates(grammar: Any, sources: Sources) -> None:
             continue
         seen[instance] = None
         if len(seen) > _MAX_INSTANCES or len(instance) > _MAX_NAME_LENGTH:
-            hint = f"the template {sources.written(name)} is used with ever more, or ever larger, arguments"
+            hint = f"the template {sources.original_name(name)} is used with ever more, or ever larger, arguments"
             error = LimitExceeded("nodes", _MAX_INSTANCES + 1, _MAX_INSTANCES, fixed=True, hint=hint)
             raise sources.error(error, name)
         params, tree = templates[name]

@@ -97,7 +97,9 @@ class _Reader:
         inner._remove_unused(map(mangle, aliases))
         for name in inner._definitions:
             if name in builder._definitions:
-                raise source.error(SpecError(f"{self.sources.written(name)} is imported, but already defined"), at)
+                raise source.error(
+                    SpecError(f"{self.sources.original_name(name)} is imported, but already defined"), at
+                )
         builder._definitions.update(inner._definitions)
 
     def _define(self, builder: Any, statement: Any, source: Source, at: Span, mangle: _Mangle | None) -> None:

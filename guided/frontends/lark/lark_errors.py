@@ -112,8 +112,8 @@ def _name_error(message: str, sources: Sources, source: Source, at: Span, hint: 
     outer = within[1] if within else ""
     if undefined := _UNDEFINED.search(message):
         mangled = next(filter(None, undefined.groups()))
-        name = sources.written(mangled)
-        source, at = sources.used(mangled, outer)
+        name = sources.original_name(mangled)
+        source, at = sources.usage(mangled, outer)
         defined_names = [each.name for each in sources.defined.values() if each.source is source]
         close = close_name(name, defined_names)
         hint = f"did you mean {close}?" if close else f"define it: {name}: ..."
@@ -124,7 +124,7 @@ def _name_error(message: str, sources: Sources, source: Source, at: Span, hint: 
     elif at == (0, 0):
         for name in _NAMED.findall(message):
             if within and name != outer:
-                source, at = sources.used(name, outer)
+                source, at = sources.usage(name, outer)
             elif name in sources.defined:
                 source, at = sources.defined[name].source, sources.defined[name].span
             if at != (0, 0):

@@ -121,22 +121,22 @@ def _terminals(
             nodes[each.name] = node
             continue
         try:
-            automaton = determinise(node, f"terminal {each.shown or each.name}")
+            automaton = determinise(node, f"terminal {each.label or each.name}")
         except GuidedError as error:
             raise loaded.located(error, each.name) from None
         if any(accepts for accepts, _ in automaton.states):
             nodes[each.name] = automaton
     terminals = [each for each in terminals if each.name in nodes]  # the lexer never finds terminals without texts
     texts = {name: texts_of(node) for name, node in nodes.items()}
-    widths = {each.name: _widths(each, nodes[each.name]) for each in terminals}
+    widths = {each.name: _length_bounds(each, nodes[each.name]) for each in terminals}
     for each in terminals:
         spend()
         if widths[each.name][0] == 0:
-            message = f"terminal {each.shown} matches the empty text, but lexemes cannot be empty"
+            message = f"terminal {each.label} matches the empty text, but lexemes cannot be empty"
             hint = "let it match at least one character, and make it optional in the rules"
             raise loaded.located(SpecError(message, hint=hint), each.name)
         if widths[each.name][0] > _MAX_SHORTEST_TEXT:  # the core could not find such a long text
-            reason = f"terminal {each.shown}: its shortest text has more than {_MAX_SHORTEST_TEXT} characters"
+            reason = f"terminal {each.label}: its shortest text has more than {_MAX_SHORTEST_TEXT} characters"
             hint = 'repeat less often, or use semantics="scannerless"'
             raise loaded.located(UnsupportedError(reason, hint=hint), each.name)
     terminals = sorted(terminals, key=lambda each: (-each.priority, -widths[each.name][1], -len(each.value), each.name))
@@ -166,12 +166,12 @@ def _matches_whole(loaded: LoadedGrammar, terminal: LoadedTerminal, texts: Texts
     try:
         return texts.longest_match(text) == len(text)
     except TooLarge as error:
-        reason = f"terminal {terminal.shown}: reading {text[:40]!r} needs more than {error.limit} {error.what}"
+        reason = f"terminal {terminal.label}: reading {text[:40]!r} needs more than {error.limit} {error.what}"
         hint = "bound its repetitions by smaller counts"
         raise loaded.located(UnsupportedError(reason, hint=hint), terminal.name) from None
 
 
-def _widths(terminal: LoadedTerminal, node: Node) -> tuple[int, int]:
+def _length_bounds(terminal: LoadedTerminal, node: Node) -> tuple[int, int]:
     """The least and the greatest length of the texts, as Lark computes them: all unbounded lengths are equal."""
     if terminal.node is not None:
         texts = Texts(node)

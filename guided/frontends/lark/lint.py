@@ -20,7 +20,7 @@ from typing import Final
 from guided.errors import LimitExceeded
 from guided.frontends.common.lint_finding import LintFinding
 from guided.frontends.common.regular_texts import Texts
-from guided.frontends.common.rule_lint import lint_rules, reached, unused
+from guided.frontends.common.rule_lint import lint_rules, reachable_rules, unused
 from guided.frontends.regex.derivatives import TooLarge
 from guided.ir.nodes import Alt, Node, Ref, Seq, Special
 from guided.ir.ranges import Ranges, intersect
@@ -48,7 +48,7 @@ def lint_lark(text: str, options: LarkOptions, limits: Limits | None = None) -> 
     """
     loaded = load_lark(text, options, limits)
     nodes = {name: _node(alternatives) for name, alternatives in loaded.rules.items()}
-    rules = {name: loaded.rules[name] for name in reached(nodes, loaded.start)}
+    rules = {name: loaded.rules[name] for name in reachable_rules(nodes, loaded.start)}
     lexer = read_lark(text, options, limits, findings=[]).lexer
     lexed_nodes = {} if lexer is None else {each.name: each.item for each in lexer.terminals}
     shapes = lint_rules(nodes, loaded.start, lambda name: origin(loaded, name))

@@ -38,8 +38,8 @@ _RANGE: Final = re.compile(r"\[(\\?[^-]+|-)-(.+)\]", re.DOTALL)
 class LoadedTerminal:
     """A terminal. `source`: its regular expression as Python's `re` reads it, flags included.
 
-    `value`: its text if `is_text`, otherwise its regular expression without flags. `written`: the literal in the
-    grammar, if the terminal has no name. `shown`: its name in errors.
+    `value`: its text if `is_text`, otherwise its regular expression without flags. `literal`: the literal in the
+    grammar, if the terminal has no name. `label`: its name in errors.
     """
 
     name: str
@@ -48,11 +48,11 @@ class LoadedTerminal:
     priority: int
     value: str
     flags: frozenset[str]
-    written: str
+    literal: str
     node: Node | None = None  # its language, if Lark's notation cannot express it
     is_lazy: bool = False  # it ends at its first match, and other terminals do not extend over that match
     max_tokens: int | None = None  # the maximum number of tokens of a text
-    shown: str = ""
+    label: str = ""
     all_texts: bool = False  # its texts are defined by `re.fullmatch` rather than `re.match`
     width: tuple[int, int] | None = None  # the least and the greatest length of its texts, if they are known
 
@@ -62,7 +62,7 @@ class LoadedGrammar:
     """A grammar as Lark has read it.
 
     `lines`: name of a rule or terminal -> the line that defines it. `parts`: name of a placeholder terminal -> the part
-    it represents; `written`: the part as written in the text. `sources`: the locations of all definitions.
+    it represents; `original_parts`: the part as written in the text. `sources`: the locations of all definitions.
     `initial_skip`, `final_skip`: whether ignored terminals may come first, and last; `skip_once`: whether a gap is at
     most one of them. `regions`: name of a rule -> its capture and sampling attributes.
     """
@@ -75,7 +75,7 @@ class LoadedGrammar:
     lines: dict[str, int]
     sources: Sources
     parts: Mapping[str, Node | Grammar] = field(default_factory=dict)
-    written: Mapping[str, str] = field(default_factory=dict)
+    original_parts: Mapping[str, str] = field(default_factory=dict)
     initial_skip: bool = True
     final_skip: bool = True
     skip_once: bool = False
@@ -95,7 +95,7 @@ class LoadedGrammar:
             span = literals[0].span if len(literals) == 1 else span
             if len(literals) > 1 and inner is not None and (broken := source.broken_pattern(literals)) is not None:
                 return source.error(error, broken[1])
-        elif terminal is not None and (location := sources.literal(terminal.written)) is not None:
+        elif terminal is not None and (location := sources.literal(terminal.literal)) is not None:
             source, span = location
         literal = source.text[slice(*span)]
         if inner is not None and terminal is not None and literal == f"/{terminal.source}/":
@@ -132,7 +132,7 @@ def load(
             hint = f"add its arguments: {rule}{{...}}"
             raise SpecError(f"{rule} is a template", text=text, span=place.span() if place else (0, 0), hint=hint)
     terminals_by_name = {terminal.name: _terminal(terminal, named, sources) for terminal in terminals}
-    return _loaded(text, start, rules, terminals_by_name, tuple(map(str, grammar.ignore)), sources, produced)
+    return _make_loaded(text, start, rules, terminals_by_name, tuple(map(str, grammar.ignore)), sources, produced)
 
 
 def native_loaded(
@@ -145,7 +145,7 @@ def native_loaded(
     """
     _check_count(read.rules, limits)
     terminals = {each[0]: _native_terminal(each, read.sources) for each in read.terminals}
-    return _loaded(text, start, read.rules, terminals, read.ignored, read.sources, produced)
+    return _make_loaded(text, start, read.rules, terminals, read.ignored, read.sources, produced)
 
 
 def _check_count(rules: Mapping[str, Sequence[Symbols]], limits: Limits) -> None:
@@ -153,7 +153,7 @@ def _check_count(rules: Mapping[str, Sequence[Symbols]], limits: Limits) -> None
         raise LimitExceeded("nodes", count, limits.nodes)
 
 
-def _loaded(
+def _make_loaded(
     text: str, start: str, rules: dict[str, list[Symbols]], terminals: dict[str, LoadedTerminal],
     ignored: tuple[str, ...], sources: Sources, produced: Collection[str],
 ) -> LoadedGrammar:  # fmt: skip
@@ -170,11 +170,11 @@ def _symbols(rules: Mapping[str, Iterable[Symbols]]) -> dict[tuple[str, bool], N
 
 def _refuse_declared(name: str, sources: Sources) -> NoReturn:
     kind = "terminal" if is_terminal(name) else "rule"
-    reason = f"the {kind} {sources.written(name)} is declared, but not defined"
+    reason = f"the {kind} {sources.original_name(name)} is declared, but not defined"
     hint = "define it: guided cannot run a custom lexer" if kind == "terminal" else "define it"
     if re.search("INDENT|DEDENT", name):
         hint = 'for indentation as in Python, pass postlex="python" or your own Indenter'
-    source, span = sources.used(name, "")
+    source, span = sources.usage(name, "")
     raise source.error(UnsupportedError(reason, hint=hint), span)
 
 
@@ -194,7 +194,7 @@ def _terminal(terminal: Any, named: Collection[str], sources: Sources) -> Loaded
         str(pattern.value),
         frozenset(map(str, pattern.flags)),
         text,
-        shown=text or sources.written(name),
+        label=text or sources.original_name(name),
     )
 
 
@@ -209,7 +209,7 @@ def _native_terminal(terminal: NativeTerminal, sources: Sources) -> LoadedTermin
         value,
         frozenset(flag),
         text,
-        shown=text or sources.written(name),
+        label=text or sources.original_name(name),
         width=None if width is None else (width[0], LARGEST_WIDTH if width[1] is None else width[1]),
     )
 

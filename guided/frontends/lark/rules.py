@@ -124,7 +124,7 @@ def origin(loaded: LoadedGrammar, name: str) -> str:
     if line := loaded.lines.get(name):
         return f"{_display_name(loaded, name)} (line {line})"
     terminal = loaded.terminals.get(name)
-    return terminal.written if terminal is not None and terminal.written else loaded.sources.written(name)
+    return terminal.literal if terminal is not None and terminal.literal else loaded.sources.original_name(name)
 
 
 def _source_names(name: str) -> Iterator[str]:
@@ -138,5 +138,7 @@ def _source_names(name: str) -> Iterator[str]:
 def _display_name(loaded: LoadedGrammar, name: str) -> str:
     """A name as written in the text; long expressions are shortened."""
     terminal = loaded.terminals.get(name)
-    text = loaded.written.get(name, terminal.written if terminal is not None and terminal.node is not None else "")
+    text = loaded.original_parts.get(
+        name, terminal.literal if terminal is not None and terminal.node is not None else ""
+    )
     return brief(text) if len(text) > 40 else text or name

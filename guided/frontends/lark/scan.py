@@ -95,7 +95,7 @@ def scan(text: str, start: int = 0, *, nested: int = 0) -> list[Token]:
             at, value = _json(text, lexeme, at)
             tokens.append(Token(kind, lexeme, match.start(), at, value))
         elif lexeme == "%lark":
-            at, value = _nested(text, match.start(), at, nested)
+            at, value = _scan_nested(text, match.start(), at, nested)
             tokens.append(Token(kind, lexeme, match.start(), at, value))
         else:
             tokens.append(Token(lexeme if kind == "op" else kind, lexeme, match.start(), at))
@@ -133,7 +133,7 @@ def _json(text: str, directive: str, at: int) -> tuple[int, str]:
     return end, text[begin:end]
 
 
-def _nested(text: str, start: int, at: int, nested: int) -> tuple[int, str]:
+def _scan_nested(text: str, start: int, at: int, nested: int) -> tuple[int, str]:
     """The grammar in braces after %lark: its end, and its text."""
     brace = re.compile(r"\s*\{").match(text, at)
     if brace is None:

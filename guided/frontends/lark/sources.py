@@ -75,7 +75,7 @@ class Sources:
     defined: dict[str, DefinedName] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
 
-    def written(self, name: str) -> str:
+    def original_name(self, name: str) -> str:
         """A name as written in its text."""
         if "__" not in name:
             return name
@@ -85,14 +85,14 @@ class Sources:
 
     def unmangled(self, message: str) -> str:
         """A message of Lark, with names as they are written in the texts."""
-        return _NAME.sub(lambda match: self.written(match[0]), message)
+        return _NAME.sub(lambda match: self.original_name(match[0]), message)
 
     def error(self, error: _Error, name: str) -> _Error:
         """An error about a rule or terminal, at its definition."""
         at = self.defined.get(name.split("{")[0])  # the use of a template has the form name{arguments}
         return error if at is None else at.source.error(error, at.span)
 
-    def used(self, name: str, within: str) -> tuple[Source, Span]:
+    def usage(self, name: str, within: str) -> tuple[Source, Span]:
         """The location at which the definition `within` uses a name."""
         at = self.defined.get(within)
         source, start = (self.texts[0], 0) if at is None else (at.source, at.span[1])

@@ -59,7 +59,7 @@ def terminal_node(terminal: LoadedTerminal, limits: Limits) -> Node:
     """
     if terminal.node is not None:
         return terminal.node
-    label = terminal.shown or terminal.name
+    label = terminal.label or terminal.name
     if terminal.is_text and has_surrogate(terminal.value):
         raise SpecError(f"terminal {label} contains a lone surrogate, which cannot occur in a text")
     if terminal.is_text and terminal.flags <= {"i"} and len(terminal.value) <= _MAX_LITERAL:

@@ -73,7 +73,7 @@ def _rule_error(loaded: LoadedGrammar, rules: Rules, living: set[str], empty_ter
         path.append(next(following))
         if path[-1] in path[:-1]:
             break
-    name = loaded.sources.written(path[-1])
+    name = loaded.sources.original_name(path[-1])
     message = f"the specification allows no output at all: the rule {name} always needs itself"
     return loaded.located(SpecError(message, hint="add an alternative that does not need the rule itself"), path[-1])
 
@@ -88,7 +88,7 @@ def _terminal_error(loaded: LoadedGrammar, name: str) -> SpecError:
         hint = "the two sides of & have no text in common, or ~ leaves none"
     else:
         hint = "look for empty sets, and for lookarounds that contradict the adjacent pattern"
-    message = f"the specification allows no output at all: the terminal {terminal.shown} matches no text"
+    message = f"the specification allows no output at all: the terminal {terminal.label} matches no text"
     return loaded.located(SpecError(message, hint=hint), name)
 
 
@@ -101,8 +101,8 @@ def _lexer_error(
         for taker in languages if tries_all else languages.keys() & {name}:
             match_length = languages[taker].longest_match(rest)
             if match_length > len(texts[name]):
-                expected = " and then ".join(loaded.terminals[each].shown for each in output[at : at + 2])
-                label = loaded.terminals[taker].shown
+                expected = " and then ".join(loaded.terminals[each].label for each in output[at : at + 2])
+                label = loaded.terminals[taker].label
                 message = (
                     f"the rules accept no sequence of terminals that the lexer can find: {label} takes all of "
                     f"{rest[:match_length]!r}, where the rules need {expected}"

@@ -15,10 +15,10 @@ __all__ = [
     "FinitenessTest",
     "have_distinct_values",
     "is_annotation",
-    "listed",
     "merge",
     "schemas_in",
     "target",
+    "type_list",
     "types_of",
 ]
 
@@ -118,7 +118,7 @@ def target(root: _Json, reference: Any) -> Any:
     return subschema
 
 
-def listed(types: Any) -> list[Any]:
+def type_list(types: Any) -> list[Any]:
     """The value of `type`, as a list."""
     return types if isinstance(types, list) else [] if types is None else [types]
 
@@ -126,6 +126,6 @@ def listed(types: Any) -> list[Any]:
 def types_of(schema: _Json) -> list[str]:
     """The types that a schema declares, or the types of its listed values. Empty if unknown."""
     if "type" in schema:
-        return listed(schema["type"])
+        return type_list(schema["type"])
     values = [schema["const"]] if "const" in schema else schema.get("enum")
     return list(dict.fromkeys(_TYPES.get(type(each), "object") for each in values)) if isinstance(values, list) else []

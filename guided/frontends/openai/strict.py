@@ -21,9 +21,9 @@ from guided.frontends.openai.parts import (
     FinitenessTest,
     have_distinct_values,
     is_annotation,
-    listed,
     merge,
     target,
+    type_list,
     types_of,
 )
 
@@ -126,7 +126,7 @@ class _Writer:
         self._add_type(out, at)
         if out.get("type") == "object":
             self._close_object(out, at)
-        if "array" in listed(out.get("type")) and "items" not in out:
+        if "array" in type_list(out.get("type")) and "items" not in out:
             self._refuse(f"{at}/items", "an array must declare its items", "write items")
         return out
 

@@ -35,36 +35,40 @@ _MISSING: Final = object()
 
 def partial_value(tp: Any, value: Any) -> Any:
     """The value of a type so far, see the module docstring. `value`: the JSON value so far."""
-    typed = _typed(tp, value)
+    typed = _typed_or_missing(tp, value)
     return value if typed is _MISSING else typed
 
 
-def _typed(tp: Any, value: Any) -> Any:
+def _typed_or_missing(tp: Any, value: Any) -> Any:
     """The value so far, or `_MISSING` if it is not complete."""
     if (fields := _model_fields(tp)) is not None and isinstance(value, dict):
         typed_fields = dict[str, Any]()
         for name, key, field in fields:
-            if key in value and (typed := _typed(field, value[key])) is not _MISSING:
+            if key in value and (typed := _typed_or_missing(field, value[key])) is not _MISSING:
                 typed_fields[name] = typed
         names = {key for _, key, _ in fields}
         return _instance(tp, typed_fields, {key: item for key, item in value.items() if key not in names})
     origin, args = typing.get_origin(tp) or tp, typing.get_args(tp)
     if origin in LISTS and isinstance(value, list) and args:
-        return [typed_item for item in value if (typed_item := _typed(args[0], item)) is not _MISSING]
+        return [typed_item for item in value if (typed_item := _typed_or_missing(args[0], item)) is not _MISSING]
     if origin in DICTS and isinstance(value, dict) and args:
-        return {key: typed_item for key, item in value.items() if (typed_item := _typed(args[1], item)) is not _MISSING}
+        return {
+            key: typed_item
+            for key, item in value.items()
+            if (typed_item := _typed_or_missing(args[1], item)) is not _MISSING
+        }
     if typing.is_typeddict(tp) and isinstance(value, dict):
         hints = hints_of(tp)
         return {
             k: typed_item
             for k, item in value.items()
-            if k in hints and (typed_item := _typed(hints[k], item)) is not _MISSING
+            if k in hints and (typed_item := _typed_or_missing(hints[k], item)) is not _MISSING
         }
     try:
         return _reader(tp)(value)
     except (GuidedError, ValueError):  # pydantic's ValidationError is a ValueError
         is_container = typing.get_origin(tp) is typing.Annotated and isinstance(value, list | dict)
-        return _typed(tp.__origin__, value) if is_container else _MISSING
+        return _typed_or_missing(tp.__origin__, value) if is_container else _MISSING
 
 
 def _instance(tp: Any, fields: dict[str, Any], others: dict[str, Any]) -> Any:

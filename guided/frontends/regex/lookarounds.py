@@ -40,7 +40,7 @@ from .budget import Budget
 from .derivatives import ANY_STRING, Terms, TooLarge
 from .left_contexts import Contexts
 from .loops import Exits, Explorer, Situation
-from .tree import Cat, Lookaround, Or, Times, Tree, cat, either, has_look
+from .tree import Cat, Lookaround, Or, Times, Tree, cat, has_look, make_alternation
 
 __all__ = ["Continuation", "Lowering", "lower"]
 
@@ -265,7 +265,7 @@ class Lowering:
                     branches.append((yield self.suffix(branch, self.project(context, at.mask, branch.mask))))
                 result = alt(branches)
             case Times(item, 0, 1):
-                result = yield self.suffix(self.continuation(either([EPSILON, item]), after), context)
+                result = yield self.suffix(self.continuation(make_alternation([EPSILON, item]), after), context)
             case Or() | Times():
                 parts = []
                 for (target, condition), node in (yield self.explore(tree, (context, ANY_STRING), after.mask)).items():

@@ -21,7 +21,7 @@ from .budget import Budget
 from .python_chars import class_ranges
 from .python_escapes import A, I, M, PythonCharacters, S, U, X
 from .reader import DIGITS, MAX_WIDTH, OCTAL, Classes, Frame
-from .tree import Tree, boundary, cat, line_end, line_start, look, some_text
+from .tree import Tree, boundary, cat, line_end, line_start, make_lookaround, some_text
 
 __all__ = ["PythonReader"]
 
@@ -81,7 +81,7 @@ class PythonReader(PythonCharacters):
             tree = line_end(() if letter in "Zz" else _NEWLINE, span)
         else:  # $: at the end, or before a newline that ends the text
             end = line_end((), span)
-            tree = look(cat([alt((EPSILON, text("\n"))), end]), ahead=True, negative=False, span=span)
+            tree = make_lookaround(cat([alt((EPSILON, text("\n"))), end]), ahead=True, negative=False, span=span)
         self.push(tree, start, 0, 0, "anchor")
 
     # --- escapes

@@ -28,7 +28,7 @@ from guided.ir.serial import ByIdentity
 from .algebra import chars, text
 from .atomic import atomic
 from .budget import Budget
-from .tree import Tree, cat, either, look, times
+from .tree import Tree, cat, make_alternation, make_lookaround, times
 
 __all__ = ["DIGITS", "HEX", "OCTAL", "Classes", "Frame", "NeedsOrder", "Piece", "Reader"]
 
@@ -214,7 +214,7 @@ class Reader:
         """The tree and the width of a group's contents."""
         frame.branches.append(frame.pieces)
         widths = [(sum(p.low for p in b), sum(p.high for p in b)) for b in frame.branches]
-        tree = either([cat([p.tree for p in b]) for b in frame.branches], ordered=self.ordered)
+        tree = make_alternation([cat([p.tree for p in b]) for b in frame.branches], ordered=self.ordered)
         low, high = min(w[0] for w in widths), max(w[1] for w in widths)
         return tree, min(low, MAX_WIDTH), min(high, MAX_WIDTH)
 
@@ -227,7 +227,7 @@ class Reader:
         if frame.kind == "look":
             if not frame.ahead:
                 self.check_lookbehind(low, high, span)
-            tree = look(tree, ahead=frame.ahead, negative=frame.negative, span=span)
+            tree = make_lookaround(tree, ahead=frame.ahead, negative=frame.negative, span=span)
             self.push(tree, frame.start, 0, 0, "look")
         elif frame.kind == "atomic":
             self.push(self.resolve(tree, span), frame.start, low, high, "group")

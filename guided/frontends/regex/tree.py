@@ -37,13 +37,13 @@ __all__ = [
     "Tree",
     "boundary",
     "cat",
-    "either",
     "erase",
     "has_look",
     "is_plain",
     "line_end",
     "line_start",
-    "look",
+    "make_alternation",
+    "make_lookaround",
     "some_text",
     "times",
 ]
@@ -111,12 +111,12 @@ def has_look(tree: Tree) -> bool:
     return isinstance(tree, Lookaround) or (isinstance(tree, (Cat, Or, Times)) and tree.lookaround)
 
 
-def _facts(items: Sequence[Tree]) -> tuple[bool, bool, bool]:
+def _facts_of_items(items: Sequence[Tree]) -> tuple[bool, bool, bool]:
     own = [item for item in items if isinstance(item, _TREE_NODES)]
     return any(i.lookbehind for i in own), all(i.one_char for i in own), any(has_look(i) for i in own)
 
 
-def look(item: Tree, *, ahead: bool, negative: bool, span: Span) -> Tree:
+def make_lookaround(item: Tree, *, ahead: bool, negative: bool, span: Span) -> Tree:
     """A lookaround. It is decided at once if its item is the empty language or the empty string."""
     if isinstance(item, Alt) and not item.items:
         return EPSILON if negative else EMPTY
@@ -147,10 +147,10 @@ def cat(items: Sequence[Tree]) -> Tree:
     joined = [part for part in joined if part != EPSILON]
     if any(isinstance(part, Alt) and not part.items for part in joined):
         return EMPTY
-    return joined[0] if len(joined) == 1 else Cat(tuple(joined), *_facts(joined))
+    return joined[0] if len(joined) == 1 else Cat(tuple(joined), *_facts_of_items(joined))
 
 
-def either(branches: Sequence[Tree], *, ordered: bool = False) -> Tree:
+def make_alternation(branches: Sequence[Tree], *, ordered: bool = False) -> Tree:
     """Alternation."""
     if len(branches) == 1:
         return branches[0]
@@ -159,7 +159,7 @@ def either(branches: Sequence[Tree], *, ordered: bool = False) -> Tree:
         if not ordered and plain:
             own = [branch for branch in branches if isinstance(branch, _TREE_NODES)]
             branches = [*own, alt(plain)]
-        return Or(tuple(branches), *_facts(branches))
+        return Or(tuple(branches), *_facts_of_items(branches))
     return alt(plain)
 
 
@@ -173,7 +173,7 @@ def times(item: Tree, low: int, high: int | None, *, lazy: bool, span: Span, ord
         return repeat(item, low, high)
     if isinstance(item, Times) and item.max is None and item.min <= 1 and not ordered:
         return times(item.item, item.min * low, None, lazy=lazy, span=span)
-    return Times(item, low, high, lazy, span, *_facts((item,)))
+    return Times(item, low, high, lazy, span, *_facts_of_items((item,)))
 
 
 def erase(tree: Tree, *, looks: bool = False) -> Tree:
@@ -188,14 +188,14 @@ def erase(tree: Tree, *, looks: bool = False) -> Tree:
         result: Tree
         if isinstance(tree, Lookaround):
             item = EPSILON if looks else (yield visit(tree.item))
-            result = look(item, ahead=tree.ahead, negative=tree.negative and not looks, span=tree.span)
+            result = make_lookaround(item, ahead=tree.ahead, negative=tree.negative and not looks, span=tree.span)
         elif isinstance(tree, Times):
             result = times((yield visit(tree.item)), tree.min, tree.max, lazy=False, span=tree.span)
         else:
             items = []
             for part in tree.items:
                 items.append((yield visit(part)))
-            result = cat(items) if isinstance(tree, Cat) else either(items)
+            result = cat(items) if isinstance(tree, Cat) else make_alternation(items)
         done[serial(tree)] = result
         return result
 
@@ -203,7 +203,7 @@ def erase(tree: Tree, *, looks: bool = False) -> Tree:
 
 
 def _at_one_char(ranges: Ranges, *, ahead: bool, negative: bool, span: Span) -> Tree:
-    return look(chars(ranges), ahead=ahead, negative=negative, span=span)
+    return make_lookaround(chars(ranges), ahead=ahead, negative=negative, span=span)
 
 
 def line_start(breaks: Ranges, span: Span) -> Tree:
@@ -224,9 +224,11 @@ def boundary(word: Ranges, negative: bool, span: Span) -> Tree:
         ahead = _at_one_char(word, ahead=True, negative=before is not negative, span=span)
         return cat([behind, ahead])
 
-    return either([sides(True), sides(False)])
+    return make_alternation([sides(True), sides(False)])
 
 
 def some_text(span: Span) -> Tree:
     """A condition that holds everywhere, unless the text is empty."""
-    return either([_at_one_char(ALL_CHARS, ahead=ahead, negative=False, span=span) for ahead in (False, True)])
+    return make_alternation(
+        [_at_one_char(ALL_CHARS, ahead=ahead, negative=False, span=span) for ahead in (False, True)]
+    )

@@ -25,7 +25,7 @@ from typing import Final
 from guided.errors import UnsupportedError, brief
 from guided.frontends.json_schema.algebra.expand import Goal
 from guided.frontends.json_schema.algebra.shape import Window
-from guided.frontends.json_schema.algebra.strings import either, sized
+from guided.frontends.json_schema.algebra.strings import union_of, with_length
 from guided.frontends.json_schema.documents.schema import Schema
 from guided.frontends.json_schema.documents.source_spans import escape
 from guided.frontends.json_schema.text.lower import Lowering
@@ -151,7 +151,7 @@ class ElementNotation(Notation):
             kinds = places.kinds(place)
             names.setdefault(kinds, []).append(some)
             levels[kinds] = self._number(place, where)
-        return [((either(some),), levels[kinds]) for kinds, some in names.items()]
+        return [((union_of(some),), levels[kinds]) for kinds, some in names.items()]
 
     def _number(self, place: Place, where: str) -> int:
         if place not in self._numbers:
@@ -241,7 +241,7 @@ class ElementNotation(Notation):
             return super().wrap(brackets, body, may_be_empty, level)
         after = self._gap if brackets == "[]" and not self._form.between else EPSILON  # otherwise elements include it
         cases = [self._gap] if may_be_empty else []
-        return either(cases if body is None else [*cases, Seq((self._gap, body, after))])
+        return union_of(cases if body is None else [*cases, Seq((self._gap, body, after))])
 
     def item(self, value: Node, level: int) -> Node:
         """See `Notation`."""
@@ -292,8 +292,8 @@ class ElementNotation(Notation):
             return super().other(names, declared, value, level, where, in_place)
         form, max_string = self._form, self.lowering.options.max_string
         allowed = parse_regex(_NAMES["escaped" if form.escapes else "quoted" if form.quotes else "plain"])
-        excluded = () if form.quotes else (Not(either([Text(name) for name in declared])),)
-        content = sized(And((*names, allowed, *excluded)), 0, max_string)
+        excluded = () if form.quotes else (Not(union_of([Text(name) for name in declared])),)
+        content = with_length(And((*names, allowed, *excluded)), 0, max_string)
         name: Node = Encoded(content, _name_encoding(tuple(form.escapes.items())) if form.escapes else UTF8)
         if form.quotes:
             name = Entry(Seq((QUOTE, name, QUOTE)))
@@ -310,7 +310,7 @@ class ElementNotation(Notation):
         if self._form.quotes:
             names = tuple(map(self._form.name, declared))
             cases = text.items if isinstance(text, Alt) else (text,)  # the gap is not a member
-            return either([case if case is self._gap else Distinct(case, names) for case in cases])
+            return union_of([case if case is self._gap else Distinct(case, names) for case in cases])
         if counted is not None:
             refuse_counted(counted)
         return text

@@ -107,7 +107,7 @@ class Lowering:
             case "or":
                 return choice(*[self.part(element, around) for element in it["elements"]])
             case "tag":
-                return sequence(self._begin(it), self._rest(it))
+                return sequence(self._begin(it), self._content_and_end(it))
             case "optional":
                 return optional(self.part(it["content"], around))
             case "plus":
@@ -245,7 +245,7 @@ class Lowering:
         begin, at = tag["begin"], f"{tag.pointer}/begin"
         return self.part(begin) if isinstance(begin, Format) else self.spelled(begin, at)
 
-    def _rest(self, tag: Format) -> Expr:
+    def _content_and_end(self, tag: Format) -> Expr:
         """The content and the end of a tag, as a separate rule."""
         end = tag["end"]
         if isinstance(end, Format):
@@ -296,7 +296,7 @@ class Lowering:
                     hint="remove it; put strings that must not occur into excludes",
                 )  # fmt: skip
         follows = [
-            (trigger, [(tag["begin"], f"{tag.pointer}/begin", self._rest(tag)) for tag in tags])
+            (trigger, [(tag["begin"], f"{tag.pointer}/begin", self._content_and_end(tag)) for tag in tags])
             for trigger, tags in tags_by_trigger.items()
         ]
         free, dispatched = self._free_text_and_tags(
@@ -370,7 +370,7 @@ class Lowering:
                     pointer=at,
                     hint="add it to trigger_tokens",
                 )
-            tags.append(sequence(self._begin(tag), self._rest(tag)))
+            tags.append(sequence(self._begin(tag), self._content_and_end(tag)))
         begins = {tag["begin"]["token"] for tag in it["tags"]}
         for number, trigger in enumerate(triggers):
             if trigger not in begins:

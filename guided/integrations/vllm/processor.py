@@ -136,7 +136,7 @@ class GuidedLogitsProcessor(OfV1, OfV2):  # type: ignore[misc]
             for slot, rows in rows_of_slot.items():
                 prompt, length = lengths[slot]
                 request = self._sequences.at[slot]
-                start = prompt + request.written
+                start = prompt + request.output_length
                 request.accept(self._state.all_token_ids.gpu[slot, start:length].tolist())
                 drafts = [inputs[row] for row in rows[1:]]
                 request.fill_with_drafts(drafts, bitmask, [bitmask_rows[row] for row in rows])

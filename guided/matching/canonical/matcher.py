@@ -223,7 +223,7 @@ def _state_of(matcher: object) -> Hashable:
     """A key for the state of a matcher, or None if its states cannot be compared."""
     if isinstance(matcher, HealingMatcher):
         inner = _state_of(matcher.inner)
-        return None if inner is None else (matcher.written, inner)
+        return None if inner is None else (matcher.written_bytes, inner)
     if isinstance(matcher, GrammarMatcher):  # the core renumbers its states after it has dropped them
         return matcher.state, matcher.grammar.native.rebuilds
     return None

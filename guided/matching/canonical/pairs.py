@@ -147,12 +147,12 @@ class PairTable:
             for token in np.flatnonzero(self.reachable).tolist()
             for symbol, until in self._spine(token, side=0)
         ]
-        return _sorted(symbols)
+        return _sorted_columns(symbols)
 
     def _merges_by_left(self) -> tuple[Ints, Ints, Ints]:
         """(left, right, rank), sorted by the left symbol; reachable symbols only."""
         reachable = self.reachable
-        return _sorted(
+        return _sorted_columns(
             [
                 (merge.left, merge.right, merge.rank)
                 for merge in self._pairs.merges()
@@ -167,7 +167,7 @@ class PairTable:
         return self._token_bytes(halves[0]) + self._token_bytes(halves[1])
 
 
-def _sorted(triples: list[tuple[int, int, int]]) -> tuple[Ints, Ints, Ints]:
+def _sorted_columns(triples: list[tuple[int, int, int]]) -> tuple[Ints, Ints, Ints]:
     """The columns of some triples, sorted by the first one."""
     columns = np.array(triples or np.zeros((0, 3)), np.int64)
     columns = columns[np.argsort(columns[:, 0], kind="stable")]

@@ -181,7 +181,7 @@ class Spelling:
 
     def may_end(self, state: State) -> bool:
         """Whether the tokens are the encoding of their own text."""
-        return any(not b.word_state.rest and not self._blocked(b) and self._words.may_end(b.word_state.states)
+        return any(not b.word_state.rest and not self._is_blocked(b) and self._words.may_end(b.word_state.states)
                    for b in state.branches)  # fmt: skip
 
     def after(self, state: State, token: int) -> State:
@@ -244,7 +244,7 @@ class Spelling:
         """Whether a text with a token after it is in normal form C."""
         return is_normalized("NFC", (text + (self._bytes[token] or b"")).decode(errors="ignore"))
 
-    def _blocked(self, branch: Branch) -> bool:
+    def _is_blocked(self, branch: Branch) -> bool:
         """Whether the word must not end here: it has several tokens and the text of an unreachable one."""
         return branch.has_several_tokens and branch.word in self._unreachable_texts
 
@@ -252,7 +252,7 @@ class Spelling:
         """The tokens that may follow in one reading, as a row."""
         out = self._nothing.copy()
         word_state = branch.word_state
-        if not word_state.rest and not self._blocked(branch):
+        if not word_state.rest and not self._is_blocked(branch):
             out |= self._border_row(word_state, True)
         if not branch.must_end and word_state.has_word and self._can_continue_word(last):
             continuing = self._border_row(word_state, False) & self._pairs.row(last)
@@ -296,7 +296,7 @@ class Spelling:
         if token not in self._words.characters_by_id or not (reachable or self._is_unreachable[token]):
             return
         for begins_word in choices:
-            if begins_word and (branch.word_state.rest or self._blocked(branch)):
+            if begins_word and (branch.word_state.rest or self._is_blocked(branch)):
                 continue
             if not begins_word and (branch.must_end or not reachable or not branch.word_state.has_word):
                 continue
@@ -308,7 +308,7 @@ class Spelling:
             word = data if begins_word else None if branch.word is None else branch.word + data
             keeps_word = word is not None and (word in self._completing_tokens or word in self._unreachable_texts)
             new = Branch(word_state, word if keeps_word else None, keeps_word and not begins_word, not reachable)
-            if not self._blocked(new) or self._row(new, token).any():
+            if not self._is_blocked(new) or self._row(new, token).any():
                 yield new
 
     def _is_completed(self, word_state: WordState, token: int) -> bool:

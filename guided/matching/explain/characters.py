@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 from guided.frontends.regex.ecma_chars import class_ranges as ecma_category
 from guided.frontends.regex.ecma_chars import property_set
 from guided.frontends.regex.python_chars import class_ranges
-from guided.ir.ranges import ALL_CHARS, Ranges, charset, complement, intersect, without
+from guided.ir.ranges import ALL_CHARS, Ranges, charset, complement, intersect, subtract
 
 __all__ = ["Part", "count", "describe", "join_with_or", "name_of", "parts_of"]
 
@@ -91,9 +91,9 @@ def parts_of(characters: Ranges) -> tuple[Part, ...]:
         return (Part("any character", characters),)
     missing = complement(characters)
     if count(missing) < count(characters):
-        without = _listed(missing)
-        if len(without) <= _MAX_MISSING:
-            return (Part(f"any character but {join_with_or([part.words for part in without])}", characters),)
+        missing_parts = _listed(missing)
+        if len(missing_parts) <= _MAX_MISSING:
+            return (Part(f"any character but {join_with_or([part.words for part in missing_parts])}", characters),)
     parts = _listed(characters)
     if len(parts) <= _MAX_PARTS:
         return tuple(parts)
@@ -108,7 +108,7 @@ def _listed(characters: Ranges) -> list[Part]:
     for words, members in _classes():
         if not (common := intersect(remaining, members)):
             continue
-        absent = without(members, common)
+        absent = subtract(members, common)
         if not absent:
             parts.append(Part(words, members))
         elif count(absent) <= min(_MAX_EXCEPTIONS, count(members) // 5) and len(common) > 1:
@@ -116,7 +116,7 @@ def _listed(characters: Ranges) -> list[Part]:
             parts.append(Part(f"{words} other than {join_with_or(names)}", common))
         else:
             continue
-        remaining = without(remaining, common)
+        remaining = subtract(remaining, common)
     return parts + [part for low, high in remaining for part in _describe_run(low, high)]
 
 

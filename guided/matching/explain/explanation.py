@@ -33,7 +33,7 @@ from guided.matching.explain.lexing import LabelledLexer, Lexing, explain_lexing
 from guided.matching.explain.pointers import listed_refusals, named_places
 from guided.matching.explain.positions import LabelledLanguage, Position, in_words, label_rules, positions
 from guided.matching.explain.schema_places import SchemaPlaces, SchemasAtEnd
-from guided.meter import is_exhausted, may_succeed_later, metered
+from guided.meter import is_exhausted, limit_work, may_succeed_later
 
 if TYPE_CHECKING:
     from guided.vocabulary import Vocabulary
@@ -152,13 +152,13 @@ def explain(matcher: ExplainedMatcher, candidate: int | str | bytes | None, *, e
     refused = b"" if accepted else data[read:]
     character = (_first_character(refused) or "").encode()
     is_refused = bool(character) or (ends and not refused and not expected.end)
-    with metered(SECONDS, work=_WORK):
+    with limit_work(SECONDS, work=_WORK):
         completion, controls = shortest_completion(matcher)
         positions, lexing = _positions(matcher.grammar, symbols, refused[:1])
         schemas = _schemas(matcher.grammar, symbols, Continuation(character, refused, ends) if is_refused else None)
         is_partial = schemas.is_partial or completion is None or is_exhausted()
     places = _open_parts(matcher, data[:read], schemas)
-    where = _where(named_places(places, positions), schemas.refusing, positions, lexing)
+    where = _describe_position(named_places(places, positions), schemas.refusing, positions, lexing)
     if special is not None:
         reason = _of_control_token(matcher, special, accepted, f"{expected}{where}")
     else:
@@ -173,7 +173,7 @@ def explain(matcher: ExplainedMatcher, candidate: int | str | bytes | None, *, e
 _PARTIAL: Final = " (incomplete: the explanation reached its bounds on time and work)"
 
 
-def _where(named: str, refusing: Groups, positions: Sequence[Position], lexing: Lexing | None) -> str:
+def _describe_position(named: str, refusing: Groups, positions: Sequence[Position], lexing: Lexing | None) -> str:
     """The position in the specification, as the end of a message."""
     refused = f"refused by {listed_refusals(refusing)}" if refusing else ""
     where = "; ".join(filter(None, [in_words(positions), f"at {named}" if named else "", refused]))
@@ -185,7 +185,7 @@ def shortest_completion(matcher: ExplainedMatcher) -> tuple[bytes | None, tuple[
     """The shortest completion (None if the search takes too long), and the names of the control tokens in it."""
     vocabulary = matcher.grammar.vocabulary
     try:
-        with metered(_SECONDS_OF_COMPLETION):
+        with limit_work(_SECONDS_OF_COMPLETION):
             shortest = matcher._shortest(_LONGEST_COMPLETION)
     except LimitExceeded:
         return None, ()
@@ -259,7 +259,7 @@ def _rules(grammar: CompiledGrammar) -> Grammar:
 @lru_cache(maxsize=2)
 def _schema_places(grammar: CompiledGrammar) -> SchemaPlaces | None:
     try:
-        with metered(_SECONDS_OF_PART):
+        with limit_work(_SECONDS_OF_PART):
             return SchemaPlaces(grammar, _rules(grammar))
     except (GuidedError, RecursionError) as error:  # too large
         if may_succeed_later(error):
@@ -291,12 +291,12 @@ def _incomplete_bytes(matcher: ExplainedMatcher) -> bytes:
 
 
 @lru_cache(maxsize=2)
-def _labelled(grammar: CompiledGrammar) -> LabelledLexer | LabelledLanguage | None:
+def _labelled_grammar(grammar: CompiledGrammar) -> LabelledLexer | LabelledLanguage | None:
     """The grammar with labels for its positions, or None if it has none to report."""
     if grammar.kind in ("json_schema", "type"):  # all rules belong to the schema
         return None
     try:
-        with metered(_SECONDS_OF_PART):
+        with limit_work(_SECONDS_OF_PART):
             rules = _rules(grammar)
             if rules.composed:  # a part with a lexer keeps its rules to itself
                 return None
@@ -311,7 +311,7 @@ def _positions(
     grammar: CompiledGrammar, symbols: list[int], refused: bytes
 ) -> tuple[tuple[Position, ...], Lexing | None]:
     try:
-        language = _labelled(grammar)
+        language = _labelled_grammar(grammar)
     except (GuidedError, RecursionError):
         return (), None
     if isinstance(language, LabelledLexer):
@@ -348,20 +348,21 @@ def _of_text(matcher: ExplainedMatcher, data: bytes, read: int, accepted: bool, 
     if accepted:
         return f"allowed; next is {expected}"
     if read == len(data):
-        return f"{_shown(data)} is allowed, but no token of the vocabulary may follow: expected {expected}"
+        return f"{_quoted_text(data)} is allowed, but no token of the vocabulary may follow: expected {expected}"
     character = _first_character(data[read:])
     if len(data) == len(character.encode() if character else data[:1]):
-        return f"{_named(data)} is not allowed: expected {expected}"
+        return f"{_describe_first(data)} is not allowed: expected {expected}"
     number = len(data[:read].decode(errors="replace")) + 1
-    return f"{_shown(data)} is not allowed from character {number} on, {_named(data[read:])}: expected {expected}"
+    rest = f"from character {number} on, {_describe_first(data[read:])}"
+    return f"{_quoted_text(data)} is not allowed {rest}: expected {expected}"
 
 
-def _shown(data: bytes) -> str:
+def _quoted_text(data: bytes) -> str:
     """A text in quotes, or bytes if it is not UTF-8."""
     return brief(data.decode() if is_text(data) else data)
 
 
-def _named(data: bytes) -> str:
+def _describe_first(data: bytes) -> str:
     """A description of the first character or byte."""
     if (character := _first_character(data)) is not None:
         return name_of(character)

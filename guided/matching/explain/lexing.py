@@ -23,7 +23,7 @@ from guided.ir.nodes import Grammar
 from guided.matching.explain.characters import join_with_or
 from guided.matching.explain.notation import Names
 from guided.matching.explain.positions import MAX_SYMBOLS, SECONDS, Position, label_rules
-from guided.meter import metered
+from guided.meter import limit_work
 
 __all__ = ["LabelledLexer", "Lexing", "explain_lexing"]
 
@@ -65,7 +65,7 @@ def explain_lexing(lexer: LabelledLexer, symbols: Sequence[int], refused: bytes 
     if len(symbols) > MAX_SYMBOLS or any(symbol > 255 for symbol in symbols):
         return Lexing()
     try:
-        with metered(SECONDS):
+        with limit_work(SECONDS):
             return lexer.explain(bytes(symbols), refused)
     except (GuidedError, RecursionError):  # beyond the reference implementation
         return Lexing()

@@ -27,7 +27,7 @@ from guided.automaton.reference.language import Item, Language, State
 from guided.errors import GuidedError, LimitExceeded
 from guided.ir.nodes import Alt, Grammar, Node, Ref, Repeat, Seq, Special
 from guided.matching.explain.notation import Names, is_helper
-from guided.meter import metered, spend
+from guided.meter import limit_work, spend
 
 __all__ = ["MAX_SYMBOLS", "SECONDS", "LabelledLanguage", "Position", "in_words", "label_rules", "positions"]
 
@@ -110,7 +110,7 @@ def positions(language: LabelledLanguage, symbols: Sequence[int], names: Mapping
     if len(symbols) > MAX_SYMBOLS:
         return ()
     try:
-        with metered(SECONDS):
+        with limit_work(SECONDS):
             state = language.begin
             for symbol in symbols:
                 spend()
@@ -128,7 +128,7 @@ def label_rules(grammar: Grammar, kind: str) -> LabelledLanguage:
     Raises:
         LimitExceeded: the grammar has too many parts, or takes too long.
     """
-    with metered(SECONDS):
+    with limit_work(SECONDS):
         return LabelledLanguage(*_Labels(grammar, kind).grammar())
 
 
@@ -163,9 +163,9 @@ class _Labels:
         node, rule = self.old.rules[name], self._rule_name(name) or ""
         items = node.items if isinstance(node, Alt) and node.items else (node,)
         count = 1 if is_helper(name) else len(items)
-        return Alt(tuple(self._parts(item, rule, number, count, node) for number, item in enumerate(items, 1)))
+        return Alt(tuple(self._label_parts(item, rule, number, count, node) for number, item in enumerate(items, 1)))
 
-    def _parts(self, node: Node, rule: str, number: int, count: int, owner: Node | None = None) -> Node:
+    def _label_parts(self, node: Node, rule: str, number: int, count: int, owner: Node | None = None) -> Node:
         """A sequence with a label after each part. `owner`: the rule; references to itself have no label."""
         spend()
         parts = [part for part in (node.items if isinstance(node, Seq) else (node,)) if not self._is_mark(part)]
@@ -180,7 +180,7 @@ class _Labels:
                 behind = replace(self.labels[before], behind=before) if before else _AT_THE_BEGINNING
                 out += [part.items[0], Special(self._label(behind))]
                 part = part.items[1] if len(part.items) == 2 else Seq(part.items[1:])
-            out.append(self._nested(part, rule, number, count))
+            out.append(self._label_nested(part, rule, number, count))
             if isinstance(part, Ref) and is_helper(part.name) and self.old.rules[part.name] is owner:
                 continue
             nullable = isinstance(part, Repeat) and part.min == 0
@@ -206,17 +206,17 @@ class _Labels:
         """Whether a part stands for the ignored terminals between others, in Lark grammars."""
         return self.names.has_gaps and isinstance(part, Repeat)
 
-    def _nested(self, node: Node, rule: str, number: int, count: int) -> Node:
+    def _label_nested(self, node: Node, rule: str, number: int, count: int) -> Node:
         """A part, with labels inside it if it refers to rules with labels."""
         match node:
             case Ref(name) if name in self.authored:
                 return Ref(_copy(name))
             case Repeat(item, low, high) if not self._is_gap(node) and self._refers(item):
-                return Repeat(self._parts(item, rule, number, count), low, high)
+                return Repeat(self._label_parts(item, rule, number, count), low, high)
             case Alt(items) if self._refers(node):
-                return Alt(tuple(self._parts(item, rule, number, count) for item in items))
+                return Alt(tuple(self._label_parts(item, rule, number, count) for item in items))
             case Seq() if self._refers(node):
-                return self._parts(node, rule, number, count)
+                return self._label_parts(node, rule, number, count)
         return node
 
     def _referring(self, node: Node) -> Node:
@@ -272,7 +272,7 @@ class LabelledLanguage(Language):
         if state is None:
             return ()
         before, labels = self.reached[state]
-        inside = self._inside(before.items) if is_inside else set[str]()
+        inside = self._labels_inside(before.items) if is_inside else set[str]()
         reached = {label for label in labels if self.labels[label].behind is None}
         reached |= {self.labels[label].behind or "" for label in inside if label in self.labels} - {""}
         reached |= {label.removeprefix(_BEHIND) for label in inside if label.startswith(_BEHIND)}
@@ -312,7 +312,7 @@ class LabelledLanguage(Language):
         self.reached[whole] = (state, frozenset(reached))
         return whole
 
-    def _inside(self, items: Iterable[Item]) -> set[str]:
+    def _labels_inside(self, items: Iterable[Item]) -> set[str]:
         """The labels of the incomplete parts."""
         labels, seen = set[str](), set[object]()
         todo = [(rest, back, False) for rest, back, _ in items if not _label_of(rest[0])]
@@ -321,14 +321,14 @@ class LabelledLanguage(Language):
             label = next(filter(None, map(_label_of, rest)), "")
             before = self.labels[label].before if label else None
             if label and self.labels[label] is not _AT_THE_BEGINNING and not (is_before and before is None):
-                labels.add(_behind(before) if is_before and before else label)
+                labels.add(_label_behind(before) if is_before and before else label)
             elif (back, label) not in seen:
                 seen.add((back, label))
                 todo += [(further, caller, is_before or bool(label)) for further, caller in self.resumed(back)]
         return labels
 
 
-def _behind(label: str) -> str:
+def _label_behind(label: str) -> str:
     return f"{_BEHIND}{label}"
 
 

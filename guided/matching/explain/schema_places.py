@@ -132,11 +132,11 @@ class SchemaPlaces:
                     for state, past in threads
                 ]
                 threads = enter_marks(marked, [(state, past) for state, past in steps if state is not None], at)
-            open_schemas = {_innermost(marked, past) for _, past in threads}
+            open_schemas = {_innermost_region(marked, past) for _, past in threads}
         return {each for each in open_schemas if each is not None}, None not in open_schemas
 
 
-def _innermost(marked: AnnotatedGrammar, past: Past) -> tuple[int, int] | None:
+def _innermost_region(marked: AnnotatedGrammar, past: Past) -> tuple[int, int] | None:
     """The number and the offset of the innermost open region."""
     depth = 0
     while past is not None:

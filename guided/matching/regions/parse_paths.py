@@ -135,7 +135,7 @@ class ParsePaths:
         for state, past in at.threads:
             if not self._can_continue(state):
                 continue
-            start, temperature = self._innermost(past)
+            start, temperature = self._innermost_temperature(past)
             if temperature is not None and start < length:
                 return temperature
             beginning.append(temperature)
@@ -188,7 +188,7 @@ class ParsePaths:
 
     # --- marks
 
-    def _innermost(self, past: Past) -> tuple[int, float | None]:
+    def _innermost_temperature(self, past: Past) -> tuple[int, float | None]:
         """The beginning and the temperature of the innermost region with a temperature."""
         depth = 0
         while past is not None:

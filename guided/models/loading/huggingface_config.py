@@ -91,7 +91,7 @@ def layer_windows(
     Args:
         window: the default for configs without `sliding_window`.
     """
-    sliding_window = reader.given("sliding_window", window)
+    sliding_window = reader.get_or_default("sliding_window", window)
     types = reader.get(
         "layer_types", [_SLIDING if sliding_window is not None and slides(i) else _FULL for i in range(layers)]
     )

@@ -39,9 +39,9 @@ _RECENT: Final = 32  # the number of most recent requests that the estimate uses
 
 @dataclass(slots=True)
 class _Bucket:
-    """The token bucket of a key: `left` requests at `time`, by `monotonic`."""
+    """The token bucket of a key: `requests_left` requests at `time`, by `monotonic`."""
 
-    left: float
+    requests_left: float
     time: float
 
 
@@ -103,15 +103,15 @@ class Admission:
         if not rate:
             return
         bucket = self._buckets.setdefault(key, _Bucket(rate, now))
-        bucket.left = min(rate, bucket.left + (now - bucket.time) * rate / _MINUTE)
+        bucket.requests_left = min(rate, bucket.requests_left + (now - bucket.time) * rate / _MINUTE)
         bucket.time = now
-        if bucket.left < 1:
-            seconds = math.ceil((1 - bucket.left) * _MINUTE / rate)
+        if bucket.requests_left < 1:
+            seconds = math.ceil((1 - bucket.requests_left) * _MINUTE / rate)
             message = f"this key may send {rate} requests per minute: retry in {seconds} s"
             raise self._refusal(
                 "requests_per_minute", message, code="rate_limit_exceeded", status=429, retry_after=seconds
             )
-        bucket.left -= 1
+        bucket.requests_left -= 1
 
     # ---- before the engine runs it
     def check_outputs(self, outputs: int) -> None:

@@ -31,7 +31,7 @@ from guided.matching.explain.lint_findings import lint_specification
 from guided.matching.explain.next_texts import explain_next
 from guided.matching.least_tokens import least_tokens
 from guided.matching.sentences import byte_vocabulary, sentence
-from guided.meter import metered
+from guided.meter import limit_work
 from guided.server.http.errors import RequestError, body_of, status_of
 from guided.server.openai.requests import ConstraintFields
 from guided.server.openai.structured import StructuredOutput
@@ -248,7 +248,7 @@ def sample(request: SampleRequest, *, seconds: float) -> dict[str, Any]:
     seed = secrets.randbits(32) if request.seed is None else request.seed
     generator, texts = random.Random(seed), list[str]()
     try:
-        with metered(_SECONDS):
+        with limit_work(_SECONDS):
             for _ in range(request.n):
                 texts.append(sentence(grammar, generator, request.max_length, request.any_character))
     except LimitExceeded as error:

@@ -69,14 +69,14 @@ class Step:
     Attributes:
         ids: the model's input: the prompt and the tokens after it.
         matcher: the matcher after the tokens; None: any text is allowed.
-        max_tokens, left: the budget, and how much of it is left.
+        max_tokens, tokens_left: the budget, and how much of it is left.
         top, max_tokens_shown: see `top` and `most` of `StepRequest`.
     """
 
     ids: list[int]
     matcher: GrammarMatcher | None
     max_tokens: int
-    left: int
+    tokens_left: int
     top: int
     max_tokens_shown: int
 
@@ -122,15 +122,18 @@ class Step:
             GuidedError: the tokens do not fit the budget.
         """
         before = logits.float().clone()
-        fields: dict[str, Any] = {"ids": len(self.ids), "budget": {"max_tokens": self.max_tokens, "left": self.left}}
+        fields: dict[str, Any] = {
+            "ids": len(self.ids),
+            "budget": {"max_tokens": self.max_tokens, "left": self.tokens_left},
+        }
         if self.matcher is None:
-            top = _top(before, before, self.top, vocabulary)
+            top = _most_likely_tokens(before, before, self.top, vocabulary)
             mask = {"allowed": vocabulary.size, "of": vocabulary.size, "tokens": [], "forced": []}
             removed = {"mass": 0.0, "by_budget": 0.0}
             return fields | {"mask": mask, "before": top, "after": top, "removed": removed, "state": None}
         after = logits.float().clone()
         masks = Masks(self.matcher, vocabulary, 1, [], ramp=_RAMP)
-        masks.fill(self.left + 1)
+        masks.fill(self.tokens_left + 1)
         choice = Choice(SamplingParams(), 0, vocabulary.size, *masks.row())
         removed_mass, by_budget = apply_mask(after, choice)
         allowed: list[int] = (after[: vocabulary.size] > -inf).nonzero().flatten().tolist()
@@ -140,8 +143,8 @@ class Step:
             "tokens": [token_fields(vocabulary, token) for token in allowed[: self.max_tokens_shown]],
             "forced": [token_fields(vocabulary, token) for token in self.matcher.forced_tokens()],
         }
-        fields["before"] = _top(before, after, self.top, vocabulary)
-        fields["after"] = _top(after, after, self.top, vocabulary)
+        fields["before"] = _most_likely_tokens(before, after, self.top, vocabulary)
+        fields["after"] = _most_likely_tokens(after, after, self.top, vocabulary)
         fields["removed"] = {"mass": 1 - exp(-removed_mass), "by_budget": by_budget or 0.0}
         needed = max(0, self.matcher.min_tokens_to_finish() - 1)
         fields["budget"] |= {"needed": needed, "bound": by_budget is not None}
@@ -161,7 +164,7 @@ def token_fields(vocabulary: Vocabulary, token: int) -> dict[str, Any]:
     }
 
 
-def _top(logits: Tensor, masked: Tensor, count: int, vocabulary: Vocabulary) -> list[dict[str, Any]]:
+def _most_likely_tokens(logits: Tensor, masked: Tensor, count: int, vocabulary: Vocabulary) -> list[dict[str, Any]]:
     """The most likely tokens by `logits`, and whether `masked` allows them."""
     mass = log_mass(logits)
     values, ids = torch.topk(logits[: vocabulary.size], min(count, vocabulary.size))

@@ -61,13 +61,13 @@ class Answer:
     def body(self, groups: Sequence[Sequence[SampleReader]]) -> dict[str, Any]:
         """The whole answer. `groups`: the samples of each prompt."""
         choices = [self._choice(number, reading) for number, reading in enumerate(chain.from_iterable(groups))]
-        return self._whole("") | {"choices": choices, "usage": usage_of(groups)}
+        return self._whole_response("") | {"choices": choices, "usage": usage_of(groups)}
 
     def begin(self, number: int, reading: SampleReader) -> dict[str, Any]:
         """The first chunk of a chat answer, with the role. With tools, the content is null, as it may stay empty."""
         delta = {"role": "assistant", "content": "" if reading.options.calls is None else None}
         choice = {"index": number, "delta": delta, "logprobs": None, "finish_reason": None}
-        return self._whole("chunk") | {"choices": [choice]}
+        return self._whole_response("chunk") | {"choices": [choice]}
 
     def chunks(
         self, number: int, event: StreamEvent, deltas: Sequence[Delta], reading: SampleReader
@@ -88,13 +88,13 @@ class Answer:
                 choice |= self._end(reading)
                 if reading.partial is not None:
                     choice["partial"] = reading.partial
-            yield self._whole("chunk") | {"choices": [choice]}
+            yield self._whole_response("chunk") | {"choices": [choice]}
 
     def usage(self, groups: Sequence[Sequence[SampleReader]]) -> dict[str, Any]:
         """The last chunk of a stream, if usage is requested."""
-        return self._whole("chunk") | {"choices": [], "usage": usage_of(groups)}
+        return self._whole_response("chunk") | {"choices": [], "usage": usage_of(groups)}
 
-    def _whole(self, part: Literal["", "chunk"]) -> dict[str, Any]:
+    def _whole_response(self, part: Literal["", "chunk"]) -> dict[str, Any]:
         kind = "chat.completion" + (".chunk" if part else "") if self.chat else "text_completion"
         prefix = "chatcmpl" if self.chat else "cmpl"
         return {"id": f"{prefix}-{self.id}", "object": kind, "created": self.created, "model": self.model}

@@ -194,7 +194,7 @@ class SampleReader:
         echo, self._echo = self._echo, None
         if echo is None:
             return []
-        self.tokens += echo.shown(event.prompt_logprobs)
+        self.tokens += echo.shown_tokens(event.prompt_logprobs)
         return self._add_text(echo.text)
 
     def _deltas(self, parts: Sequence[AnswerPart]) -> list[Delta]:

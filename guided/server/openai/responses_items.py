@@ -83,7 +83,7 @@ class MessageItem(StrictModel):
     @property
     def plain(self) -> str:
         """The text."""
-        return _plain(self.content)
+        return _plain_text(self.content)
 
 
 class CallItem(StrictModel):
@@ -110,7 +110,7 @@ class CallOutputItem(StrictModel):
     @property
     def plain(self) -> str:
         """The text."""
-        return _plain(self.output)
+        return _plain_text(self.output)
 
 
 class ReasoningItem(StrictModel):
@@ -126,7 +126,7 @@ class ReasoningItem(StrictModel):
     @property
     def plain(self) -> str:
         """The text."""
-        return _plain(self.content or self.summary)
+        return _plain_text(self.content or self.summary)
 
 
 InputItem: TypeAlias = MessageItem | CallItem | CallOutputItem | ReasoningItem
@@ -138,5 +138,5 @@ INPUT_ITEMS: Final[Mapping[str, type[BaseModel]]] = {
 }
 
 
-def _plain(content: Any) -> str:
+def _plain_text(content: Any) -> str:
     return content if isinstance(content, str) else "".join(part.text for part in content)

@@ -146,7 +146,7 @@ async def merge_events(
                 quiet_since = loop.time()
             if error is not None:
                 raise error
-            if not any(stream.left for stream in streams):
+            if not any(stream.unread_samples for stream in streams):
                 return
             if alarm is None:  # one timer for all events until it fires
                 if loop.time() >= quiet_since + keep_alive:
@@ -232,12 +232,12 @@ async def stream_events(
     try:
         async with aclosing(_batches(events, stream, new_reading, keep_alive)) as batches:
             async for batch in batches:
-                yield _named(batch) or events.keep_alive
+                yield _named_events(batch) or events.keep_alive
     except Exception as error:
-        yield _named(events.fail(error))
+        yield _named_events(events.fail(error))
 
 
-def _named(events: Iterable[dict[str, Any]]) -> str:
+def _named_events(events: Iterable[dict[str, Any]]) -> str:
     return "".join(sse(event, event["type"]) for event in events)
 
 

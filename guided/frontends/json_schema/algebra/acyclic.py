@@ -47,7 +47,11 @@ class Acyclic:
 
 def is_alias(schema: Schema) -> bool:
     """Whether the schema consists of a reference only."""
-    return len(schema.constraints) == 1 and schema.constraints[0] in REFERENCES and schema.known(schema.constraints[0])
+    return (
+        len(schema.constraints) == 1
+        and schema.constraints[0] in REFERENCES
+        and schema.has_keyword(schema.constraints[0])
+    )
 
 
 def endless_error(schema: Schema) -> SpecError:

@@ -88,12 +88,12 @@ def _not(reader: Reader, schema: Schema) -> list[tuple[Schema, ...]]:
 
 def _if(reader: Reader, schema: Schema) -> list[tuple[Schema, ...]]:
     """The groups of (if and then) or (not if, and else)."""
-    if not (schema.known("then") or schema.known("else")):
+    if not (schema.has_keyword("then") or schema.has_keyword("else")):
         return []
     condition = reader.library.child(schema, "if")
     cases = []
     for name, holds in (("then", condition), ("else", reader.negation.of(condition))):
-        branches = ((reader.library.child(schema, name),),) if schema.known(name) else ()
+        branches = ((reader.library.child(schema, name),),) if schema.has_keyword(name) else ()
         cases.append(reader.negation.derive(schema, ANYTHING, (holds,), *branches))
     return [tuple(cases)]
 

@@ -68,11 +68,11 @@ class ShapesByType:
     def _normal_form(self, formula: Formula, start: Shape, max_nodes: int | None = None) -> list[Shape]:
         """The shapes of a formula for one type, multiplied out. `max_nodes` bounds the nodes (None: the limit)."""
         shapes = normal_form(
-            formula, self._without, self._expander.narrow_or_none, start, max_nodes or self._limits.nodes
+            formula, self._complement_of_type, self._expander.narrow_or_none, start, max_nodes or self._limits.nodes
         )
         return [shape for base in shapes for shape in self._expander.resolve_obligations(base)[0]]
 
-    def _without(self, leaf: Leaf) -> Iterator[Formula]:
+    def _complement_of_type(self, leaf: Leaf) -> Iterator[Formula]:
         """The complement of a leaf of one type, as alternatives."""
         negation, (name,) = self._expander.reader.negation, leaf.shape.types
         if leaf.shape.values is not None:

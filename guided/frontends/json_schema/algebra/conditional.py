@@ -118,10 +118,10 @@ class Binding:
             condition, self._number.values(), (at for positions in self._extra_numbers for at in positions)
         ):
             numbers = {name: self._number[name] for name in slots}
-            slots = {name: _without(cells, numbers[name], useless) for name, cells in slots.items()}
+            slots = {name: _drop_useless(cells, numbers[name], useless) for name, cells in slots.items()}
             slots = {name: cells for name, cells in slots.items() if cells}
             parts = zip(extras, self._extra_numbers, strict=True)
-            extras = [extra._replace(cells=_without(extra.cells, at, useless)) for extra, at in parts]
+            extras = [extra._replace(cells=_drop_useless(extra.cells, at, useless)) for extra, at in parts]
             condition = self._number_cells(slots, [extra for extra in extras if extra.cells])
         for cells in (*slots.values(), *(extra.cells for extra in self._extra)):
             for cell in cells:
@@ -321,5 +321,5 @@ def _undeclared_schemas(parts: tuple[ObjectPart, ...], ids: frozenset[int]) -> t
     return tuple([schema for part in parts for schema in part.undeclared(ids)])
 
 
-def _without(cells: tuple[Cell, ...], numbers: list[int], useless: set[int]) -> tuple[Cell, ...]:
+def _drop_useless(cells: tuple[Cell, ...], numbers: list[int], useless: set[int]) -> tuple[Cell, ...]:
     return tuple(cell for cell, number in zip(cells, numbers, strict=True) if number not in useless)

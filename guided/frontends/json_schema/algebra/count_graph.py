@@ -173,9 +173,9 @@ class _Counter:
             self._refuse("too many schemas of items are counted")
         for at, schemas in enumerate(self._item_schemas):
             for counts in product((True, False), repeat=len(self._counted)):
-                self._letters[at, counts] = self._values((*schemas, *self._sides(counts)))
+                self._letters[at, counts] = self._values((*schemas, *self._schemas_of_counts(counts)))
 
-    def _sides(self, counts: tuple[bool | None, ...]) -> Iterator[Schema]:
+    def _schemas_of_counts(self, counts: tuple[bool | None, ...]) -> Iterator[Schema]:
         for requirement, yes in zip(self._counted, counts, strict=True):
             if yes is not None:
                 yield requirement.schema if yes else requirement.others
@@ -254,20 +254,25 @@ class _Counter:
         for number, atom in enumerate(self._atoms if state.taken else ()):
             unique = self._shape.unique is not None
             if atom.allowed_at[at] and not (unique and state.taken[number] == len(atom.values)):
-                after = self._after(state, atom.counts, number)
+                after = self._state_after_item(state, atom.counts, number)
                 if after is not None:
                     yield self._goal((*schemas, self._expander.negation.one_of(self._at(), atom.values))), after
         active = [
-            self._matters(requirement, count) for requirement, count in zip(self._counted, state.counts, strict=True)
+            self._affects_rest(requirement, count)
+            for requirement, count in zip(self._counted, state.counts, strict=True)
         ]
         outside_atoms = self._outside_atoms if state.taken else ()
         for counts in product(*(((True, False) if matters else (None,)) for matters in active)):
             key = (at, counts, bool(outside_atoms))
             if key not in self._exists:
                 self._exists[key] = self._has_item(*key)
-            after = self._after(state, tuple(bool(count) for count in counts), None) if self._exists[key] else None
+            after = (
+                self._state_after_item(state, tuple(bool(count) for count in counts), None)
+                if self._exists[key]
+                else None
+            )
             if after is not None:
-                yield self._goal((*schemas, *self._sides(counts), *outside_atoms)), after
+                yield self._goal((*schemas, *self._schemas_of_counts(counts), *outside_atoms)), after
 
     def _goal(self, schemas: tuple[Schema, ...]) -> Goal:
         goal = self._goals.get(schemas)
@@ -290,10 +295,10 @@ class _Counter:
         return any(canonical(value) == canonical(other) for atom in self._atoms for other in atom.values)
 
     @staticmethod
-    def _matters(requirement: _CountedItems, count: int) -> bool:
+    def _affects_rest(requirement: _CountedItems, count: int) -> bool:
         return requirement.high is not None or count < requirement.low
 
-    def _after(self, state: _State, counts: tuple[bool, ...], atom: int | None) -> _State | None:
+    def _state_after_item(self, state: _State, counts: tuple[bool, ...], atom: int | None) -> _State | None:
         counted = []
         for requirement, count, yes in zip(self._counted, state.counts, counts, strict=True):
             count += yes and state.length >= requirement.start
@@ -321,7 +326,8 @@ class _Counter:
     def _is_free(self, state: _State) -> bool:
         """Whether any number of items may follow, constrained only by the schema of the rest."""
         active = any(
-            self._matters(requirement, count) for requirement, count in zip(self._counted, state.counts, strict=True)
+            self._affects_rest(requirement, count)
+            for requirement, count in zip(self._counted, state.counts, strict=True)
         )
         return self._may_end(state) and state.length >= self._longest and not active
 

@@ -88,7 +88,7 @@ def _paths(disjoint: DisjointnessTest, schemas: Sequence[Schema], siblings: Shap
     if shape.values is not None:
         return {(): frozenset(canonical(value) for value in shape.values if json_type(value) in shape.types)}
     out: dict[_Path, _Values] = {}
-    for name, step, inner in _required(disjoint, shape) if deep else ():
+    for name, step, inner in _required_parts(disjoint, shape) if deep else ():
         others = frozenset(("type", other) for other in shape.types if other != name)
         for path, values in _paths(disjoint, inner, ANYTHING, deep - 1).items():
             if len(out) < _MAX_PATHS:
@@ -103,7 +103,7 @@ def _paths(disjoint: DisjointnessTest, schemas: Sequence[Schema], siblings: Shap
     return out
 
 
-def _required(disjoint: DisjointnessTest, shape: Shape) -> Iterator[tuple[str, str | int, Sequence[Schema]]]:
+def _required_parts(disjoint: DisjointnessTest, shape: Shape) -> Iterator[tuple[str, str | int, Sequence[Schema]]]:
     """What every value of a type contains: (type, the step into it, its schemas)."""
     if "object" in shape.types:
         for name in shape.required:

@@ -68,14 +68,14 @@ def evaluators(reader: Reader, schema: Schema, *, with_rest: bool = True) -> tup
 def _own_evaluator(reader: Reader, schema: Schema, with_rest: bool) -> Evaluator:
     part = reader.own_members(schema)
     listed = reader.own_items(schema)
-    contains = schema.document.draft == "2020-12" and schema.known("contains")
+    contains = schema.document.draft == "2020-12" and schema.has_keyword("contains")
     return Evaluator(
         (),
         tuple(part.properties),
         tuple(source for source, _ in part.patterns),
-        part.additional is not None or (with_rest and schema.known("unevaluatedProperties")),
+        part.additional is not None or (with_rest and schema.has_keyword("unevaluatedProperties")),
         len(listed.prefix),
-        listed.rest is not None or (with_rest and schema.known("unevaluatedItems")),
+        listed.rest is not None or (with_rest and schema.has_keyword("unevaluatedItems")),
         reader.negation.representative(reader.library.child(schema, "contains")) if contains else None,
     )
 
@@ -84,7 +84,7 @@ def _applied(reader: Reader, schema: Schema) -> Iterator[tuple[tuple[Schema, ...
     """The schemas that apply to the same value, each preceded by the schemas that must hold for it to apply."""
     child, value = reader.library.child, schema.value
     assert isinstance(value, dict)
-    for keyword in filter(schema.known, schema.constraints):
+    for keyword in filter(schema.has_keyword, schema.constraints):
         if keyword in REFERENCES:
             yield (), reader.library.resolve(schema, keyword)
         elif keyword in ("allOf", "anyOf", "oneOf"):
@@ -94,7 +94,7 @@ def _applied(reader: Reader, schema: Schema) -> Iterator[tuple[tuple[Schema, ...
             condition = child(schema, "if")
             yield (condition,), condition
             for outcome, holds in (("then", condition), ("else", reader.negation.of(condition))):
-                if schema.known(outcome):
+                if schema.has_keyword(outcome):
                     yield (holds,), child(schema, outcome)
         elif keyword in ("dependentSchemas", "dependencies"):
             named = value[keyword]

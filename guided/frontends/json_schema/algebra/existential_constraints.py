@@ -60,7 +60,7 @@ def item_cases(shape: Shape) -> Iterator[Shape]:
     for at in range(some.start, longest):
         here = ArrayPart((*(None,) * at, some.schema), None)
         yield from item_cases(rest._replace(items=rest.items.meet(Window(at + 1)), arrays=(*rest.arrays, here)))
-    for blocks in _with(rest.rest_blocks, some.schema):
+    for blocks in _with_block(rest.rest_blocks, some.schema):
         yield from item_cases(rest._replace(rest_blocks=blocks))
 
 
@@ -86,11 +86,11 @@ def member_cases(
         objects = rest.objects if some.schema is None else (*rest.objects, ObjectPart({name: some.schema}, None))
         yield from member_cases(rest._replace(required=required, objects=objects), is_closed, has, few)
     if extra_names is None:
-        for blocks in _with(rest.extra_blocks, some):
+        for blocks in _with_block(rest.extra_blocks, some):
             yield from member_cases(rest._replace(extra_blocks=blocks), is_closed, has, few)
 
 
-def _with(
+def _with_block(
     blocks: tuple[tuple[_Obligation, ...], ...], schema: _Obligation
 ) -> Iterator[tuple[tuple[_Obligation, ...], ...]]:
     """Add an obligation: to one of the blocks, or as a new block."""

@@ -34,7 +34,7 @@ from guided.frontends.json_schema.algebra.keys import Keys, Source
 from guided.frontends.json_schema.algebra.membership import Membership
 from guided.frontends.json_schema.algebra.reader import Reader
 from guided.frontends.json_schema.algebra.shape import ALL_TYPES, ANYTHING, ObjectPart, Shape, Window, has_false
-from guided.frontends.json_schema.algebra.strings import any_text, either, sized
+from guided.frontends.json_schema.algebra.strings import any_text, union_of, with_length
 from guided.frontends.json_schema.documents.keywords import REFERENCES
 from guided.frontends.json_schema.documents.schema import Schema
 from guided.frontends.json_schema.documents.values import json_type
@@ -396,8 +396,8 @@ class Expander:
                     text_content, "JSON texts as names of members are not enforced", "drop it from propertyNames"
                 )
             every = any_text() if not content else content[0] if len(content) == 1 else And(tuple(content))
-            parts.append(sized(every, shape.length.low, shape.length.high))
-        return either(parts)
+            parts.append(with_length(every, shape.length.low, shape.length.high))
+        return union_of(parts)
 
 
 def _has_many_obligations(shape: Shape) -> bool:

@@ -18,7 +18,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from guided.frontends.json_schema.algebra.shape import Shape, SomeMember, has_false, item_goal
-from guided.frontends.json_schema.algebra.strings import sized
+from guided.frontends.json_schema.algebra.strings import with_length
 from guided.frontends.json_schema.documents.values import Decimal10, Json, canonical
 from guided.ir.nodes import And
 
@@ -138,7 +138,7 @@ class ListedValues:
         if not shape.patterns:
             return ("",) if shape.length.high == 0 else None
         patterns = tuple(map(self._expander.restrict_to_output, shape.patterns))
-        content = sized(And(patterns), shape.length.low, shape.length.high)
+        content = with_length(And(patterns), shape.length.low, shape.length.high)
         return self._expander.keys.names_if_few((content,), MAX_VALUES)
 
     def _arrays(self, shape: Shape) -> list[Json] | None:

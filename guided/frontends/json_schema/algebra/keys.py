@@ -69,7 +69,7 @@ class Keys:
         if isinstance(source, Schema):
             key = serial(source), narrow
             if key not in self._languages:
-                self._languages[key] = self._strings(source, self._restrict_to_output if narrow else _unchanged)
+                self._languages[key] = self._strings(source, self._restrict_to_output if narrow else _identity)
             return self._languages[key]
         if isinstance(source, KeySet):
             inside = [self._language(part, narrow=narrow) for part in source.within]
@@ -157,5 +157,5 @@ class Keys:
             ) from None
 
 
-def _unchanged(pattern: Node) -> Node:
+def _identity(pattern: Node) -> Node:
     return pattern

@@ -218,10 +218,10 @@ class Reader:
             raise malformed(schema, keyword, "a string", value)
         if not self.asserts(schema, keyword):
             return ANYTHING
-        both = schema.known("contentMediaType") and self.asserts(schema, "contentMediaType")
+        both = schema.has_keyword("contentMediaType") and self.asserts(schema, "contentMediaType")
         if keyword == "contentEncoding":
             return ANYTHING if both else format_shape("byte") or ANYTHING
-        return Shape(json_base64=schema) if schema.known("contentEncoding") else Shape(json_text=schema)
+        return Shape(json_base64=schema) if schema.has_keyword("contentEncoding") else Shape(json_text=schema)
 
     def asserts(self, schema: Schema, keyword: str) -> bool:
         """Whether `format`, `contentEncoding` or `contentMediaType` is enforced, by its value and the options."""
@@ -230,13 +230,13 @@ class Reader:
             return False
         if keyword == "format":
             return format_shape(name) is not None
-        encoding = schema.get("contentEncoding") if schema.known("contentEncoding") else None
+        encoding = schema.get("contentEncoding") if schema.has_keyword("contentEncoding") else None
         encoded = isinstance(encoding, str) and encoding.lower() == "base64"
         return encoded if keyword == "contentEncoding" else name.lower() == _JSON and (encoded or encoding is None)
 
     def _items(self, schema: Schema, keyword: str) -> Shape:
         """`items`, `prefixItems` and `additionalItems` together, when the first of them is read."""
-        if keyword != next(name for name in schema.constraints if name in _ITEMS and schema.known(name)):
+        if keyword != next(name for name in schema.constraints if name in _ITEMS and schema.has_keyword(name)):
             return ANYTHING
         part = self.own_items(schema)
         return Shape(arrays=(part,)) if part.prefix or part.rest is not None else ANYTHING
@@ -245,10 +245,10 @@ class Reader:
         """The schemas of the keywords about items."""
         value = schema.value
         assert isinstance(value, dict)
-        first = "prefixItems" if schema.known("prefixItems") else "items"
+        first = "prefixItems" if schema.has_keyword("prefixItems") else "items"
         others = "items" if first == "prefixItems" or not isinstance(value.get("items"), list) else "additionalItems"
         prefix: tuple[Schema, ...] = ()
-        if first != others and schema.known(first):
+        if first != others and schema.has_keyword(first):
             listed = value[first]
             if first == "items" and schema.document.draft == "2020-12":
                 hint = "in 2020-12, the list is prefixItems; for an older draft, add $schema or pass draft="
@@ -259,7 +259,7 @@ class Reader:
         if isinstance(value.get("items"), list) and schema.document.draft == "2020-12":
             hint = "in 2020-12, the list is prefixItems: use only one of the two lists"
             raise malformed(schema, "items", "a schema next to prefixItems", value["items"], hint=hint)
-        rest = self.library.child(schema, others) if schema.known(others) else None
+        rest = self.library.child(schema, others) if schema.has_keyword(others) else None
         return ArrayPart(prefix, rest)
 
     def _contains(self, schema: Schema, keyword: str) -> Shape:
@@ -269,7 +269,7 @@ class Reader:
         return self.negation.with_count(inner, count)
 
     def _count(self, schema: Schema, keyword: str, default: int | None) -> int | None:
-        if not schema.known(keyword):
+        if not schema.has_keyword(keyword):
             return default
         window = self._window(schema, keyword).items
         return window.low if keyword.startswith("min") else window.high

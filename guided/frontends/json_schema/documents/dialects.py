@@ -36,8 +36,8 @@ class Dialect:
 
 def metaschema(uri: str) -> tuple[str, str] | None:
     """The identifier and the text of a draft's metaschema; None for other URIs. http and https are equivalent."""
-    name = _plain(uri).removeprefix(_HOST)
-    if name not in _METASCHEMAS or not _plain(uri).startswith(_HOST):
+    name = _without_fragment(uri).removeprefix(_HOST)
+    if name not in _METASCHEMAS or not _without_fragment(uri).startswith(_HOST):
         return None
     text = files(__package__).joinpath(_FOLDER, *f"{name}.json".split("/")).read_text("utf-8")
     return ("https://" if name.startswith("draft/") else "http://") + _HOST + name, text
@@ -49,7 +49,7 @@ def read_dialect(named: Json, registered: Callable[[str], Json], pointer: str) -
         hint = "write the URI of a draft, such as https://json-schema.org/draft/2020-12/schema"
         raise SpecError("$schema must be a string", pointer=pointer, hint=hint)
     uri, seen = named, set[str]()
-    while _plain(uri) not in DRAFT_URIS:
+    while _without_fragment(uri) not in DRAFT_URIS:
         document = None if uri in seen else registered(uri)
         seen.add(uri)
         listed = document.get("$vocabulary") if isinstance(document, dict) else None
@@ -60,7 +60,7 @@ def read_dialect(named: Json, registered: Callable[[str], Json], pointer: str) -
             raise UnsupportedError(f"the dialect {named!r} is not known", pointer=pointer,
                                    hint="one of " + ", ".join("https://" + name for name in DRAFT_URIS))  # fmt: skip
         uri = parent
-    return Dialect(DRAFT_URIS[_plain(uri)])
+    return Dialect(DRAFT_URIS[_without_fragment(uri)])
 
 
 def _by_vocabularies(listed: dict[str, Json], named: str, pointer: str) -> Dialect:
@@ -82,5 +82,5 @@ def _vocabulary(draft: str, name: str) -> str:
     return f"https://{_HOST}draft/{draft}/vocab/{name}"
 
 
-def _plain(uri: str) -> str:
+def _without_fragment(uri: str) -> str:
     return uri.removeprefix("https://").removeprefix("http://").rstrip("#")

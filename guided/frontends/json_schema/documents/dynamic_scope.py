@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeAlias
 
-__all__ = ["RECURSIVE", "Scope", "enter", "outermost"]
+__all__ = ["RECURSIVE", "Scope", "enter", "outermost_resource"]
 
 Scope: TypeAlias = tuple[tuple[str, str], ...]
 """(name of a dynamic anchor, URI of the outermost resource that has it), sorted by name."""
@@ -31,6 +31,6 @@ def enter(scope: Scope, names: Iterable[str], uri: str) -> Scope:
     return tuple(sorted(scope + added)) if added else scope
 
 
-def outermost(scope: Scope, name: str) -> str | None:
+def outermost_resource(scope: Scope, name: str) -> str | None:
     """The URI of the outermost resource with a dynamic anchor of this name."""
     return next((uri for anchor, uri in scope if anchor == name), None)

@@ -21,7 +21,7 @@ from urllib.parse import unquote, urldefrag
 
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
 from guided.frontends.json_schema.documents.dialects import Dialect, metaschema, read_dialect
-from guided.frontends.json_schema.documents.dynamic_scope import RECURSIVE, Scope, enter, outermost
+from guided.frontends.json_schema.documents.dynamic_scope import RECURSIVE, Scope, enter, outermost_resource
 from guided.frontends.json_schema.documents.keywords import ENFORCED, HOLDS, KNOWN, Holds
 from guided.frontends.json_schema.documents.links import Link, join_or_keep, resolve_uri, suggest_name
 from guided.frontends.json_schema.documents.malformed import NOT_A_SCHEMA, malformed
@@ -159,7 +159,7 @@ class Library:
         uri = document.bases[pointer]
         dynamic = keyword == ("$recursiveRef" if fragment == RECURSIVE else "$dynamicRef")
         if dynamic and fragment in self._dynamic.get(uri, ()):
-            document, pointer = self._dynamic[outermost(schema.scope, fragment) or uri][fragment]
+            document, pointer = self._dynamic[outermost_resource(schema.scope, fragment) or uri][fragment]
         elif fragment:
             if (uri, fragment) not in self._anchors:
                 hint = "refer to a schema by its JSON Pointer, as in #/$defs/name"

@@ -16,7 +16,7 @@ from guided.frontends.json_schema.algebra.emptiness import repeated_items_error
 from guided.frontends.json_schema.algebra.existential_constraints import item_cases
 from guided.frontends.json_schema.algebra.expand import Goal
 from guided.frontends.json_schema.algebra.shape import Shape, Window, has_false, item_goal
-from guided.frontends.json_schema.algebra.strings import either
+from guided.frontends.json_schema.algebra.strings import union_of
 from guided.frontends.json_schema.algebra.value_partition import ValuePartition
 from guided.frontends.json_schema.text.containers import (
     array_body,
@@ -107,7 +107,7 @@ def _with_condition(lowering: Lowering, shape: Shape, window: Window, where: str
     except UnsupportedError:
         if len(item_goals) > _FEW:
             raise
-        return either([array_text(lowering, case, where, level) for case in item_cases(shape)])
+        return union_of([array_text(lowering, case, where, level) for case in item_cases(shape)])
     within = [
         Written(tuple(at for at, cell in enumerate(cells) if not goal or goal in cell.within)) for goal in item_goals
     ]

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from guided.frontends.json_schema.algebra.shape import Window
-from guided.frontends.json_schema.algebra.strings import either
+from guided.frontends.json_schema.algebra.strings import union_of
 from guided.frontends.json_schema.text.member_tries import Field, MemberTries
 from guided.frontends.json_schema.text.spelling import comma_list, optional
 from guided.ir.conditions import Condition
@@ -166,7 +166,7 @@ def many_optional(fields: Sequence[Field], window: Window) -> Node | None:
         return None
     if any(c in '"\\' or c < " " for field in others for c in field.name):
         return None
-    return either([Seq((Entry(field.key), field.value)) for field in others])
+    return union_of([Seq((Entry(field.key), field.value)) for field in others])
 
 
 def permuted(

@@ -28,7 +28,7 @@ from guided.frontends.json_schema.text.number_text import ANY_EXPONENT, DIGIT, S
 from guided.ir.nodes import Alt, Automaton, Chars, Node, Repeat, Seq, Text
 from guided.meter import spend
 
-__all__ = ["MAX_LISTED", "MAX_STATES", "decided_spellings", "fits", "multiples"]
+__all__ = ["MAX_LISTED", "MAX_STATES", "decided_spellings", "fits_max_states", "multiples"]
 
 MAX_STATES = 20_000
 MAX_LISTED = 1_000
@@ -51,9 +51,9 @@ def multiples(divisor: Decimal10, plain: bool, reach: int) -> Node:
     if not plain:
         parts.append(Seq((Text("0"), Repeat(Seq((Text("."), Repeat(Text("0"), 1, None))), 0, 1), ANY_EXPONENT)))
         parts += (Seq((_unsigned(scaled), _exponent(power))) for power, scaled in _mantissa_divisors(divisor, reach))
-        if (large := _large(divisor, reach)) is not None:
+        if (large := _large_factor(divisor, reach)) is not None:
             rest, exponent = large
-            parts.append(Seq((_remaining(rest, reach), exponent)))
+            parts.append(Seq((_multiples_up_to(rest, reach), exponent)))
     return Seq((SIGN, Alt(tuple(parts))))
 
 
@@ -63,7 +63,7 @@ def decided_spellings(divisor: Decimal10, plain: bool, reach: int) -> Node:
     parts: list[Node] = [_NUMBER]
     if not plain:
         parts.append(Seq((_NUMBER, Alt(tuple(_exponent(power) for power, _ in _mantissa_divisors(divisor, reach))))))
-        if (large := _large(divisor, reach)) is not None:
+        if (large := _large_factor(divisor, reach)) is not None:
             short = Seq((WHOLE, Repeat(Seq((Text("."), Repeat(DIGIT, 1, reach))), 0, 1)))
             parts.append(Seq((short, large[1])))
     return Seq((SIGN, Alt(tuple(parts))))
@@ -87,7 +87,7 @@ def _mantissa_divisors(divisor: Decimal10, reach: int) -> list[tuple[int, Decima
     return out
 
 
-def _large(divisor: Decimal10, reach: int) -> tuple[int, Node] | None:
+def _large_factor(divisor: Decimal10, reach: int) -> tuple[int, Node] | None:
     """(A without its factors 2 and 5, the exponents from which only this matters). None if it needs too many states."""
     rest, shift = int(divisor.digits), divisor.exponent - len(divisor.digits)
     counts = []
@@ -104,7 +104,7 @@ def _large(divisor: Decimal10, reach: int) -> tuple[int, Node] | None:
     return rest, Seq((E, Repeat(Text("+"), 0, 1), ZEROS, numbers))
 
 
-def fits(divisor: Decimal10) -> bool:
+def fits_max_states(divisor: Decimal10) -> bool:
     """Whether the automaton of the multiples is within MAX_STATES."""
     return _size(divisor) <= MAX_STATES
 
@@ -121,7 +121,7 @@ def _size(divisor: Decimal10) -> int:
 @lru_cache(maxsize=256)
 def _unsigned(divisor: Decimal10) -> Automaton:
     """The multiples without sign and exponent."""
-    if not fits(divisor):
+    if not fits_max_states(divisor):
         raise UnsupportedError(
             f"the multiples of {divisor.plain():.40} need more than {MAX_STATES:,} states",
             hint=f"give a minimum and a maximum with at most {MAX_LISTED:,} multiples between them, or a divisor with "
@@ -135,7 +135,7 @@ def _unsigned(divisor: Decimal10) -> Automaton:
     )
 
 
-def _remaining(modulus: int, max_digits: int) -> Automaton:
+def _multiples_up_to(modulus: int, max_digits: int) -> Automaton:
     """Mantissas with up to `max_digits` digits after the point, whose digits without the point form a multiple."""
     return _by_remainder(modulus, max_digits, lambda remainder, _: remainder == 0, zeros_after=False)
 

@@ -36,7 +36,7 @@ from functools import lru_cache
 from guided.errors import UnsupportedError
 from guided.frontends.json_schema.algebra.number_set import EVERY_NUMBER, Bound, NumberSet
 from guided.frontends.json_schema.documents.values import Decimal10
-from guided.frontends.json_schema.text.multiples import MAX_LISTED, decided_spellings, fits, multiples
+from guided.frontends.json_schema.text.multiples import MAX_LISTED, decided_spellings, fits_max_states, multiples
 from guided.frontends.json_schema.text.number_text import (
     ANY_EXPONENT,
     ANY_NUMBER,
@@ -114,7 +114,7 @@ def _whole_digits(whole: int, digits_left: int | None, fraction: bool) -> Node:
     return Seq((digit_run(whole, whole), Repeat(after, 0, 1)))
 
 
-def _next(position: int, read: int, digits: Node) -> Node:
+def _next_digit(position: int, read: int, digits: Node) -> Node:
     """One of `digits` as the significant digit number `read`, preceded by the point if it comes first."""
     return Seq((POINT, digits)) if read == position > 0 else digits
 
@@ -132,7 +132,7 @@ def _compare(position: int, bound: Bound, above: bool, free: int | None, fractio
         )
         if here is not EMPTY:
             start = _prefix_text(position, digits[:at])
-            parts.append(Seq((start, _next(position, at, here), _rest(position, at + 1, free, fraction))))
+            parts.append(Seq((start, _next_digit(position, at, here), _rest(position, at + 1, free, fraction))))
         if not above and at >= max(position, 1):
             parts.append(_prefix_text(position, digits[:at]))  # ends here: missing digits count as zeros
     equal = _prefix_text(position, digits)
@@ -312,7 +312,7 @@ def _positive(low: Bound | None, high: Bound | None, integral: bool, plain: bool
     return And((every, _positive_integers())) if integral else every
 
 
-def _sides(numbers: NumberSet) -> tuple[tuple[Bound | None, Bound | None] | None, ...]:
+def _intervals_of_signs(numbers: NumberSet) -> tuple[tuple[Bound | None, Bound | None] | None, ...]:
     """The parts of the set above and below zero, as intervals of magnitudes. None for an empty part."""
     out: list[tuple[Bound | None, Bound | None] | None] = []
     for low, high, negative in ((numbers.low, numbers.high, False), (numbers.high, numbers.low, True)):
@@ -352,7 +352,7 @@ def number_node(numbers: NumberSet, plain: bool = False, max_digits: int | None 
                 parts.append(Seq((SIGN, ZERO)))
             else:
                 parts.append(Seq((SIGN, ZERO, ZERO_FRACTION, Repeat(ANY_EXPONENT, 0, 1))))
-        above, below = _sides(numbers)
+        above, below = _intervals_of_signs(numbers)
         if above is not None:
             parts.append(_positive(*above, numbers.integral, plain or numbers.bare))
         if below is not None:
@@ -385,7 +385,7 @@ def _intersect(numbers: NumberSet, plain: bool, max_digits: int | None) -> Node:
         if numbers.is_empty:
             return EMPTY
     if (
-        any(not fits(divisor) for divisor in numbers.divisors)
+        any(not fits_max_states(divisor) for divisor in numbers.divisors)
         and (values := numbers.list_if_few(MAX_LISTED)) is not None
     ):
         exclusions = NumberSet(bare=numbers.bare, not_bare=numbers.not_bare)

@@ -18,7 +18,7 @@ from guided.frontends.json_schema.algebra.case_split import has_discriminator, s
 from guided.frontends.json_schema.algebra.conditional import bind
 from guided.frontends.json_schema.algebra.expand import Expander, KeyClass
 from guided.frontends.json_schema.algebra.shape import Shape, Window, has_false
-from guided.frontends.json_schema.algebra.strings import either
+from guided.frontends.json_schema.algebra.strings import union_of
 from guided.frontends.json_schema.documents.schema import Schema
 from guided.frontends.json_schema.text.containers import (
     Members,
@@ -107,7 +107,7 @@ def _additional_members(lowering: Lowering, shape: Shape, where: str, level: int
                 value = lowering.value(normal, inside)
                 names = (*key_class.names, *names)
                 out.append(lowering.notation.other(names, shape.named(), value, level, where, together))
-    member = either(members) if members else None
+    member = union_of(members) if members else None
     if member is not None and together:
         name = f"other members {lowering.size} of #{where}"
         lowering.add(name, member, where)
@@ -127,7 +127,7 @@ def _conditional_text(lowering: Lowering, shape: Shape, where: str, level: int) 
         bound = bind(shape, lowering.expander)
     except UnsupportedError:
         cases = _case_by_case(lowering.expander, shape)
-        return either([node for case in cases for node in lowering.texts_of(case, where, level)])
+        return union_of([node for case in cases for node in lowering.texts_of(case, where, level)])
     notation, condition, extras = lowering.notation, bound.condition, bound.extras
     goals = [[cell.goal for cell in cells] for cells in bound.slots.values()]
     alone = notation.narrowing_at(level).closed(shape, goals, condition)
@@ -139,7 +139,7 @@ def _conditional_text(lowering: Lowering, shape: Shape, where: str, level: int) 
         for inside in (notation.inside(level, name),)
     ]
     others = [
-        either(
+        union_of(
             [
                 notation.other((*extra.names, *names), bound.names, lowering.value(cell.goal, at), level, where, False)
                 for names, at in notation.additional_levels(level, cell.goal, bound.names)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from guided.errors import SpecError, UnsupportedError
-from guided.frontends.json_schema.algebra.strings import either
+from guided.frontends.json_schema.algebra.strings import union_of
 from guided.frontends.json_schema.options import JsonSchemaOptions
 from guided.frontends.regex import parse_regex
 from guided.ir.encodings import UTF8, Encoding, Form, Span
@@ -195,7 +195,7 @@ class Layout:
             if self.indent is not None:
                 before, after = Text("\n" + self.indent * (level + 1)), Text("\n" + self.indent * level)
             cases.append(Seq((opening, before, body, after, closing)))
-        return either(cases)
+        return union_of(cases)
 
 
 @lru_cache(maxsize=64)

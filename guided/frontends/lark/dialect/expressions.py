@@ -60,16 +60,16 @@ class Expression:
             SpecError, UnsupportedError, LimitExceeded: the expression is invalid.
         """
         node = self._union()
-        if self._next.kind != "end":
-            raise self._error(f"{self._next.text!r} is unexpected here", self._next)
+        if self._next_token.kind != "end":
+            raise self._error_at(f"{self._next_token.text!r} is unexpected here", self._next_token)
         return node
 
     @property
-    def _next(self) -> Token:
+    def _next_token(self) -> Token:
         return self.tokens[self.at]
 
     def _take(self, kind: str) -> bool:
-        matches = self._next.kind == kind
+        matches = self._next_token.kind == kind
         self.at += matches
         return matches
 
@@ -87,12 +87,12 @@ class Expression:
 
     def _sequence(self) -> Node:
         items: list[Node] = []
-        while self._next.kind not in ("|", "&", ")", "]", "end", "->"):
-            items.append(self._repeated())
+        while self._next_token.kind not in ("|", "&", ")", "]", "end", "->"):
+            items.append(self._repetition())
         return seq(items)
 
-    def _repeated(self) -> Node:
-        node = self._negated()
+    def _repetition(self) -> Node:
+        node = self._negation()
         while True:
             if self._take("?"):
                 node = repeat(node, 0, 1)
@@ -106,20 +106,20 @@ class Expression:
             else:
                 return node
 
-    def _negated(self) -> Node:
-        return negate(self._negated()) if self._take("~") else self._atom()
+    def _negation(self) -> Node:
+        return negate(self._negation()) if self._take("~") else self._atom()
 
     def _atom(self) -> Node:
-        token = self._next
+        token = self._next_token
         self.at += 1
         match token.kind:
             case "(" | "[":
                 close = ")" if token.kind == "(" else "]"
                 node = self._union()
                 if not self._take(close):
-                    raise self._error(f"{token.kind!r} is not closed", token, f"add {close!r}")
+                    raise self._error_at(f"{token.kind!r} is not closed", token, f"add {close!r}")
                 return node if close == ")" else repeat(node, 0, 1)
-            case "string" if self._next.kind == "..":
+            case "string" if self._next_token.kind == "..":
                 return self._range(token)
             case "string":
                 value = string_value(self.source, token)
@@ -129,7 +129,7 @@ class Expression:
             case "name" if is_terminal(token.text):
                 return self.resolve(token)
             case "name":
-                raise self._error(
+                raise self._error_at(
                     f"{token.text} is a rule, but terminals may contain only terminals",
                     token,
                     "write its name in upper case",
@@ -138,16 +138,18 @@ class Expression:
                 try:
                     return substrings(token.value, self.limits)
                 except SpecError as error:
-                    raise self._error(error.message, token, error.hint) from None
+                    raise self._error_at(error.message, token, error.hint) from None
             case "directive" | "special" | "reference":
-                raise self._error(
+                raise self._error_at(
                     f"{token.text} cannot be used in terminals", token, "terminals are regular: move it to a rule"
                 )
-        raise self._error(f"{token.text!r} is unexpected here" if token.text else "the expression is incomplete", token)
+        raise self._error_at(
+            f"{token.text!r} is unexpected here" if token.text else "the expression is incomplete", token
+        )
 
     def _range(self, first: Token) -> Node:
         self.at += 1
-        last = self._next
+        last = self._next_token
         self.at += 1
         low, high = range_ends(self.source, first, last)
         return chars(((ord(low), ord(high)),))
@@ -157,11 +159,11 @@ class Expression:
         try:
             return parse_regex(f"(?{flags}:{body})" if flags else body, limits=self.limits)
         except SpecError as error:
-            raise self._error(f"in the regular expression: {error.message}", token, error.hint) from None
+            raise self._error_at(f"in the regular expression: {error.message}", token, error.hint) from None
         except UnsupportedError as error:
             raise UnsupportedError(error.reason, hint=error.hint, text=self.source, span=token.span) from None
 
-    def _error(self, message: str, token: Token, hint: str = "") -> SpecError:
+    def _error_at(self, message: str, token: Token, hint: str = "") -> SpecError:
         return SpecError(message, text=self.source, span=token.span, hint=hint)
 
 

@@ -89,7 +89,7 @@ def resolve_parts(plain: PlainLark, loaded: LoadedGrammar, context: Context) -> 
     parts = {name: _part(plain.source, token, context) for name, token in plain.parts.items()}
     texts = {name: plain.source[token.start : token.end] for name, token in plain.parts.items()}
     return replace(
-        loaded, text=plain.source, terminals=by_name, lines=plain.lines, parts=parts, written=texts,
+        loaded, text=plain.source, terminals=by_name, lines=plain.lines, parts=parts, original_parts=texts,
         initial_skip=plain.initial_skip, final_skip=plain.final_skip, skip_once=plain.skip_once, regions=regions,
         sources=sources,
     )  # fmt: skip
