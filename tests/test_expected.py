@@ -153,7 +153,7 @@ def test_tokens_that_hold_parts_of_characters(choices, data):
         expected = matcher.explain().expected
         start = len(written) - next(n for n in range(4) if not is_cut_at(written, n))
         following = {text[len(written[:start].decode()) :][:1] for text in choices if text.encode().startswith(written)}
-        assert expected.begun == written[start:]
+        assert expected.incomplete == written[start:]
         assert {chr(c) for low, high in expected.characters for c in range(low, high + 1)} == following - {""}
         if start < len(written):
             assert str(expected) == f"the rest of {join_with_or(sorted(following))}"

@@ -155,7 +155,7 @@ class GrammarBuilder:
         start, limits = self.rule_number[self.grammar.start], self.limits
         names = [prefix + name for name in self.grammar.rules]
         later_rules = [
-            (self.rule_number[name], blake2b(later.content, digest_size=16).digest(), later.least)
+            (self.rule_number[name], blake2b(later.content, digest_size=16).digest(), later.shortest_bound)
             for name, later in self.grammar.later.items()
         ]
         try:

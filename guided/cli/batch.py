@@ -89,7 +89,7 @@ class Batch:
         """Answer the requests that have no answer yet, and return the exit code. `load` is called only if a request
         needs the engine."""
         answers = self._open()
-        todo = [number for number in range(len(self._lines)) if number not in answers.kept]
+        todo = [number for number in range(len(self._lines)) if number not in answers.kept_numbers]
         try:
             for number in todo:
                 if (error := self._lines[number].error) is not None:
@@ -114,7 +114,7 @@ class Batch:
         keys = [(line.id, self._digest(line)) for line in self._lines]
         file = AnswerFile(Path(self._arguments.output), keys, resume=self._arguments.resume)
         if self._arguments.resume:
-            note(f"{len(file.kept)} of {len(self._lines)} requests are already answered")
+            note(f"{len(file.kept_numbers)} of {len(self._lines)} requests are already answered")
         if file.others:
             note(f"{file.others} answers are to other requests with the same ids, or to other options: answering again")
         return file

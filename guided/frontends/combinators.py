@@ -155,13 +155,13 @@ class DeferredPart(Expr):
         part: the part. It generates some text, but not the empty one, and compiling it causes no warnings.
         origin: its location in the specification.
         content: identifies the part, together with the options.
-        least: an upper bound on the bytes of its shortest text.
+        shortest_bound: an upper bound on the bytes of its shortest text.
     """
 
     part: Expr
     origin: str
     content: bytes
-    least: int
+    shortest_bound: int
 
 
 def text(text: str) -> Expr:

@@ -140,7 +140,7 @@ class _Lowering:
             options_key = repr(self.options).encode()
             return {
                 name: DeferredRule(partial(expr_to_grammar, deferred_part.part, self.limits, [], options=self.options),
-                            options_key + deferred_part.content, deferred_part.least)
+                            options_key + deferred_part.content, deferred_part.shortest_bound)
                 for name, deferred_part in self.deferred.items()
             }  # fmt: skip
         for name, deferred_part in self.deferred.items():

@@ -385,12 +385,12 @@ class DeferredRule:
     Attributes:
         read: returns its grammar, which generates some text, but not the empty one. It may be called on any thread.
         content: identifies the rule: equal only for equal languages.
-        least: an upper bound on the bytes of its shortest text.
+        shortest_bound: an upper bound on the bytes of its shortest text.
     """
 
     read: Callable[[], Grammar]
     content: bytes
-    least: int
+    shortest_bound: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,17 +137,21 @@ def least_arguments(it: Format, lowering: Lowering) -> int | None:
         or any(it.fields.get(name) for name in ("any_order", "max_whitespace_cnt", "excludes"))
     ):
         return None
-    min_bytes = shortest_text_bound(schema, lowering.options) if isinstance(schema, dict) else None
-    if min_bytes is None or schema.get("type") != "object" or schema.get("additionalProperties", False) is not False:
+    shortest_bound = shortest_text_bound(schema, lowering.options) if isinstance(schema, dict) else None
+    if (
+        shortest_bound is None
+        or schema.get("type") != "object"
+        or schema.get("additionalProperties", False) is not False
+    ):
         return None
     properties = schema["properties"]
     if isinstance(form, LiteralForm):  # no longer than JSON
-        return min_bytes if all(map(form.may_be_called, properties)) else None
+        return shortest_bound if all(map(form.may_be_called, properties)) else None
     if not all(_NAME.fullmatch(name) and _cannot_look_like_json(value) for name, value in properties.items()):
         return None
     for part in _strings(form):
         lowering.pieces(part, f"{it.pointer}/style")  # control tokens need permission
-    return min_bytes + len(schema.get("required", [])) * sum(len(part.encode()) for part in _strings(form))
+    return shortest_bound + len(schema.get("required", [])) * sum(len(part.encode()) for part in _strings(form))
 
 
 def _cannot_look_like_json(schema: Any) -> bool:

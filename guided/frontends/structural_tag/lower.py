@@ -174,8 +174,8 @@ class Lowering:
             return arguments(it, form, self, changes)
         schema, at = it["json_schema"], f"{it.pointer}/json_schema"
         part = self.json(schema, at, changes, it["excludes"])
-        min_bytes = None if changes or it["excludes"] else shortest_text_bound(schema, self.options)
-        return part if min_bytes is None else DeferredPart(part, at, repr(schema).encode(), min_bytes)
+        shortest_bound = None if changes or it["excludes"] else shortest_text_bound(schema, self.options)
+        return part if shortest_bound is None else DeferredPart(part, at, repr(schema).encode(), shortest_bound)
 
     def json(self, schema: Any, pointer: str, changes: Mapping[str, Any], excludes: Sequence[str]) -> Expr:
         """The JSON of a schema, which is at `pointer`. Its strings do not contain the strings of `excludes`."""
@@ -254,15 +254,17 @@ class Lowering:
             inside = _EnclosingTag(tuple(filter(None, end)))
             closing = choice(*[self.spelled(marker, f"{tag.pointer}/end") for marker in dict.fromkeys(end)])
         name, content = tag.pointer or "/", tag["content"]
-        min_bytes = None if isinstance(end, Format) else least_arguments(content, self)
-        if min_bytes is None:
+        shortest_bound = None if isinstance(end, Format) else least_arguments(content, self)
+        if shortest_bound is None:
             return rules(rule(name), **{name: sequence(self.part(content, inside), closing)})
 
         def read(limits: Limits, whole: JsonSchemaOptions, findings: list[Finding]) -> Grammar:
             return expr_to_grammar(sequence(self.part(content, inside), closing), limits, findings, options=whole)
 
         content_key = repr((content.fields, end, self.allow_special_tokens)).encode()
-        return DeferredPart(ReadPart(read), name, content_key, min_bytes + sum(len(marker.encode()) for marker in end))
+        return DeferredPart(
+            ReadPart(read), name, content_key, shortest_bound + sum(len(marker.encode()) for marker in end)
+        )
 
     def _tags_with_separator(self, it: Format) -> Expr:
         any_tag = choice(*[self.part(tag) for tag in it["tags"]])

@@ -104,7 +104,7 @@ def locate_error(matcher: GrammarMatcher, prefix: bytes, explanation: Explanatio
     """Where the explained text stops being allowed. `matcher`: after the prefix, which is part of the location."""
     text, read = (prefix + explanation.data).decode(errors="replace"), explanation.data[: explanation.read]
     offset = len((prefix + read).decode(errors="replace"))
-    if explanation.expected.begun:  # the text ends inside its last character
+    if explanation.expected.incomplete:  # the text ends inside its last character
         offset = len(text)
     after = matcher.fork()
     completion = shortest_completion(after)[0] or b"" if after.accept_string(read) else explanation.completion

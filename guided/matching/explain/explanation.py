@@ -54,13 +54,13 @@ class ExpectedText:
 
     Attributes:
         characters: as sorted ranges of code points; inside a character, those that begin with its first bytes.
-        begun: the first bytes of an incomplete character.
+        incomplete: the first bytes of an incomplete character.
         control_tokens: names of the control tokens that the grammar allows here, such as <think>, or ids, as <[5]>.
         end: whether the output may end.
     """
 
     characters: Ranges
-    begun: bytes
+    incomplete: bytes
     control_tokens: tuple[str, ...]
     end: bool
 
@@ -75,7 +75,7 @@ class ExpectedText:
         return f"Expected({str(self)!r})"
 
     def _words(self) -> list[str]:
-        if self.begun == b"":
+        if self.incomplete == b"":
             return [part.words for part in parts_of(self.characters)]
         if (many := count(self.characters)) > _NAMED:
             return [f"the rest of one of {many:,} characters that begin like this"]

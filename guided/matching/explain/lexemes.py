@@ -26,14 +26,14 @@ class PendingLexeme:
     Attributes:
         start: the offset at which it begins.
         read: the offset up to which it was read.
-        tried: the terminals that the lexer tries, and marks.
+        candidates: the terminals that the lexer tries, and marks.
         matches: the terminals that may match more, in order, and their states.
         winner, end: the terminal with the longest match so far, or -1, and the end of that match.
     """
 
     start: int
     read: int
-    tried: frozenset[int]
+    candidates: frozenset[int]
     matches: tuple[tuple[int, State], ...]
     winner: int = -1
     end: int = -1
@@ -98,7 +98,7 @@ class Lexemes:
     def terminal(self, pending: PendingLexeme, text: bytes | bytearray) -> int:
         """The terminal of a finished lexeme, or its keyword."""
         for number, keyword in enumerate(self._lexer.terminals[pending.winner].keywords):
-            if self._ids[keyword.name] in pending.tried:
+            if self._ids[keyword.name] in pending.candidates:
                 automaton = self._automaton(pending.winner, number)
                 if automaton.reads(bytes(text[pending.start : pending.end])):
                     return self._ids[keyword.name]

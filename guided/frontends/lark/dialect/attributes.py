@@ -52,7 +52,7 @@ class RegionSource:
     """A rule with attributes for its text. `terminal`: the terminal of its body, if any."""
 
     rule: Token
-    given: Mapping[str, Token | None]
+    attributes: Mapping[str, Token | None]
     terminal: str = ""
 
 

@@ -96,7 +96,7 @@ def resolve_parts(plain: PlainLark, loaded: LoadedGrammar, context: Context) -> 
 
 
 def _region(plain: PlainLark, source: RegionSource, terminals: _Terminals) -> Region:
-    attributes = source.given
+    attributes = source.attributes
     definition = plain.terminals.get(source.terminal)
     ending = None
     if definition is not None and definition.suffix is not None:

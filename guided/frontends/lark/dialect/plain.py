@@ -254,7 +254,7 @@ class _Writer:
     def _with_attributes(self, line: Definition, name: str, parameter: int | None) -> None:
         attributes = line.attributes
         region = RegionSource(line.name, attributes)
-        if region.given.keys() & {"capture", "stop_capture", "temperature"}:
+        if region.attributes.keys() & {"capture", "stop_capture", "temperature"}:
             self.plain.regions[name] = region
         if not attributes.keys() & {"lazy", "suffix", "stop", "max_chars", "max_tokens"}:
             self._body(line.body, parameter)
