@@ -64,7 +64,7 @@ def complete(
         most: the largest number of tokens of a completion.
 
     Returns:
-        (prefix, token, completion) of each. The completion is None if it takes more tokens. It ends with b"\xff" if
+        (prefix, token, completion) of each. The completion is None if it takes more tokens. It ends with b"\\xff" if
         neither a token nor the end is allowed any more. No text contains this byte.
     """
     rng, ids, out = random.Random(seed), place.tokens.encode(text), []
