@@ -1,4 +1,4 @@
-"""Whether two choices are equally good: sums and thresholds may differ in their last bits."""
+"""Whether two choices of tokens are equally good: sums and thresholds may differ in their last bits."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def read_by_agent(split: Callable[[], AnswerSplitter], said: Sequence[StreamEven
                     calls[id][1] += more
     assert (reader.text, reader.reasoning) == (text, reasoning)
     for call in reader.calls:
-        assert calls[call.id] == [call.name, call.text or calls[call.id][1]]  # a call that was cut off has no text
+        assert calls[call.id] == [call.name, call.text or calls[call.id][1]]  # a call that is cut off has no text
     return reasoning, text, [(name, arguments) for name, arguments in calls.values()]
 
 

@@ -1,4 +1,4 @@
-"""Arguments that are iterated over: an endless iterator is an error, not an endless loop."""
+"""Iterable arguments: an endless iterator causes an error, not an endless loop."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ def test_a_constraint_that_compiles_itself():
         assert re.fullmatch(pattern, result.text)
         return result.finish_reason
 
-    assert ask(True, "[abc,]*", 3) == "length"  # it would have gone on
+    assert ask(True, "[abc,]*", 3) == "length"  # it would have continued
     assert ask(True, "abc", 9) == "stop"  # the constraint ended it
     assert ask(False, "[abc,]*", 3) == "stop"
     with pytest.raises(SpecError):

@@ -46,7 +46,7 @@ class Watched:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.chosen = list[tuple[float, list[float]]]()
-        self.passes = 0  # of other versions, negative
+        self.passes = 0  # numbers of other versions, negative
         original = Retries._best
 
         original_write = Retries._write_value

@@ -1,6 +1,6 @@
-"""Running ahead: passes whose tokens the host does not know yet write what other passes write.
+"""Running ahead: passes that read tokens which the host does not know yet produce the same outputs as other passes.
 
-A CPU stands in for the device. What is chosen is kept from the scheduler until the next pass has run.
+A CPU replaces the device. The scheduler gets the chosen tokens only after the next pass has run.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Keywords that are read but not enforced: a warning, a row of the report, a line on standard error, an error on
-request.
+"""Keywords that are read but not enforced: a warning, a row of the report, a line on standard error, and an error in
+strict mode.
 """
 
 import json
@@ -97,7 +97,7 @@ QUIET = [
     {"if": {}, "then": {}, "else": {}, "contains": {}, "minContains": 1, "maxContains": 2},
     {"$schema": DRAFT["draft4"], "id": "http://t", "minimum": 1, "exclusiveMinimum": True, "items": [],
      "additionalItems": False},
-    {"$defs": {"unused": {"requierd": 1}}},  # as what is refused is in places that are not reached
+    {"$defs": {"unused": {"requierd": 1}}},  # since refused keywords may be in unreachable schemas
     {"$ref": "https://json-schema.org/draft/2020-12/schema"},
     {"$ref": "http://json-schema.org/draft-04/schema#"},
     {"$ref": "http://json-schema.org/draft-07/schema#"},
@@ -122,7 +122,7 @@ def test_the_quick_look_passes_over_nothing(draft):
 def test_one_warning_names_all_and_each_compilation_warns():
     schema = {"properties": {f"p{number}": {"typ": "string"} for number in range(12)}}
     compiler = guided.GrammarCompiler(byte_compiler().vocabulary)
-    for _ in range(2):  # the second is in the compiler's cache
+    for _ in range(2):  # the second time, it is in the compiler's cache
         with pytest.warns(GuidedWarning) as caught:
             compiler.compile_json_schema(schema)
         assert len(caught) == 1 and len(caught[0].message.findings) == 12

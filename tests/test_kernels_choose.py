@@ -1,4 +1,6 @@
-"""The choice of tokens, natively, in torch and in Triton: compared with the form for one row and the definition."""
+"""The choice of tokens, natively, in torch and in Triton, compared with the choice for a single row and with the
+definition.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ from tests.choice_support import close, in_torch, is_neighbour
 from tests.effort import examples
 from tests.triton_support import import_kernels
 
-# The interpreter takes the greatest number of a block with numpy, which warns where all of them are NaN.
+# The interpreter computes a block's maximum with numpy, which warns if all numbers are NaN.
 pytestmark = pytest.mark.filterwarnings("ignore:All-NaN:RuntimeWarning")
 
 
@@ -44,7 +46,7 @@ def answer(request):
         kernels = import_kernels("guided.kernels.choose_triton")
         with pytest.MonkeyPatch.context() as patch, np.errstate(all="ignore"):  # the interpreter computes with numpy
             patch.setattr(choose_device, "_kernel", lambda device: kernels.choose_triton)
-            patch.setattr(kernels, "_SORTED", 32)  # it sorts slowly; test_kernels_few.py has the numbers of a device
+            patch.setattr(kernels, "_SORTED", 32)  # it sorts slowly; test_kernels_few.py uses the numbers of a device
             patch.setattr(choose_batch, "FIRST_LOOK", 32)
             yield on_device
 
@@ -84,7 +86,7 @@ def choices(draw):
             unbudgeted = allowed | row_of(size, ids(40))
         if draw(st.booleans()):
             ramp = Ramp(draw(st.sampled_from([0.5, 40.0])), allowed & row_of(size, ids(40)))
-        if draw(st.booleans()):  # far below what is not allowed
+        if draw(st.booleans()):  # far below the logits of forbidden tokens
             logits[:size][flags] -= 500
     numbers = dict(draw(NUMBERS))
     for name, given_ids in (("allowed_token_ids", ids(30) or None), ("bad_words", [[id] for id in ids()])):
@@ -133,7 +135,7 @@ def compare(answer, rows):
         assert found.preferred == wanted.preferred
         by_model = 0.0 if choice.allowed is None else float(torch.from_numpy(logits).log_softmax(0)[found.token])
         assert close(found.logprob, by_model)
-        if found.token != wanted.token:  # the last bits of a sum, of a threshold, or equal logits in any order
+        if found.token != wanted.token:  # the last bits of a sum or of a threshold, or equal logits in any order
             assert is_neighbour(torch.from_numpy(logits), choice, found.token)
         elif wanted.scores is None:
             assert found.scores is None

@@ -28,7 +28,7 @@ from tests.choice_support import close, is_neighbour
 from tests.effort import examples
 from tests.triton_support import import_kernels
 
-# The interpreter takes the greatest number of a block with numpy, which warns where all of them are NaN.
+# The interpreter computes a block's maximum with numpy, which warns if all numbers are NaN.
 pytestmark = pytest.mark.filterwarnings("ignore:All-NaN:RuntimeWarning")
 NONE = np.zeros(0, np.int32), np.zeros(0, np.float32)
 
@@ -64,7 +64,7 @@ def logits_of(draw: st.DrawFn, size: int) -> torch.Tensor:
     if draw(st.integers(0, 9)) == 0:
         x[rng.integers(width)] = draw(st.sampled_from([math.nan, math.inf]))
     shape = draw(st.sampled_from(["any", "whole", "bfloat16", "falling", "equal"]))
-    if shape == "falling":  # all of the most likely tokens are in a few chunks
+    if shape == "falling":  # all of the most likely tokens are in few chunks
         x = -np.sort(-x)
     if shape == "equal":
         x[:] = 0

@@ -1,4 +1,4 @@
-"""Arguments that are literals: Python's own reader judges pythonic ones, a second reader those of Gemma."""
+"""Arguments that are literals: Python's own parser judges pythonic ones, a second reader judges Gemma's."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ MODELS: dict[str, Model] = {
     "qwen3": Llama.random(
         LlamaConfig(**GROUPED, qk_norm="head", kinds=(LayerKind(rope=Rope(factors=(1.0, 2.0, 3.0, 4.0))),)), seed=2
     ),
-    "windows": Llama.random(  # of every sort at once, and each of its own sort in its own layer
+    "windows": Llama.random(  # all kinds at once, and each kind in its own layer
         LlamaConfig(
             **GROUPED,
             kinds=(

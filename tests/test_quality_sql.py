@@ -166,7 +166,7 @@ def test_endless_queries_are_wrong(connection):
     start = time.monotonic()
     assert not right_rows(connection, "SELECT 1", endless.format("i"), ordered=False)
     assert right_rows(connection, "SELECT 1", endless.format("i") + " LIMIT 1", ordered=False)
-    assert time.monotonic() - start < 0.9  # no more rows are read than needed
+    assert time.monotonic() - start < 0.9  # no unnecessary rows are read
 
 
 def test_a_right_query_that_fails_is_an_error(connection):
@@ -189,13 +189,13 @@ def test_prepares_does_not_run_the_statement(connection):
         "SELECT name\nFROM products -- productsx\nWHERE name = 'productsx' OR name = 'it''s \"x\"'",
         "SELECT count ( * ) , max(price) FROM products",
         "SELECT orders.*, o.order_id FROM orders, orders o1 JOIN order_items AS oi USING (order_id)",
-        "SELECT o.quantity, o.ordered_on, t1.price, T9.email FROM orders o",  # two tables with an o; any column
+        "SELECT o.quantity, o.ordered_on, t1.price, T9.email FROM orders o",  # two tables: any column
         "SELECT name FROM (SELECT name, price FROM products) AS t1 WHERE t1.price NOT BETWEEN 2 AND 3",
         "SELECT city FROM customers GROUP BY city HAVING COUNT(DISTINCT name) > 1 ORDER BY COUNT(*) DESC LIMIT 3",
         "SELECT name FROM products UNION SELECT name FROM customers ORDER BY name COLLATE NOCASE LIMIT 2 OFFSET 1",
         "SELECT CASE WHEN stock > 0 THEN 'yes' ELSE 'no' END, CAST(price AS INTEGER) FROM products",
         "SELECT strftime('%Y', ordered_on), round(2.5, 1), -stock || '' FROM products WHERE email IS NOT NULL",
-        "SELECT price FROM customers",  # of another table
+        "SELECT price FROM customers",  # a column of another table
     ],
 )
 def test_the_restricted_grammar_accepts(text):

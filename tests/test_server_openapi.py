@@ -200,7 +200,7 @@ NAMES = st.sampled_from(["type", "name", "a", "5"])
 VALUES = st.recursive(
     SCALARS, lambda inner: st.lists(inner, max_size=2) | st.dictionaries(NAMES, inner, max_size=2), max_leaves=4
 )
-# Their contents are read behind the schema, and told by errors with the code invalid_specification.
+# Their contents are read after the schema, and reported by errors with the code invalid_specification.
 CONTENT = {
     "structured_outputs",
     "response_format",
@@ -236,7 +236,7 @@ def test_requests_are_refused_if_and_only_if_the_schemas_forbid_them(case, value
     body = {**KINDS[kind], name: value}
     allowed = validator({"$ref": f"#/components/schemas/{kind.__name__}"}).is_valid(body)
     why = refused_for_its_form(kind, body)
-    if allowed and not (isinstance(value, str) and name in ("guided_json", "json_schema")):  # a text of other JSON
+    if allowed and not (isinstance(value, str) and name in ("guided_json", "json_schema")):  # a text with other JSON
         assert why is None, (kind.__name__, name, value)
     if not allowed:
         with pytest.raises(RequestError):

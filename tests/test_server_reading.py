@@ -54,7 +54,7 @@ def events(text: str, source: random.Random, most: int, reasoning: str | None = 
             out.append(StreamEvent(tuple(ids[:size]), "", reasoning=thinks))
             ids = ids[size:]
     begun = b""
-    for at, event in enumerate(out):  # characters whose bytes are not complete are held back
+    for at, event in enumerate(out):  # incomplete characters are withheld
         begun += VOCABULARY.decode(event.tokens)
         told = begun.decode("utf-8", "ignore")
         begun = begun[len(told.encode()) :]
@@ -187,7 +187,7 @@ def test_reasoning_is_reported_without_its_end_marker(end, thought, most):
     split = partial(AnswerSplitter, reasoning_end=marker)
     reading = SampleReader(ReadingOptions(thinks=True, new_splitter=split, trims=True))
     text, reasoning, _, _ = put_together(reading, said)
-    if thought == "END":  # the first one ends it for the engine; what it calls reasoning is told
+    if thought == "END":  # for the engine, the first one ends it; the content of the reasoning is reported
         assert reasoning == "END"
     assert (text, reasoning) == ("Yes.", thought) == (reading.text, reading.reasoning)
     assert reading.reasoning_tokens == len(VOCABULARY.encode_with_special(thought + end))

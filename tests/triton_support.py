@@ -1,5 +1,5 @@
-"""Triton's kernels without a device: its interpreter runs them on a CPU (tests/conftest.py asks for it), and its
-compiler makes machine code, in a process of its own.
+"""Triton's kernels without a device: its interpreter runs them on a CPU (tests/conftest.py selects it), and its
+compiler produces machine code in a separate process.
 
 `python tests/triton_support.py CAPABILITY` compiles all kernels, and prints a line of JSON for each.
 """
