@@ -43,11 +43,11 @@ _NUMBER = re.compile(r"(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([-+]?[0-9]+))?")
 class Scope(NamedTuple):
     """One open uniqueness scope.
 
-    `known`: strings that count as seen from the start. `values`: the values of completed entries. `entries`: the texts
-    of unfinished entries.
+    `known_strings`: strings that count as seen from the start. `values`: the values of completed entries. `entries`:
+    the texts of unfinished entries.
     """
 
-    known: frozenset[str]
+    known_strings: frozenset[str]
     values: frozenset[Hashable] = frozenset()
     entries: tuple[bytes, ...] = ()
 
@@ -58,9 +58,9 @@ NO_SCOPES: Scopes = ()
 
 @dataclass(frozen=True)
 class OpenScope:
-    """The mark at which a scope begins. `known`: strings that count as seen from the start."""
+    """The mark at which a scope begins. `known_strings`: strings that count as seen from the start."""
 
-    known: frozenset[str]
+    known_strings: frozenset[str]
 
 
 class Mark(Enum):
@@ -74,7 +74,7 @@ class Mark(Enum):
 def apply_mark(scopes: Scopes, mark: Mark | OpenScope) -> Scopes | None:
     """The open scopes after `mark`, or None if an entry ends whose value has been seen."""
     if isinstance(mark, OpenScope):
-        return _check_open((*scopes, Scope(mark.known)))
+        return _check_open((*scopes, Scope(mark.known_strings)))
     if not scopes:
         return scopes
     outer, scope = scopes[:-1], scopes[-1]
@@ -83,9 +83,9 @@ def apply_mark(scopes: Scopes, mark: Mark | OpenScope) -> Scopes | None:
     if mark is Mark.BEGIN:
         return _check_open((*outer, scope._replace(entries=(*scope.entries, b""))))
     value = json_value(scope.entries[-1])
-    if value in scope.values or value in scope.known:
+    if value in scope.values or value in scope.known_strings:
         return None
-    return (*outer, Scope(scope.known, scope.values | {value}, scope.entries[:-1]))
+    return (*outer, Scope(scope.known_strings, scope.values | {value}, scope.entries[:-1]))
 
 
 def read_byte(scopes: Scopes, byte: int) -> Scopes:
