@@ -56,8 +56,8 @@ def _message(function: str, name: str, known_names: list[str], instead: str) -> 
     if not instead:
         instead = close_name(name, known_names)
     hint = "" if not instead else f"did you mean {instead!r}? " if instead in known_names else f"{instead}. "
-    listed = f"The options are {', '.join(known_names)}." if known_names else "It takes no options."
-    return f"{function}() has no option {brief(name)}: {hint}{listed}"
+    options_text = f"The options are {', '.join(known_names)}." if known_names else "It takes no options."
+    return f"{function}() has no option {brief(name)}: {hint}{options_text}"
 
 
 def keywords_checked(
@@ -80,8 +80,8 @@ def keywords_checked(
         @wraps(function)
         def checked(*args: _P.args, **kwargs: _P.kwargs) -> _T:
             if not accepted.issuperset(kwargs):
-                wrong = [name for name in kwargs if name not in accepted]
-                check_keywords(function.__name__, wrong, keyword_names, elsewhere)
+                unknown_names = [name for name in kwargs if name not in accepted]
+                check_keywords(function.__name__, unknown_names, keyword_names, elsewhere)
             return function(*args, **kwargs)
 
         return checked

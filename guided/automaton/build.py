@@ -305,11 +305,13 @@ class GrammarBuilder:
         return self._add_tokens(ids)
 
     def _add_other_tokens(self, node: OtherTokens) -> int:
-        named = {number for token in node.but for number in self._find_ids(token)}
+        named_ids = {number for token in node.but for number in self._find_ids(token)}
         texts = self.target.text_ids()
-        if is_any_text(node, named, texts):
+        if is_any_text(node, named_ids, texts):
             return self.reader.read(Repeat(ANY_CHAR, node.min, None), self.add_checked)
-        return self.builder.repeat(self._add_tokens(sorted(texts - named)), *self._native_bounds(node.min, node.max))
+        return self.builder.repeat(
+            self._add_tokens(sorted(texts - named_ids)), *self._native_bounds(node.min, node.max)
+        )
 
     def _add_tokens(self, ids: Sequence[int]) -> int:
         """Add a choice between these tokens, whose ids are sorted."""

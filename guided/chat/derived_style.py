@@ -148,8 +148,8 @@ def _check_messages(renderer: CallRenderer, style: ToolStyle, markup: CallMarkup
 
 def _write_calls(style: ToolStyle, markup: CallMarkup, calls: Calls) -> str:
     """The text that the style writes."""
-    named = [(name, json.dumps(arguments, ensure_ascii=False)) for name, arguments in calls]
-    return markup.lead + "".join(piece.text for piece in written_calls(style, named))
+    calls_as_text = [(name, json.dumps(arguments, ensure_ascii=False)) for name, arguments in calls]
+    return markup.lead + "".join(piece.text for piece in written_calls(style, calls_as_text))
 
 
 def _read_calls(style: ToolStyle, text: str, calls: Calls) -> list[tuple[str, Any]]:

@@ -60,8 +60,8 @@ def schema_form(schema: object) -> str:
 
 
 def _comment(notes: Iterable[str]) -> str:
-    listed = "; ".join(dict.fromkeys(note for note in notes if note))
-    return f"  // {listed}" if listed else ""
+    joined_notes = "; ".join(dict.fromkeys(note for note in notes if note))
+    return f"  // {joined_notes}" if joined_notes else ""
 
 
 class _Writer:

@@ -170,15 +170,15 @@ class Masks:
         """Whether no token is chosen here: tokens are forced, or the output ends."""
         return bool(self.matcher.forced_tokens()) or self.matcher.is_terminated() or self.ends_here(tokens_left, row)
 
-    def accept(self, token: int, row: int = 0, drafted: int = 0) -> bool:
+    def accept(self, token: int, row: int = 0, draft_count: int = 0) -> bool:
         """Accept a token that was chosen with a row, after rolling back the drafts that the row precedes.
 
         Returns:
             False if the token is not allowed, or the matcher refuses it.
         """
         allowed = self.allows(token, row)
-        if drafted > row:
-            self.matcher.rollback(drafted - row)
+        if draft_count > row:
+            self.matcher.rollback(draft_count - row)
         self._filled = 0
         return allowed and self.matcher.accept_token(token)
 

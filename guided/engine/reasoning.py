@@ -33,13 +33,13 @@ def find_reasoning_end(vocabulary: Vocabulary, end: str) -> list[int]:
     Raises:
         GuidedError: the marker is empty.
     """
-    named: dict[str, int] = {}
+    id_by_name: dict[str, int] = {}
     for id, name in vocabulary.special_tokens.items():
         if name:
-            named.setdefault(name, id)
-    longest_first = sorted(named, key=len, reverse=True)
-    pieces = re.split(f"({'|'.join(map(re.escape, longest_first))})", end) if named else [end]
-    ids = [id for piece in pieces for id in ([named[piece]] if piece in named else vocabulary.encode(piece))]
+            id_by_name.setdefault(name, id)
+    longest_first = sorted(id_by_name, key=len, reverse=True)
+    pieces = re.split(f"({'|'.join(map(re.escape, longest_first))})", end) if id_by_name else [end]
+    ids = [id for piece in pieces for id in ([id_by_name[piece]] if piece in id_by_name else vocabulary.encode(piece))]
     if not ids:
         raise GuidedError("reasoning_end is empty: pass the name of a control token, such as '</think>'")
     return ids
@@ -155,8 +155,8 @@ class ReasoningGate:
 
     def _matched_after(self, token: int) -> int:
         """How many tokens of the marker are matched after this token."""
-        matched = (*self._end[: self._matched[-1]], token)
-        return next(n for n in range(len(matched), -1, -1) if self._end[:n] == matched[len(matched) - n :])
+        candidate = (*self._end[: self._matched[-1]], token)
+        return next(n for n in range(len(candidate), -1, -1) if self._end[:n] == candidate[len(candidate) - n :])
 
     def _continues(self, token: int) -> bool:
         """Whether a token continues the reasoning or the marker."""

@@ -160,13 +160,13 @@ class Scheduler:
         self._take_background_steps(0.0)
         self._admit()
         ahead = self._reserve_ahead()
-        planned = self._plan(self.token_budget - len(ahead))
-        if planned or self._pending is not None:
-            self._run(planned, ahead)
+        plan = self._plan(self.token_budget - len(ahead))
+        if plan or self._pending is not None:
+            self._run(plan, ahead)
         else:
             self._take_background_steps(_WAIT)
         seconds = perf_counter() - begin
-        for task in (*(task for task, _ in planned), *ahead):
+        for task in (*(task for task, _ in plan), *ahead):
             task.sequence.timings.total += seconds
         out, self._outcomes = self._outcomes, []
         return out
@@ -228,18 +228,18 @@ class Scheduler:
 
     def _plan(self, tokens_left: int) -> list[tuple[Task, int]]:
         """Divide this step's remaining `tokens_left` tokens among the tasks, and reserve their positions."""
-        planned = dict[Task, int]()
+        plan = dict[Task, int]()
         for task, number in divide_tokens(self._running, tokens_left, self._long_chunks):
             if not number or task.lease is None:
                 continue  # no lease: an earlier task has preempted it
-            if self._reserve(task, number, planned):
-                planned[task] = number
-        return list(planned.items())
+            if self._reserve(task, number, plan):
+                plan[task] = number
+        return list(plan.items())
 
-    def _reserve(self, task: Task, number: int, planned: Collection[Task]) -> bool:
+    def _reserve(self, task: Task, number: int, plan: Collection[Task]) -> bool:
         """Reserve positions for a task; preempt later tasks if necessary. False: it was preempted itself, or failed."""
         while not self._cache.reserve(task.open_lease, number):
-            idle = (other for other in self._running if other not in planned and not self._is_busy(other))
+            idle = (other for other in self._running if other not in plan and not self._is_busy(other))
             last = max(idle, default=task)
             if last is not task:
                 self._preempt(last)
@@ -265,10 +265,10 @@ class Scheduler:
         self.preemptions += 1
 
     # ---- a forward pass
-    def _run(self, planned: list[tuple[Task, int]], ahead: list[Task]) -> None:
-        tasks = [task for task, _ in planned]
-        chunks = [task.chunk(number) for task, number in planned]
-        long = sum(number for task, number in planned if task.unread > SHORT)
+    def _run(self, plan: list[tuple[Task, int]], ahead: list[Task]) -> None:
+        tasks = [task for task, _ in plan]
+        chunks = [task.chunk(number) for task, number in plan]
+        long = sum(number for task, number in plan if task.unread > SHORT)
         begin = perf_counter()
         try:
             logits = self._forward(chunks, ahead)

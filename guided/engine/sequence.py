@@ -342,22 +342,22 @@ class Sequence:
             if isinstance(choice, GuidedError):
                 raise choice
             self.timings.sample.append(answer.seconds / len(answer.rows))
-            drafted = at < len(drafts) and choice.token == drafts[at]
-            self.accept(choice, at, drafts, drafted=drafted)
+            is_drafted = at < len(drafts) and choice.token == drafts[at]
+            self.accept(choice, at, drafts, is_drafted=is_drafted)
             self.append_chosen(choice)
-            if not drafted or self.finish_reason is not None:
+            if not is_drafted or self.finish_reason is not None:
                 break
             accepted += 1
         self.timings.held += accepted
         return accepted
 
-    def accept(self, choice: ChosenToken, at: int, drafts: list[int], *, drafted: bool) -> None:
+    def accept(self, choice: ChosenToken, at: int, drafts: list[int], *, is_drafted: bool) -> None:
         """Let the matcher accept a token (unless it has accepted the draft), and record what the mask removed."""
         penalty = 0.0
         if self.masks is not None:
             penalty = self.masks.penalty(choice.token, at)
             self.cut = self.masks.is_budget_bound(at) and self.masks.allows_only_ends(at)
-            if not drafted and not self.masks.accept(choice.token, at, len(drafts)):
+            if not is_drafted and not self.masks.accept(choice.token, at, len(drafts)):
                 raise GuidedError(
                     f"token {choice.token} was chosen, but the matcher refuses it, although the mask allowed it"
                 )

@@ -198,8 +198,8 @@ def _weight_files(path: Path) -> list[str]:
     data = read_json(index)
     file_by_tensor = data.get("weight_map") if isinstance(data, dict) else None
     names = sorted({str(name) for name in file_by_tensor.values()}) if isinstance(file_by_tensor, dict) else []
-    if wrong := [name for name in names if not _WEIGHTS.fullmatch(name) or ".." in name]:
-        raise ModelFileError(f"{index.name} names {wrong[0][:100]!r}, which is not a safetensors file")
+    if invalid_names := [name for name in names if not _WEIGHTS.fullmatch(name) or ".." in name]:
+        raise ModelFileError(f"{index.name} names {invalid_names[0][:100]!r}, which is not a safetensors file")
     return names
 
 
@@ -246,6 +246,6 @@ def _find_gguf(hub_name: HubName, names: list[str]) -> str:
     what = f"{len(candidates)} GGUF files" if candidates else "no GGUF file"
     if any(re.search(r"-\d{5}-of-\d{5}\.gguf$", name) for name in candidates):
         what += " (split files are not supported)"
-    listed = ", ".join((candidates or files)[:12])
-    message = f"the model has {what} of {hub_name.quantisation or _DEFAULT_QUANTISATION}; it has {listed}"
+    file_list = ", ".join((candidates or files)[:12])
+    message = f"the model has {what} of {hub_name.quantisation or _DEFAULT_QUANTISATION}; it has {file_list}"
     raise ModelFileError(message).located("", (0, 0), hint=f"name a file, such as {hub_name.repository}/{files[0]}")

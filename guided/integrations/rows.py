@@ -111,11 +111,11 @@ class RowMatchers:
         Raises:
             GuidedError: the number of rows is not a multiple of the number of prompts.
         """
-        before, grown = self._ids, ids.shape[1] - self._ids.shape[1]
-        if grown == 1 and ids.shape[0] == len(self._rows) and np.array_equal(ids[:, :-1], before):
+        before, new_count = self._ids, ids.shape[1] - self._ids.shape[1]
+        if new_count == 1 and ids.shape[0] == len(self._rows) and np.array_equal(ids[:, :-1], before):
             for row, token in zip(self._rows, ids[:, -1].tolist(), strict=True):
                 row.read((token,))
-        elif self._may_continue(ids) and (rows := self._regroup(ids, grown)) is not None:
+        elif self._may_continue(ids) and (rows := self._regroup(ids, new_count)) is not None:
             self._rows = rows
         else:
             self._begin(ids)
@@ -196,7 +196,7 @@ class RowMatchers:
         runs = [range(*pair) for pair in pairwise([0, *borders, count])]
         self._prompt_of = [run for run in runs for _ in run]
 
-    def _regroup(self, ids: Ids, grown: int) -> list[Row] | None:
+    def _regroup(self, ids: Ids, new_count: int) -> list[Row] | None:
         """The rows after some were copied, dropped or rolled back. None: they are other prompts."""
         rows = list[Row]()
         for number, row_ids in enumerate(ids):
@@ -207,7 +207,7 @@ class RowMatchers:
             row = self._fork_row(parent, max(0, common[parent] - self._prompt_length))
             was_dead = row.is_dead
             row.read(row_ids[self._prompt_length + row.output_length :].tolist())
-            if grown < 1 and row.is_dead and not was_dead:
+            if new_count < 1 and row.is_dead and not was_dead:
                 return None
             rows.append(row)
         return rows

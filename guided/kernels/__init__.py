@@ -67,8 +67,8 @@ def multiply(x: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def _check_product(x: Tensor, bias: Tensor | None, outs: int, ins: int, dtype: torch.dtype) -> None:
-    biased = bias is None or (bias.shape == (outs,) and bias.dtype == dtype)
-    if x.dim() != 2 or x.shape[1] != ins or x.dtype != dtype or not x.is_cpu or not biased:
+    is_bias_valid = bias is None or (bias.shape == (outs,) and bias.dtype == dtype)
+    if x.dim() != 2 or x.shape[1] != ins or x.dtype != dtype or not x.is_cpu or not is_bias_valid:
         raise ValueError(f"cannot multiply {tuple(x.shape)} in {x.dtype} by the transpose of {outs, ins} in {dtype}")
 
 

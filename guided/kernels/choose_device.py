@@ -192,6 +192,6 @@ def _read_row(row: Sequence[float], choice: Choice) -> ChosenToken | GuidedError
         mass, top = row[Column.MASS], row[len(Column) :]
         pairs = zip(top[: len(top) // 2], top[len(top) // 2 :], strict=True)
         best = sorted(((int(id), value - mass) for id, value in pairs), key=lambda pair: (-pair[1], pair[0]))
-        possible = [pair for pair in best[: choice.logprobs] if pair[1] > -inf]
-        scores = TokenLogprobs(token, row[Column.LOGIT] - mass, tuple(possible))
+        allowed_top = [pair for pair in best[: choice.logprobs] if pair[1] > -inf]
+        scores = TokenLogprobs(token, row[Column.LOGIT] - mass, tuple(allowed_top))
     return ChosenToken(token, removed, by_budget, scores, logprob, preferred)

@@ -66,9 +66,9 @@ class DenseCache:
         self._used_positions += size - lease.size
         for name in ("k", "v"):
             old: Tensor = getattr(lease, name)
-            grown = self._empty(size)
-            grown[:, : lease.length] = old[:, : lease.length]
-            setattr(lease, name, grown)
+            larger = self._empty(size)
+            larger[:, : lease.length] = old[:, : lease.length]
+            setattr(lease, name, larger)
         return True
 
     def fork(self, lease: Lease) -> Lease:

@@ -62,10 +62,10 @@ def apply_token_bitmask_inplace(
     _check_arguments(rows, mask_rows, indices)
     kernel = _kernel(logits)
     if kernel is not None and rows.stride(1) == 1:
-        masks, named = _copy_to_device(mask_rows, rows.device), None
+        masks, row_indices = _copy_to_device(mask_rows, rows.device), None
         if indices is not None:
-            named = _copy_to_device(np.array(indices, np.int32), rows.device)
-        kernel(rows, masks if masks.stride(1) == 1 else masks.contiguous(), named)
+            row_indices = _copy_to_device(np.array(indices, np.int32), rows.device)
+        kernel(rows, masks if masks.stride(1) == 1 else masks.contiguous(), row_indices)
     elif indices is None:
         _mask(rows, mask_rows)
     else:

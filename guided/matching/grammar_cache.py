@@ -95,9 +95,9 @@ class GrammarCache:
     def _shrink(self) -> None:
         """Evict the least recently used entries until the total fits. Matchers can still use evicted grammars."""
         while self._entries and self._weight > self.bytes:
-            _, dropped = self._entries.popitem(last=False)
-            self._weight -= dropped.weight
-            dropped.is_dropped = True
+            _, entry = self._entries.popitem(last=False)
+            self._weight -= entry.weight
+            entry.is_dropped = True
 
     def _weigh_others(self) -> None:
         """Measure the entries whose turn it is."""

@@ -165,9 +165,9 @@ class HealingMatcher:
         """Take back the last n tokens."""
         if not 0 <= n <= len(self._steps):
             raise ValueError(f"cannot take back {n} of {len(self._steps)} tokens")
-        removed = self._steps[len(self._steps) - n :]
-        self.inner.rollback(sum(step.inner for step in removed))
-        self._at -= sum(step.prompt for step in removed)
+        removed_steps = self._steps[len(self._steps) - n :]
+        self.inner.rollback(sum(step.inner for step in removed_steps))
+        self._at -= sum(step.prompt for step in removed_steps)
         del self._steps[len(self._steps) - n :]
 
     def fork(self) -> HealingMatcher:

@@ -195,8 +195,8 @@ def masks_of(
     if max_tokens is not None and (needed := matcher.min_tokens_to_finish() - 1) > max_tokens:
         raise BudgetError(needed, max_tokens)
     accepted = matcher._accept_output(output, _first_budget(max_tokens))
-    refused = accepted if accepted < len(output) else None
-    return Masks(grammar, output, max_tokens, refused, refused is None and matcher.is_accepting())
+    refused_at = accepted if accepted < len(output) else None
+    return Masks(grammar, output, max_tokens, refused_at, refused_at is None and matcher.is_accepting())
 
 
 def _first_budget(max_tokens: int | None) -> int | None:

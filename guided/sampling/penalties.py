@@ -44,8 +44,8 @@ class Penalties:
 
     def __init__(self, params: SamplingParams, prompt: Iterable[int], ends: Collection[int], size: int) -> None:
         for name, ids in params.ids().items():
-            if wrong := [id for id in ids if id >= size]:
-                raise OptionError(f"{name} contains token {min(wrong)}, but there are {size} tokens", option=name)
+            if invalid_ids := [id for id in ids if id >= size]:
+                raise OptionError(f"{name} contains token {min(invalid_ids)}, but there are {size} tokens", option=name)
         self.params, self.ends = params, list(dict.fromkeys(ends))
         self.allowed = None if params.allowed_token_ids is None else frozenset(params.allowed_token_ids)
         self.bad_words = defaultdict[int, list[tuple[int, ...]]](list)

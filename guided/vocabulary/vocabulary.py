@@ -358,9 +358,9 @@ def _check_tokens(tokens: Sequence[bytes | None], without_text: Iterable[int]) -
     if not isinstance(tokens, Iterable) or isinstance(tokens, Mapping):
         raise VocabularyError(f"tokens is a sequence of bytes, one for each id, not a {type(tokens).__name__}")
     out = read_items("tokens", tokens, max_items=MAX_SIZE, error=VocabularyError)
-    wrong = set(map(type, out)) - {bytes, type(None)}
-    if wrong:
-        number = next(k for k, token in enumerate(out) if type(token) in wrong)
+    invalid_types = set(map(type, out)) - {bytes, type(None)}
+    if invalid_types:
+        number = next(k for k, token in enumerate(out) if type(token) in invalid_types)
         raise VocabularyError(f"token {number} is {brief(out[number])}: tokens are bytes (or None), not text")
     for number in without_text:
         if number < len(out):

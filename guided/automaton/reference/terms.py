@@ -206,12 +206,12 @@ class Terms:
 
     def _add_least_fixpoint(self, holds: Callable[[Node], bool], into: set[str]) -> None:
         """Compute a least fixpoint: add rules to `into` until no other rule satisfies `holds`, which reads `into`."""
-        grown = True
-        while grown:
+        has_grown = True
+        while has_grown:
             self._productive_cache.clear()
             new_names = {name for name, node in self.rules.items() if name not in into and holds(node)}
             into |= new_names
-            grown = bool(new_names)
+            has_grown = bool(new_names)
 
     def nullable(self, term: Term) -> bool:
         """Whether the language of `term` contains the empty text."""

@@ -198,18 +198,19 @@ def _build_for_style(
         {"type": "function", "function": {"name": tool.function.name, "parameters": _parameters(tool.function)}}
         for tool in tools or []
     ]
-    hosted = {f"{_HOSTED}{number}": tool for number, tool in enumerate(builtin_tools or [])}
-    if hosted and style not in _HOSTED_BEGINS:
+    hosted_tools = {f"{_HOSTED}{number}": tool for number, tool in enumerate(builtin_tools or [])}
+    if hosted_tools and style not in _HOSTED_BEGINS:
         if not functions and tool_choice != "auto":
             raise ValueError(f"the format {style} cannot call hosted tools: describe them as functions")
+        types = ", ".join(tool.type for tool in hosted_tools.values())
         warnings.warn(
-            f"the format {style} cannot call hosted tools, so {', '.join(tool.type for tool in hosted.values())} are "
-            "left out: describe them as functions", stacklevel=3,
-        )  # fmt: skip
-        hosted = {}
+            f"the format {style} cannot call hosted tools, so {types} are left out: describe them as functions",
+            stacklevel=3,
+        )
+        hosted_tools = {}
     functions += [
         {"type": "function", "function": {"name": name, "parameters": _parameters(tool)}}
-        for name, tool in hosted.items()
+        for name, tool in hosted_tools.items()
     ]
     choice: Any = tool_choice
     if tool_choice == "forced":
@@ -223,8 +224,8 @@ def _build_for_style(
     except GuidedError as error:
         raise ValueError(str(error)) from error
     for form in _nested_formats(document["format"]):
-        if hosted and "tags" in form:
-            form["tags"] = [tag for template in form["tags"] for tag in _as_hosted(template, style, hosted)]
+        if hosted_tools and "tags" in form:
+            form["tags"] = [tag for template in form["tags"] for tag in _as_hosted(template, style, hosted_tools)]
         if form["type"] == "json_schema":
             form |= {"any_order": any_order, "max_whitespace_cnt": max_whitespace_cnt}
         if not exclude_special_tokens and "excludes" in form:
@@ -250,10 +251,10 @@ def get_minimax_m3_structural_tag(
     )  # fmt: skip
 
 
-def _as_hosted(tag: dict[str, Any], style: str, hosted: dict[str, BuiltinToolParam]) -> list[dict[str, Any]]:
+def _as_hosted(tag: dict[str, Any], style: str, hosted_tools: dict[str, BuiltinToolParam]) -> list[dict[str, Any]]:
     """A function's tag, unchanged. A hosted tool's first tag becomes its own tags, and its other tags are dropped."""
     begin = tag["begin"] if isinstance(tag["begin"], str) else ""
-    for name, tool in hosted.items():
+    for name, tool in hosted_tools.items():
         first = f"functions.{name}"
         if first in begin:
             begins = _HOSTED_BEGINS[style] if begin.startswith("<|channel|>") else []

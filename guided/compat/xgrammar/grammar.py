@@ -225,14 +225,14 @@ def _tag_json(tag: Any) -> str:
     raise TypeError("Invalid argument type for from_structural_tag")
 
 
-def named_recipes(named: Any) -> tuple[tuple[str, str | Recipe], ...]:
+def named_recipes(parts: Any) -> tuple[tuple[str, str | Recipe], ...]:
     """The grammars for `@name` in a Lark grammar."""
-    if named is None:
+    if parts is None:
         return ()
-    if not isinstance(named, dict):
+    if not isinstance(parts, dict):
         raise TypeError("named_grammars must be a dictionary")
     out: list[tuple[str, str | Recipe]] = []
-    for name, part in named.items():
+    for name, part in parts.items():
         if not isinstance(name, str):
             raise TypeError("named grammar names must be strings")
         if not isinstance(part, str | Grammar):

@@ -294,8 +294,8 @@ def _order_captures(captures: Sequence[Capture], text: bytes) -> list[tuple[str,
     hidden = [capture for capture in captures if capture.name.startswith(HIDDEN)]
     ordered = [*reversed(captures)]
     ordered.sort(key=lambda capture: (capture.closed, -capture.start))
-    named = [(capture.name.removeprefix(HIDDEN), _text_without(capture, hidden, text)) for capture in ordered]
-    return [each for each in named if each[0]]
+    named_texts = [(capture.name.removeprefix(HIDDEN), _text_without(capture, hidden, text)) for capture in ordered]
+    return [each for each in named_texts if each[0]]
 
 
 def _text_without(capture: Capture, hidden: Sequence[Capture], text: bytes) -> bytes:

@@ -57,8 +57,8 @@ class _Recipe:
     def call(self) -> str:
         """The recipe as a macro."""
         first = getattr(self, fields(self)[0].name)
-        named = "".join(f", {key}={_value(value)}" for key, value in self.options().items())
-        return f"{type(self).__name__}({_value(first)}{named})"
+        options_text = "".join(f", {key}={_value(value)}" for key, value in self.options().items())
+        return f"{type(self).__name__}({_value(first)}{options_text})"
 
     def options(self) -> Mapping[str, object]:
         """The named arguments of the macro."""
@@ -214,11 +214,11 @@ def _value(value: object) -> str:
 _STARTS: Final = re.compile(r"\s*root ::= (?=\(|(?:Ebnf|JsonSchema|Lark|StructuralTag)\()")
 _TOKEN: Final = re.compile(r'\s*(?:([A-Za-z_][\w.-]*)|("(?:[^"\\]|\\.)*")|(-?\d+)|([()|,=\[\]]))\s*')
 _READERS: Final[Mapping[str, Callable[[str, dict[str, Any]], Recipe]]] = {
-    "Ebnf": lambda text, named: Ebnf(text, **named),
-    "Regex": lambda text, named: Regex(text, **named),
-    "JsonSchema": lambda text, named: JsonSchema(text, SchemaOptions.from_json(named)),
-    "Lark": lambda text, named: Lark(text, tuple(named.items())),
-    "StructuralTag": lambda text, named: StructuralTag(text, **named),
+    "Ebnf": lambda text, options: Ebnf(text, **options),
+    "Regex": lambda text, options: Regex(text, **options),
+    "JsonSchema": lambda text, options: JsonSchema(text, SchemaOptions.from_json(options)),
+    "Lark": lambda text, parts: Lark(text, tuple(parts.items())),
+    "StructuralTag": lambda text, options: StructuralTag(text, **options),
 }
 
 
@@ -263,14 +263,14 @@ def _recipe(tokens: list[str]) -> Recipe:
 
 def _arguments(tokens: list[str]) -> tuple[str, dict[str, Any]]:
     _expect(tokens, "(")
-    first, named = _argument(tokens), dict[str, Any]()
+    first, options = _argument(tokens), dict[str, Any]()
     while tokens[-1] == ",":
         _expect(tokens, ",")
         key = tokens.pop()
         _expect(tokens, "=")
-        named[key] = _argument(tokens)
+        options[key] = _argument(tokens)
     _expect(tokens, ")")
-    return first, named
+    return first, options
 
 
 def _argument(tokens: list[str]) -> Any:

@@ -268,17 +268,17 @@ class _Tokens:
         ends = self.stops if stops is None else stops
         with self._lock:
             if (ends, controls) not in self._vocabularies:
-                named = {number: name for name in controls for number in self.ids_of(name) if number not in ends}
-                without_text = dict.fromkeys((*self.stops, *named))
+                names_by_id = {number: name for name in controls for number in self.ids_of(name) if number not in ends}
+                without_text = dict.fromkeys((*self.stops, *names_by_id))
                 texts = [without_text.get(number, data) or None for number, data in enumerate(self.tokens)]
                 if self.hidden:
                     texts += [None] * (self.size - len(texts)) + list(_BYTES)
                 with as_xgrammar():
                     size = self.size + self.hidden
                     if ends:
-                        vocabulary = Vocabulary(texts, eos_token_ids=ends, special_tokens=named, size=size)
+                        vocabulary = Vocabulary(texts, eos_token_ids=ends, special_tokens=names_by_id, size=size)
                     else:
-                        vocabulary = Vocabulary.without_end(texts, special_tokens=named, size=size)
+                        vocabulary = Vocabulary.without_end(texts, special_tokens=names_by_id, size=size)
                 self._vocabularies[ends, controls] = vocabulary
             return self._vocabularies[ends, controls]
 

@@ -136,12 +136,12 @@ class Turn:
             return conversation, self._constraint, self._options
         choice = self._choice if self._schemas else "none"
         is_auto = chosen_tools(self._schemas, choice).mode == "auto"
-        mixed = self._text_format is None and (is_auto or self._style.is_always_mixed)
+        is_mixed = self._text_format is None and (is_auto or self._style.is_always_mixed)
         tag = self._style.structural_tag(
             self._schemas,
             tool_choice=choice,
             parallel_tool_calls=self._parallel,
-            mixed=mixed,
+            mixed=is_mixed,
             text=self._text_format,
         )
         json_options = JsonSchemaOptions.for_generation(**self._options).given()
@@ -149,7 +149,7 @@ class Turn:
         def compile_tag(compiler: GrammarCompiler) -> CompiledGrammar:
             return compiler.compile_structural_tag(tag, allow_special_tokens=True, **json_options)
 
-        return conversation, ConstraintCompiler(compile_tag, free=mixed, has_calls=bool(self._schemas)), {}
+        return conversation, ConstraintCompiler(compile_tag, free=is_mixed, has_calls=bool(self._schemas)), {}
 
     def read(self, event: StreamEvent) -> Iterator[Delta | CallResult | ChatDone]:
         """The deltas of an event of the message. After its last event, `open_calls` or `result` is set, or the next

@@ -98,14 +98,14 @@ class FiniteValues:
 
 
 def _sum(counts: Iterable[int | None]) -> int | None:
-    listed = list(counts)
-    numbers = [each for each in listed if each is not None]
-    return min(_MAX_COUNT, sum(numbers)) if len(numbers) == len(listed) else None
+    all_counts = list(counts)
+    numbers = [each for each in all_counts if each is not None]
+    return min(_MAX_COUNT, sum(numbers)) if len(numbers) == len(all_counts) else None
 
 
 def _product(counts: Iterable[int | None]) -> int | None:
-    listed = list(counts)
-    numbers = [each for each in listed if each is not None]
+    all_counts = list(counts)
+    numbers = [each for each in all_counts if each is not None]
     if 0 in numbers:
         return 0
-    return min(_MAX_COUNT, prod(numbers)) if len(numbers) == len(listed) else None
+    return min(_MAX_COUNT, prod(numbers)) if len(numbers) == len(all_counts) else None

@@ -28,9 +28,9 @@ T = TypeVar("T")
 def lint_rules(rules: Mapping[str, Node], start: str, place: Callable[[str], str]) -> Iterator[LintFinding]:
     """Reached rules that generate nothing, and rules that derive themselves. `place` returns the location of a rule."""
     names = reachable_rules(rules, start)
-    living = productive_rules(names, rules)
+    productive = productive_rules(names, rules)
     for name in names:
-        if name not in living:
+        if name not in productive:
             message = "it generates nothing: each of its alternatives needs a rule that never ends"
             yield LintFinding(
                 "empty-rule", place(name), message, "add an alternative that does not need the rule itself"

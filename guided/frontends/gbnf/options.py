@@ -79,7 +79,7 @@ def read_options(text: str, name: str, bracket: Token) -> RuleOptions:
             supported.
     """
     at, matches = bracket.start + 1, dict[str, re.Match[str]]()
-    refused: UnsupportedError | None = None
+    first_error: UnsupportedError | None = None
     while at < bracket.end:
         match = _OPTION.match(text, at)
         if match is None:
@@ -96,7 +96,7 @@ def read_options(text: str, name: str, bracket: Token) -> RuleOptions:
         matches[option] = match
         if option in _UNSUPPORTED:
             reason, hint = _UNSUPPORTED[option]
-            refused = refused or UnsupportedError(reason, text=text, span=match.span(1), hint=hint)
+            first_error = first_error or UnsupportedError(reason, text=text, span=match.span(1), hint=hint)
         at = match.end()
     read = RuleOptions(
         max_chars=_count(text, matches.get("max_chars")),
@@ -106,8 +106,8 @@ def read_options(text: str, name: str, bracket: Token) -> RuleOptions:
         lazy=_lazy(text, matches.get("lazy")),
         span=bracket.span,
     )
-    if refused is not None:
-        raise refused
+    if first_error is not None:
+        raise first_error
     return read
 
 

@@ -151,16 +151,16 @@ def _all_schemas(library: Library) -> Iterator[Schema]:
 def _entries(schema: Schema, problems: list[Problem], reader: Reader, unenforced: UnenforcedFinder) -> Iterator[Entry]:
     if not isinstance(schema.value, dict):
         return
-    refused: dict[str, Entry] = {}
+    entry_by_keyword: dict[str, Entry] = {}
     for problem in problems:
         entry = _refusal(problem)
         below = entry.pointer[len(schema.where) + 1 :] if entry.pointer.startswith(schema.where + "/") else ""
-        refused.setdefault(below.split("/")[0].replace("~1", "/").replace("~0", "~"), entry)
+        entry_by_keyword.setdefault(below.split("/")[0].replace("~1", "/").replace("~0", "~"), entry)
     findings = {finding.keyword: finding for finding in unenforced.of(schema)}
     for keyword in schema.value:
         pointer = schema.at(keyword)
-        if keyword in refused:
-            yield refused[keyword]
+        if keyword in entry_by_keyword:
+            yield entry_by_keyword[keyword]
         elif keyword in findings:
             status: Literal["refused", "ignored"] = "refused" if reader.options.strict else "ignored"
             yield Entry(pointer, keyword, status, findings[keyword].reason, findings[keyword].hint)
@@ -197,10 +197,10 @@ def _notes(schema: Schema, options: JsonSchemaOptions) -> Iterator[Entry]:
     has_exponents = options.numbers == "json" or (options.numbers == "plain_integers" and "integer" not in types)
     if bounded and not is_bare and has_exponents:
         yield Entry(schema.where, "type", "note", _NUMBERS)
-    pattern, matched = value.get("pattern"), value.get("patternProperties")
+    pattern, patterns = value.get("pattern"), value.get("patternProperties")
     if isinstance(pattern, str):
         yield from pattern_notes(pattern, schema.at("pattern"), "pattern")
-    for pattern in matched if isinstance(matched, dict) else ():
+    for pattern in patterns if isinstance(patterns, dict) else ():
         yield from pattern_notes(pattern, schema.at("patternProperties", pattern), "patternProperties")
 
 

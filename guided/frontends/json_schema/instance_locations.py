@@ -174,9 +174,11 @@ class InstanceLocations:
 
     def dependent(self, schema: Schema, keyword: str, keys: Sequence[str]) -> list[Schema]:
         """The schemas of `dependentSchemas` or `dependencies` that the written members require."""
-        named = schema.get(keyword)
-        assert isinstance(named, dict)
-        return [self.library.child(schema, keyword, key) for key in keys if isinstance(named.get(key), dict | bool)]
+        schema_by_name = schema.get(keyword)
+        assert isinstance(schema_by_name, dict)
+        return [
+            self.library.child(schema, keyword, key) for key in keys if isinstance(schema_by_name.get(key), dict | bool)
+        ]
 
     def children(
         self, schemas: Iterable[Schema], text: bytes, keys: Sequence[str], token: str | int | None

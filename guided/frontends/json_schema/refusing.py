@@ -305,12 +305,14 @@ class _RefusalSearch:
         """The parts of a keyword that applies no schema to the same value."""
         if keyword in UNEVALUATED:  # it applies to what no other keyword evaluates
             yield _Part(keyword, schema.at(keyword), schema, unless=self._locations.without(schema, *UNEVALUATED))
-        elif keyword in ("properties", "patternProperties") and isinstance(named := schema.get(keyword), dict):
-            separate = [name for name in named if keyword == "patternProperties" or named[name] is False]
+        elif keyword in ("properties", "patternProperties") and isinstance(schema_by_name := schema.get(keyword), dict):
+            separate = [
+                name for name in schema_by_name if keyword == "patternProperties" or schema_by_name[name] is False
+            ]
             for name in separate:
-                part = self._locations.changed(schema, (keyword, name), {keyword: {name: named[name]}})
+                part = self._locations.changed(schema, (keyword, name), {keyword: {name: schema_by_name[name]}})
                 yield _Part(keyword, schema.at(keyword, name), part)
-            if rest := {name: inner for name, inner in named.items() if name not in separate}:
+            if rest := {name: inner for name, inner in schema_by_name.items() if name not in separate}:
                 yield _Part(keyword, schema.at(keyword), self._locations.changed(schema, (keyword,), {keyword: rest}))
         elif keyword == "contains":
             yield from self._contains(schema)

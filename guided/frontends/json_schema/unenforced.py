@@ -109,8 +109,8 @@ class UnenforcedFinder:
         if keyword == "nullable":
             if value[keyword] is not True:
                 return "leave it out: null is allowed only if type lists it"
-            named = value.get("type")
-            return f'write "type": ["{named if isinstance(named, str) else "string"}", "null"]'
+            type_name = value.get("type")
+            return f'write "type": ["{type_name if isinstance(type_name, str) else "string"}", "null"]'
         if keyword in _INSTEAD:
             return f"did you mean {_INSTEAD[keyword]}?"
         if (keyword, draft) not in self._hints:

@@ -67,15 +67,19 @@ class State:
     doubtful: frozenset[str]
 
 
-def terminal_states(rules: Rules, start: str, living: Mapping[str, list[int]] | None = None) -> list[State] | None:
+def terminal_states(
+    rules: Rules, start: str, live_alternatives: Mapping[str, list[int]] | None = None
+) -> list[State] | None:
     """See the module docstring. None: the table has a reduce/reduce conflict, or `MAX_STEPS` is exceeded.
 
-    `living`: the numbers of some alternatives, by rule. The result then has only the states to which these alternatives
-    lead. The kernels have only the items of these alternatives, but the rows are those of the complete table. A state
-    may occur several times, with different kernels. Terminals that only other alternatives can accept are doubtful,
-    too.
+    `live_alternatives`: the numbers of some alternatives, by rule. The result then has only the states to which these
+    alternatives lead. The kernels have only the items of these alternatives, but the rows are those of the complete
+    table. A state may occur several times, with different kernels. Terminals that only other alternatives can accept
+    are doubtful, too.
     """
-    states = _lark.lalr_states(dict(rules), start, MAX_STEPS, None if living is None else dict(living))
+    states = _lark.lalr_states(
+        dict(rules), start, MAX_STEPS, None if live_alternatives is None else dict(live_alternatives)
+    )
     return None if states is None else [State(_items(kernel), row, doubtful) for kernel, row, doubtful in states]
 
 

@@ -75,19 +75,19 @@ def mark_positions(
     return Marks(by_item, contexts)
 
 
-def _states(rules: Rules, start: str, living: set[str]) -> list[State]:
+def _states(rules: Rules, start: str, productive_names: set[str]) -> list[State]:
     """The states of the table, with the items at which an exact parser may be in them.
 
     Alternatives without texts are in the table, but an exact parser never takes them. So their items are left out, and
     so are states that only they lead to. Terminals that only they can accept are doubtful, too.
     """
-    if len(living) == len(rules):
+    if len(productive_names) == len(rules):
         return terminal_states(rules, start) or []
     live_rules = {
-        name: [number for number, symbols in enumerate(rules[name]) if _is_productive(symbols, living)]
-        for name in living
+        name: [number for number, symbols in enumerate(rules[name]) if _is_productive(symbols, productive_names)]
+        for name in productive_names
     }
-    return (terminal_states(rules, start, live_rules) or []) if start in living else []
+    return (terminal_states(rules, start, live_rules) or []) if start in productive_names else []
 
 
 class _DoubtfulTerminals:
@@ -125,5 +125,5 @@ class _DoubtfulTerminals:
         )
 
 
-def _is_productive(symbols: Sequence[tuple[str, bool]], living: set[str]) -> bool:
-    return all(is_term or name in living for name, is_term in symbols)
+def _is_productive(symbols: Sequence[tuple[str, bool]], productive_names: set[str]) -> bool:
+    return all(is_term or name in productive_names for name, is_term in symbols)

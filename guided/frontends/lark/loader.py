@@ -117,7 +117,7 @@ def load(
     grammar, sources = build_grammar(text, import_paths, limits)
     if start not in {rule for rule, *_ in _definitions(grammar)}:
         _refuse_start(text, start, [str(rule) for rule, *_ in _definitions(grammar)])
-    named = {str(name) for name, _ in grammar.term_defs}
+    named_terminals = {str(name) for name, _ in grammar.term_defs}
     for name in (str(name) for name, _, tree, _ in grammar.rule_defs if tree is None):
         _refuse_declared(name, sources)
     try:
@@ -131,7 +131,7 @@ def load(
             place = re.search(rf"(?<!\w){re.escape(rule)}(?![\w{{]|\s*\{{)", text)
             hint = f"add its arguments: {rule}{{...}}"
             raise SpecError(f"{rule} is a template", text=text, span=place.span() if place else (0, 0), hint=hint)
-    terminals_by_name = {terminal.name: _terminal(terminal, named, sources) for terminal in terminals}
+    terminals_by_name = {terminal.name: _terminal(terminal, named_terminals, sources) for terminal in terminals}
     return _make_loaded(text, start, rules, terminals_by_name, tuple(map(str, grammar.ignore)), sources, produced)
 
 
@@ -182,9 +182,9 @@ def _definitions(grammar: Any) -> list[tuple[str, Any]]:
     return [(str(name), rest) for name, *rest in grammar.rule_defs]
 
 
-def _terminal(terminal: Any, named: Collection[str], sources: Sources) -> LoadedTerminal:
+def _terminal(terminal: Any, named_terminals: Collection[str], sources: Sources) -> LoadedTerminal:
     pattern, name = terminal.pattern, str(terminal.name)
-    is_named = name in named and not name.startswith("__IGNORE_")
+    is_named = name in named_terminals and not name.startswith("__IGNORE_")
     text = "" if is_named else _source_text(str(pattern.value), str(pattern.raw or ""))
     return LoadedTerminal(
         name,

@@ -48,15 +48,17 @@ def why_empty(loaded: LoadedGrammar, lexer: str | None, limits: Limits) -> SpecE
             texts[name] = None
     empty_terminals = {name for name, text in texts.items() if text is None}
     as_rules = without_terminals(rules, empty_terminals)
-    living = productive(as_rules)
-    if loaded.start not in living:
-        return _rule_error(loaded, as_rules, living, empty_terminals)
+    productive_names = productive(as_rules)
+    if loaded.start not in productive_names:
+        return _rule_error(loaded, as_rules, productive_names, empty_terminals)
     if lexer is None:
         return None
     return _lexer_error(loaded, rules, languages, {name: text or "" for name, text in texts.items()}, lexer == "basic")
 
 
-def _rule_error(loaded: LoadedGrammar, rules: Rules, living: set[str], empty_terminals: set[str]) -> SpecError:
+def _rule_error(
+    loaded: LoadedGrammar, rules: Rules, productive_names: set[str], empty_terminals: set[str]
+) -> SpecError:
     order = [loaded.start]
     for name in order:  # grows during the loop
         if name in empty_terminals:
@@ -65,11 +67,11 @@ def _rule_error(loaded: LoadedGrammar, rules: Rules, living: set[str], empty_ter
             symbol
             for symbols in rules.get(name, ())
             for symbol, _ in symbols
-            if symbol in rules and symbol not in living and symbol not in order
+            if symbol in rules and symbol not in productive_names and symbol not in order
         )
     path = [loaded.start]
     while True:
-        following = (symbol for symbol, _ in rules[path[-1]][0] if symbol in rules and symbol not in living)
+        following = (symbol for symbol, _ in rules[path[-1]][0] if symbol in rules and symbol not in productive_names)
         path.append(next(following))
         if path[-1] in path[:-1]:
             break

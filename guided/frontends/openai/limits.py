@@ -33,12 +33,12 @@ def limit_remarks(schema: _Json) -> Iterator[Entry]:
             names = each.get(keyword, ())
             characters += sum(map(len, names))
             members += len(names) if keyword == "properties" else 0
-        listed = each.get("enum", ()) if isinstance(each.get("enum"), list) else ()
+        enum_values = each.get("enum", ()) if isinstance(each.get("enum"), list) else ()
         constants = [each["const"]] if "const" in each else []
-        texts = [text for text in (*listed, *constants) if isinstance(text, str)]
+        texts = [text for text in (*enum_values, *constants) if isinstance(text, str)]
         length = sum(map(len, texts))
-        characters, values = characters + length, values + len(listed)
-        if len(listed) > _LARGE_ENUMERATION and len(texts) == len(listed) and length > _MAX_LARGE_CHARACTERS:
+        characters, values = characters + length, values + len(enum_values)
+        if len(enum_values) > _LARGE_ENUMERATION and len(texts) == len(enum_values) and length > _MAX_LARGE_CHARACTERS:
             yield _exceeded_limit(
                 f"{at}/enum", f"characters in more than {_LARGE_ENUMERATION} values", length, _MAX_LARGE_CHARACTERS
             )

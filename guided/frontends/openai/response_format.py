@@ -80,8 +80,8 @@ def to_openai_schema(
         ['', '/additionalProperties', '/properties/age']
     """
     schema = _schema_of(constraint)
-    if wrong := mistakes(schema):
-        raise wrong[0]
+    if errors := mistakes(schema):
+        raise errors[0]
     strict_schema, remarks = to_strict(schema)
     remarks += tuple(limit_remarks(strict_schema))
     if name is None:

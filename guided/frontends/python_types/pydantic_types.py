@@ -91,8 +91,8 @@ def _is_pydantic_metadata(metadata: Any) -> bool:
     return module in ("pydantic", "pydantic_core") or _defines_core_schema(metadata)
 
 
-def _defines_core_schema(thing: Any) -> bool:
-    return hasattr(thing, "__get_pydantic_core_schema__")
+def _defines_core_schema(value: Any) -> bool:
+    return hasattr(value, "__get_pydantic_core_schema__")
 
 
 def pydantic_schema(tp: Any, ref_template: str) -> dict[str, Any]:

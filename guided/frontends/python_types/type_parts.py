@@ -126,8 +126,8 @@ def is_hashable_type(tp: Any, above: tuple[Any, ...] = ()) -> bool:
     """
     if isinstance(tp, collections.abc.Hashable) and (tp in _SCALARS or tp in above):
         return True
-    if (named := supertype(tp)) is not None:
-        return is_hashable_type(named, above)
+    if (base := supertype(tp)) is not None:
+        return is_hashable_type(base, above)
     origin, args = typing.get_origin(tp), typing.get_args(tp)
     if origin is typing.Literal:
         return True

@@ -130,8 +130,8 @@ class _Readers:
                 return _text(tp)
         except TypeError:  # the type is unhashable, so it is not a scalar
             pass
-        if (named := supertype(tp)) is not None:
-            return self.of(named, depth + 1)
+        if (base := supertype(tp)) is not None:
+            return self.of(base, depth + 1)
         if is_read_by_pydantic(tp):
             validate = pydantic_reader(tp)
             return lambda value, location: _construct(lambda: validate(json.dumps(value)), tp, location)

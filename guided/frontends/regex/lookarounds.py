@@ -222,8 +222,8 @@ class Lowering:
             behind = self._behinds[serial(at)]
             state = self.contexts(mask).states[context]
             skipped = (mask & ((1 << behind.first) - 1)).bit_count()
-            left = zip(state[skipped:], behind.after, strict=False)
-            term = self.terms.union([after for language, after in left if self.terms.nullable[language]])
+            states = zip(state[skipped:], behind.after, strict=False)
+            term = self.terms.union([after for language, after in states if self.terms.nullable[language]])
         return self.terms.negate(term) if at.negative else term
 
     def explore(self, tree: Tree, start: Situation, after: int) -> Generator[Any, Any, Exits]:

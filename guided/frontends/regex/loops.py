@@ -147,16 +147,21 @@ class Explorer:
             if len(edges) + len(ends) > _STATES:
                 raise TooLarge(_STATES)
         paths = eliminate(edges, start, ends, self.lowering.budget)
-        return {(left, condition): node for (_, _, left, condition), node in paths.items()}
+        return {(context, condition): node for (_, _, context, condition), node in paths.items()}
 
     def _edges(self, state: State) -> Generator[Any, Any, list[tuple[Node, State]]]:
-        continuation, rest_of_part, left, condition = state
+        continuation, rest_of_part, context, condition = state
         if rest_of_part != EMPTY_STRING or continuation.next is None:
             return self._character_edges(state)
         tree, after = continuation.tree, continuation.next
 
         def to(target: Continuation, pending: int = condition) -> tuple[Node, State]:
-            return EPSILON, (target, EMPTY_STRING, self.lowering.project(left, continuation.mask, target.mask), pending)
+            return EPSILON, (
+                target,
+                EMPTY_STRING,
+                self.lowering.project(context, continuation.mask, target.mask),
+                pending,
+            )
 
         match tree:
             case Cat(items):
@@ -167,18 +172,18 @@ class Explorer:
             case Or(items):
                 return [to(self.lowering.continuation(item, after)) for item in items]
             case Times() if _has_count(tree) and serial(tree) not in self._unrolled:
-                exits = yield self.lowering.explore(tree, (left, condition), after.mask)
+                exits = yield self.lowering.explore(tree, (context, condition), after.mask)
                 return [(node, (after, EMPTY_STRING, target, condition)) for (target, condition), node in exits.items()]
             case Times(item, low, _):
                 once = to(self.lowering.continuation(item, self._after_round(tree, after)))
                 return [once] if low else [once, to(after)]
             case Lookaround():
-                look_condition = yield self.lowering.condition(tree, continuation.mask, left)
+                look_condition = yield self.lowering.condition(tree, continuation.mask, context)
                 both = self.terms.intersection((condition, look_condition))
                 return [] if self.terms.is_empty(both) else [to(after, both)]
             case _:
                 return self._plain_edges(
-                    tree, after, self.lowering.project(left, continuation.mask, after.mask), condition
+                    tree, after, self.lowering.project(context, continuation.mask, after.mask), condition
                 )
 
     def _after_round(self, tree: Times, after: Continuation) -> Continuation:
@@ -195,36 +200,41 @@ class Explorer:
             self._unrolled.add(serial(self._remaining_rounds[key]))
         return self.lowering.continuation(self._remaining_rounds[key], after)
 
-    def _plain_edges(self, node: Node, after: Continuation, left: int, condition: int) -> list[tuple[Node, State]]:
-        """The edges of a part without lookarounds. `left` is a context for the continuation after it."""
+    def _plain_edges(self, node: Node, after: Continuation, context: int, condition: int) -> list[tuple[Node, State]]:
+        """The edges of a part without lookarounds. `context` is a context for the continuation after it."""
         out: list[tuple[Node, State]] = []
         if condition != ANY_STRING:
             one_char = self.terms.next_char_only(condition)
             if one_char is None:
-                return self._character_edges((after, self.terms.read(node), left, condition))
+                return self._character_edges((after, self.terms.read(node), context, condition))
             if self.lowering.edges.nullable(node):
-                out.append((EPSILON, (after, EMPTY_STRING, left, condition)))
+                out.append((EPSILON, (after, EMPTY_STRING, context, condition)))
             node = self.lowering.edges.restrict(node, one_char[0], False, False)
             if node is EMPTY:
                 return out
-        for part, target in self.lowering.contexts(after.mask).ends(node, left):
+        for part, target in self.lowering.contexts(after.mask).ends(node, context):
             out.append((part, (after, EMPTY_STRING, target, ANY_STRING)))
         return out
 
     def _character_edges(self, state: State) -> list[tuple[Node, State]]:
         """The edges of a part without lookarounds, character by character, under a pending condition."""
-        continuation, rest_of_part, left, condition = state
+        continuation, rest_of_part, left_context, condition = state
         contexts = self.lowering.contexts(continuation.mask)
         out: list[tuple[Node, State]] = []
         if self.terms.nullable[rest_of_part]:
-            out.append((EPSILON, (continuation, EMPTY_STRING, left, condition)))
+            out.append((EPSILON, (continuation, EMPTY_STRING, left_context, condition)))
         moves = self.terms.transitions(rest_of_part)
         sets = [ranges for term in (rest_of_part, condition) for ranges, _ in self.terms.transitions(term)]
-        for block in partition([*sets, *(ranges for ranges, _ in contexts.transitions[left])]):
+        for block in partition([*sets, *(ranges for ranges, _ in contexts.transitions[left_context])]):
             code = block[0][0]
             for ranges, target in moves:
                 if contains(ranges, code):
-                    after: State = (continuation, target, contexts.step(left, code), self.terms.derive(condition, code))
+                    after: State = (
+                        continuation,
+                        target,
+                        contexts.step(left_context, code),
+                        self.terms.derive(condition, code),
+                    )
                     out.append((chars(block), after))
         return out
 

@@ -67,8 +67,8 @@ def eliminate(edges: dict[S, dict[S, Node]], start: S, exits: set[S], budget: Bu
             into[target].pop(state, None)
         for source in into.pop(state):
             enter, entered = out[source].pop(state)
-            for target, (leave, left) in targets.items():
-                path, nodes = seq((enter, loops, leave)), entered + size + left
+            for target, (leave, left_size) in targets.items():
+                path, nodes = seq((enter, loops, leave)), entered + size + left_size
                 budget.spend(1)
                 if nodes > max_nodes:
                     raise TooLarge(max_nodes, "nodes")

@@ -142,17 +142,17 @@ class Places:
         """Languages of the names of members, without the `declared` names, for objects at a place. Each language comes
         with the place of the members with these names.
         """
-        named: dict[str, None] = {}
+        member_names: dict[str, None] = {}
         others: list[tuple[Node, list[Goal]]] = []
         for shape, at in self._shapes(place, "object"):
             for member_goals in self._member_goals(shape, at):
-                named |= dict.fromkeys(member_goals.named)
+                member_names |= dict.fromkeys(member_goals.named)
                 others += member_goals.others
-        listed = Alt(tuple(map(Text, named)))
-        for names, ids in self._expander.keys.classes((), [some for some, _ in others], named, ""):
+        declared_names = Alt(tuple(map(Text, member_names)))
+        for names, ids in self._expander.keys.classes((), [some for some, _ in others], member_names, ""):
             inner = frozenset(goal for some, goals in others if serial(some) in ids for goal in goals)
-            yield And((*names, Not(listed))), inner
-        yield from ((Text(name), self.member(place, name)) for name in named if name not in declared)
+            yield And((*names, Not(declared_names))), inner
+        yield from ((Text(name), self.member(place, name)) for name in member_names if name not in declared)
 
     def item(self, place: Place, number: int) -> Place:
         """The place of item `number` of arrays at a place. For `~number`: the place of this item and all later ones."""
@@ -191,8 +191,8 @@ class Places:
 
     def _kinds_of(self, goal: Goal) -> Iterator[str]:
         for shape in () if has_false(goal) else self._expander.expand(goal).shapes:
-            listed = {json_type(value) for value in shape.values or ()}
-            yield from shape.types if shape.values is None else listed.intersection(shape.types)
+            value_types = {json_type(value) for value in shape.values or ()}
+            yield from shape.types if shape.values is None else value_types.intersection(shape.types)
 
     def _shapes(self, place: Place, kind: str) -> Iterator[tuple[Shape, Goal]]:
         for goal in place:
@@ -243,14 +243,18 @@ class Places:
             schemas = {
                 name: expander.member(shape, name) for name in shape.named() if expander.allows_name(shape, name)
             }
-            named = {name: [] if has_false(schema) else [expander.goal(schema)] for name, schema in schemas.items()}
+            goals_by_name = {
+                name: [] if has_false(schema) else [expander.goal(schema)] for name, schema in schemas.items()
+            }
             closed = expander.is_closed(shape) or self._narrowing.closes(shape)
             others = (
                 []
                 if closed
                 else [key_class for key_class in expander.key_classes(shape) if not has_false(key_class.schemas)]
             )
-            yield _Members(named, [(And(key_class.names), [expander.goal(key_class.schemas)]) for key_class in others])
+            yield _Members(
+                goals_by_name, [(And(key_class.names), [expander.goal(key_class.schemas)]) for key_class in others]
+            )
 
     def _conditional_members(self, shape: Shape, at: Goal) -> Iterator[_Members]:
         """The goals of the members of a shape with a formula."""

@@ -299,9 +299,9 @@ class ElementNotation(Notation):
             name = Entry(Seq((QUOTE, name, QUOTE)))
         key = ("name", level, *map(serial, names), *declared)
         label = f"other name of #{where}" if names else "other name"
-        named = name if in_place else self.lowering.rule(key, label, where, lambda: name)
+        name_node = name if in_place else self.lowering.rule(key, label, where, lambda: name)
         after = Seq((self._spell(form.after.removeprefix('"')), value, self._spell(form.end), self._gap))
-        return Seq((self._spell(form.begin.removesuffix('"')), named, after))
+        return Seq((self._spell(form.begin.removesuffix('"')), name_node, after))
 
     def distinct(self, text: Node, declared: Collection[str], level: int, counted: str | None) -> Node:
         """See `Notation`."""

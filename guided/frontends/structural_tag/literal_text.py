@@ -197,8 +197,8 @@ class LiteralNotation(Notation):
         content = And((*names, parse_regex(self._form.name_pattern), unknown))
         key = ("bare name", *map(serial, names), *declared)
         name: Node = Encoded(with_length(content, 0, self.lowering.options.max_string), UTF8)
-        named = name if in_place else self.lowering.rule(key, f"other name of #{where}", where, lambda: name)
-        return Seq((named, self._after_name(value, level)))
+        name_node = name if in_place else self.lowering.rule(key, f"other name of #{where}", where, lambda: name)
+        return Seq((name_node, self._after_name(value, level)))
 
     def distinct(self, text: Node, declared: Collection[str], level: int, counted: str | None) -> Node:
         """See `Notation`."""

@@ -48,13 +48,13 @@ def check_style(style: ToolStyle) -> None:
 
 def tool_instructions(style: ToolStyle, tools: Sequence[Mapping[str, Any]]) -> list[Piece]:
     """The description of the tools in the system message."""
-    listed = "".join(f"\n{json.dumps(tool, ensure_ascii=False)}" for tool in tools)
+    tool_lines = "".join(f"\n{json.dumps(tool, ensure_ascii=False)}" for tool in tools)
     instructions = style.data.get("instructions")
     if instructions is not None:
         pieces = [Piece(instructions)]
     else:
         pieces = [Piece("For each function call, write this:\n"), *written_calls(style, [_EXAMPLE])]
-    return [Piece(_HEAD), Piece(listed, True), Piece("\n</tools>\n\n"), *pieces]
+    return [Piece(_HEAD), Piece(tool_lines, True), Piece("\n</tools>\n\n"), *pieces]
 
 
 def written_calls(style: ToolStyle, calls: Sequence[tuple[str, str]]) -> list[Piece]:

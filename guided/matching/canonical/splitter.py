@@ -247,8 +247,8 @@ class _Pattern:
         preferred: Positions = ()
         between = stage.positions == _BETWEEN
         if not between:
-            preferred, matched = self.after(stage.positions, char_class)
-            if not matched:
+            preferred, has_match = self.after(stage.positions, char_class)
+            if not has_match:
                 return
         for new in self.starts(char_class):
             if not (between and new.positions == _BETWEEN):
@@ -258,8 +258,8 @@ class _Pattern:
         """The forbidden positions after a character, or None if one of them has matched."""
         if not forbidden:
             return ()
-        positions, matched = self.after(forbidden, char_class)
-        return None if matched else tuple(sorted(positions))
+        positions, has_match = self.after(forbidden, char_class)
+        return None if has_match else tuple(sorted(positions))
 
     def may_end(self, stage: _Stage) -> bool:
         """Whether the text may end here."""

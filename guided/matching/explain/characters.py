@@ -139,7 +139,7 @@ def _describe_run(low: int, high: int) -> list[Part]:
 def _classes() -> tuple[tuple[str, Ranges], ...]:
     """The named classes, the largest first. If two overlap, the larger one takes the common characters."""
     letters, lower, upper = charset(((0x41, 0x5A), (0x61, 0x7A))), ((0x61, 0x7A),), ((0x41, 0x5A),)
-    named: dict[str, Ranges] = {
+    ranges_by_name: dict[str, Ranges] = {
         "a character beyond ASCII": charset([(0x80, 0x10FFFF)]),
         "a letter, digit or underscore of any script": class_ranges("w", False),
         "a letter of any script": property_set("L"),
@@ -156,4 +156,4 @@ def _classes() -> tuple[tuple[str, Ranges], ...]:
         "a digit": ((0x30, 0x39),),
         "white space": ((0x09, 0x0A), (0x0D, 0x0D), (0x20, 0x20)),
     }
-    return tuple(sorted(named.items(), key=lambda item: -count(item[1])))
+    return tuple(sorted(ranges_by_name.items(), key=lambda item: -count(item[1])))

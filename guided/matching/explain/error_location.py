@@ -59,10 +59,10 @@ class ErrorLocation:
     def details(self) -> str:
         """Lines that name the parts of the specification, if they have names, and say how the lexer split the text."""
         positions = self.explanation.positions
-        named = named_places(self.explanation.places, positions)
+        pointers = named_places(self.explanation.places, positions)
         refusing = listed_refusals(self.explanation.refusals)
         lines = [
-            f"required by {named}" if named else "",
+            f"required by {pointers}" if pointers else "",
             f"refused by {refusing}" if refusing else "",
             in_words(positions),
             str(self.explanation.lexing or ""),

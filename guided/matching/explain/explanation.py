@@ -149,13 +149,15 @@ def explain(matcher: ExplainedMatcher, candidate: int | str | bytes | None, *, e
     else:
         accepted = read == len(data) and not (matcher.is_terminated() and data)
     symbols = [*_accepted_symbols(matcher), *data[:read]]
-    refused = b"" if accepted else data[read:]
-    character = (_first_character(refused) or "").encode()
-    is_refused = bool(character) or (ends and not refused and not expected.end)
+    refused_bytes = b"" if accepted else data[read:]
+    character = (_first_character(refused_bytes) or "").encode()
+    is_refused = bool(character) or (ends and not refused_bytes and not expected.end)
     with limit_work(SECONDS, work=_WORK):
         completion, controls = shortest_completion(matcher)
-        positions, lexing = _positions(matcher.grammar, symbols, refused[:1])
-        schemas = _schemas(matcher.grammar, symbols, Continuation(character, refused, ends) if is_refused else None)
+        positions, lexing = _positions(matcher.grammar, symbols, refused_bytes[:1])
+        schemas = _schemas(
+            matcher.grammar, symbols, Continuation(character, refused_bytes, ends) if is_refused else None
+        )
         is_partial = schemas.is_partial or completion is None or is_exhausted()
     places = _open_parts(matcher, data[:read], schemas)
     where = _describe_position(named_places(places, positions), schemas.refusing, positions, lexing)
@@ -173,10 +175,10 @@ def explain(matcher: ExplainedMatcher, candidate: int | str | bytes | None, *, e
 _PARTIAL: Final = " (incomplete: the explanation reached its bounds on time and work)"
 
 
-def _describe_position(named: str, refusing: Groups, positions: Sequence[Position], lexing: Lexing | None) -> str:
+def _describe_position(pointers: str, refusing: Groups, positions: Sequence[Position], lexing: Lexing | None) -> str:
     """The position in the specification, as the end of a message."""
-    refused = f"refused by {listed_refusals(refusing)}" if refusing else ""
-    where = "; ".join(filter(None, [in_words(positions), f"at {named}" if named else "", refused]))
+    refusals = f"refused by {listed_refusals(refusing)}" if refusing else ""
+    where = "; ".join(filter(None, [in_words(positions), f"at {pointers}" if pointers else "", refusals]))
     where = f" ({where})" if where else ""
     return where + (f"; {lexing}" if lexing is not None and str(lexing) else "")
 
@@ -197,9 +199,9 @@ def shortest_completion(matcher: ExplainedMatcher) -> tuple[bytes | None, tuple[
 
 def _probe_text(matcher: ExplainedMatcher, data: bytes) -> tuple[int, ExpectedText]:
     """How many bytes are allowed, and what may follow. Counts whole characters, unless the data ends inside one."""
-    read, possible = matcher._probe(data)
+    read, next_bytes = matcher._probe(data)
     incomplete = b""
-    if _inside_character(possible):
+    if _inside_character(next_bytes):
         start = _last_start(data[:read])
         if start is None:
             incomplete = _incomplete_bytes(matcher) + data[:read]
@@ -267,10 +269,10 @@ def _schema_places(grammar: CompiledGrammar) -> SchemaPlaces | None:
         return None
 
 
-def _schemas(grammar: CompiledGrammar, symbols: list[int], refused: Continuation | None) -> SchemasAtEnd:
+def _schemas(grammar: CompiledGrammar, symbols: list[int], continuation: Continuation | None) -> SchemasAtEnd:
     try:
         places = _schema_places(grammar)
-        return SchemasAtEnd(is_partial=True) if places is None else places.at(symbols, refused)
+        return SchemasAtEnd(is_partial=True) if places is None else places.at(symbols, continuation)
     except (GuidedError, RecursionError):
         return SchemasAtEnd(is_partial=True)
 
@@ -308,14 +310,14 @@ def _labelled_grammar(grammar: CompiledGrammar) -> LabelledLexer | LabelledLangu
 
 
 def _positions(
-    grammar: CompiledGrammar, symbols: list[int], refused: bytes
+    grammar: CompiledGrammar, symbols: list[int], refused_bytes: bytes
 ) -> tuple[tuple[Position, ...], Lexing | None]:
     try:
         language = _labelled_grammar(grammar)
     except (GuidedError, RecursionError):
         return (), None
     if isinstance(language, LabelledLexer):
-        lexing = explain_lexing(language, symbols, refused)
+        lexing = explain_lexing(language, symbols, refused_bytes)
         return lexing.positions, lexing
     return () if language is None else positions(language, symbols, grammar.vocabulary.special_tokens), None
 
@@ -396,9 +398,9 @@ def is_text(data: bytes) -> bool:
     return True
 
 
-def _inside_character(possible: bytes) -> bool:
+def _inside_character(next_bytes: bytes) -> bool:
     """Whether the possible next bytes continue a character."""
-    return bool(possible) and 0x80 <= possible[0] <= 0xBF
+    return bool(next_bytes) and 0x80 <= next_bytes[0] <= 0xBF
 
 
 def _last_start(data: Sequence[int]) -> int | None:

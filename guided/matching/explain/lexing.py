@@ -60,13 +60,15 @@ _Excluded = dict[Tokenization, str]
 """A reading that a longer match excludes, and that is continued all the same -> this match, in words."""
 
 
-def explain_lexing(lexer: LabelledLexer, symbols: Sequence[int], refused: bytes = b"") -> Lexing:
-    """See the module docstring. `symbols`: the output so far. `refused`: the next text, up to the refused byte."""
+def explain_lexing(lexer: LabelledLexer, symbols: Sequence[int], refused_bytes: bytes = b"") -> Lexing:
+    """See the module docstring. `symbols`: the output so far. `refused_bytes`: the next text, up to the refused
+    byte.
+    """
     if len(symbols) > MAX_SYMBOLS or any(symbol > 255 for symbol in symbols):
         return Lexing()
     try:
         with limit_work(SECONDS):
-            return lexer.explain(bytes(symbols), refused)
+            return lexer.explain(bytes(symbols), refused_bytes)
     except (GuidedError, RecursionError):  # beyond the reference implementation
         return Lexing()
 
@@ -84,8 +86,8 @@ class LabelledLexer:
         self.parser = label_rules(grammar, "lark")
         self.language = LexedLanguage(grammar, grammar.lexer, ALL_BYTES, self.parser)
 
-    def explain(self, text: bytes, refused: bytes) -> Lexing:
-        """How `text` was split, and why `refused` may not follow."""
+    def explain(self, text: bytes, refused_bytes: bytes) -> Lexing:
+        """How `text` was split, and why `refused_bytes` may not follow."""
         readings: _Starts = dict.fromkeys(self.language.first, (0,))
         excluded: _Excluded = {}
         for at, byte in enumerate(text):
@@ -103,7 +105,7 @@ class LabelledLexer:
             self._names(number for reading in longest for number in self._current_terminals(reading)),
             self._names(number for it in readings if not it.started for number in self._current_terminals(it)),
             tuple(positions),
-            self._refusal(readings, excluded, text, refused),
+            self._refusal(readings, excluded, text, refused_bytes),
         )
 
     def _after(self, readings: _Starts, byte: int, at: int) -> _Starts:
@@ -125,13 +127,13 @@ class LabelledLexer:
                 out.setdefault(after._replace(competitors=frozenset()), reason)
         return out
 
-    def _refusal(self, readings: _Starts, excluded: _Excluded, text: bytes, refused: bytes) -> str:
-        """The longer match, in words, without which `refused` could follow; empty if there is none."""
-        for at, byte in enumerate(refused, 1):
-            whole = text + refused[:at]
+    def _refusal(self, readings: _Starts, excluded: _Excluded, text: bytes, refused_bytes: bytes) -> str:
+        """The longer match, in words, without which `refused_bytes` could follow; empty if there is none."""
+        for at, byte in enumerate(refused_bytes, 1):
+            whole = text + refused_bytes[:at]
             excluded = self._excluded_after(readings, excluded, whole)
             readings = self._after(readings, byte, len(whole))
-        return next(reversed(excluded.values()), "") if refused else ""
+        return next(reversed(excluded.values()), "") if refused_bytes else ""
 
     def _longer_match(self, reading: Tokenization, begins: tuple[int, ...], text: bytes) -> str:
         """The competitor that matches with the last byte of a text, in words; empty if none does."""

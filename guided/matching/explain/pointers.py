@@ -26,8 +26,8 @@ def listed_pointers(pointers: Sequence[str]) -> str:
 
 def listed_refusals(groups: Groups) -> str:
     """Keywords that refuse a text, for a message; the keywords of a group refuse it together."""
-    named = [
+    refusals = [
         group[0] if len(group) == 1 else f"{listed_pointers(group[:-1])} and {listed_pointers(group[-1:])} together"
         for group in groups
     ]
-    return listed_pointers(named)
+    return listed_pointers(refusals)

@@ -65,8 +65,8 @@ class Position(NamedTuple):
         where = [f"in {self.rule}"] if self.rule else []
         if self.alternatives > 1:
             some = list(map(str, numbers[:_MAX_SHOWN])) + ["others"] * (len(numbers) > _MAX_SHOWN)
-            listed = some[0] if len(some) == 1 else f"{', '.join(some[:-1])} and {some[-1]}"
-            where.append(f"alternative{'s' if len(numbers) > 1 else ''} {listed} of {self.alternatives}")
+            joined = some[0] if len(some) == 1 else f"{', '.join(some[:-1])} and {some[-1]}"
+            where.append(f"alternative{'s' if len(numbers) > 1 else ''} {joined} of {self.alternatives}")
         if self.inside:
             where.append(f"inside of {self.inside}")
         else:

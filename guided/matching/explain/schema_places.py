@@ -73,8 +73,9 @@ class SchemaPlaces:
             )  # fmt: skip
         self._is_one = rules.start in rules.schemas
 
-    def at(self, symbols: Sequence[int], refused: Continuation | None) -> SchemasAtEnd:
-        """The schemas after a text. `symbols`: bytes, and 256 + id for control tokens. `refused`: the refused text.
+    def at(self, symbols: Sequence[int], continuation: Continuation | None) -> SchemasAtEnd:
+        """The schemas after a text. `symbols`: bytes, and 256 + id for control tokens. `continuation`: the refused
+        text.
 
         Raises:
             GuidedError: limits are exceeded.
@@ -100,7 +101,9 @@ class SchemaPlaces:
                 locations = self._locations_of(number)
                 locations.begin()
                 pointers |= dict.fromkeys(locations.pointers(text))
-                groups |= dict.fromkeys(find_refusing_keywords(locations, text, refused) if refused is not None else ())
+                groups |= dict.fromkeys(
+                    find_refusing_keywords(locations, text, continuation) if continuation is not None else ()
+                )
                 is_partial |= locations.is_partial
             except LimitExceeded:
                 if not is_exhausted():

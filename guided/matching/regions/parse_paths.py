@@ -99,13 +99,13 @@ class ParsePaths:
         read = self.after_bytes(before, text, start, end) if is_text else Snapshot(())
         if self._lexemes is not None:
             return read if is_text else before
-        named = [
+        token_marks = [
             (after, past) for state, past in before.threads if (after := self._grammar.automaton.token(state, token))
         ]
-        if not named:
+        if not token_marks:
             return read if is_text else before
         seen = {state for state, _ in read.threads}
-        return Snapshot((*read.threads, *(each for each in self._enter_marks(named, end) if each[0] not in seen)))
+        return Snapshot((*read.threads, *(each for each in self._enter_marks(token_marks, end) if each[0] not in seen)))
 
     def complete(self, at: Snapshot, text: bytearray) -> Sequence[Capture]:
         """The captures of a complete output."""

@@ -79,8 +79,8 @@ def sizes(reader: ConfigReader, *, head_dim: int | None = None, norm_eps: float 
 
 def attention_biases(reader: ConfigReader) -> dict[str, Any]:
     """Biases of all four projections, or of none."""
-    biased = reader.flag("attention_bias", False)
-    return {"qkv_bias": biased, "output_bias": biased}
+    has_bias = reader.flag("attention_bias", False)
+    return {"qkv_bias": has_bias, "output_bias": has_bias}
 
 
 def layer_windows(

@@ -68,10 +68,10 @@ def _by_name(reader: ConfigReader) -> Architecture:
     """The architecture by its class name or, if there is none, its model type. If both are present, they must agree."""
     kind, names = reader.get("model_type"), reader.get("architectures", [])
     supported = f"supported: {', '.join(entry.class_name for entry in ARCHITECTURES)}"
-    named = [entry for entry in ARCHITECTURES if names == [entry.class_name]]
-    if names != [] and not named:
+    matches = [entry for entry in ARCHITECTURES if names == [entry.class_name]]
+    if names != [] and not matches:
         raise reader.refuse("architectures", f"the architecture {brief(names, 200)} is not supported", supported)
-    for entry in named or ARCHITECTURES:
-        if kind == entry.model_type or (named and kind is None):
+    for entry in matches or ARCHITECTURES:
+        if kind == entry.model_type or (matches and kind is None):
             return entry
     raise reader.refuse("model_type", f"a model of type {brief(kind, 100)} is not supported", supported)

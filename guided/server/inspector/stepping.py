@@ -102,8 +102,8 @@ class Step:
             raise RequestError(message, param="tokens")
         if grammar is None:
             size = engine.vocabulary.size
-            if wrong := [id for id in request.tokens if id >= size]:
-                raise RequestError(f"tokens contains {wrong[0]}, but ids are 0 to {size - 1}", param="tokens")
+            if invalid_ids := [id for id in request.tokens if id >= size]:
+                raise RequestError(f"tokens contains {invalid_ids[0]}, but ids are 0 to {size - 1}", param="tokens")
             return cls([*ids, *request.tokens], None, token_limit, tokens_left, request.top, request.most)
         if (needed := GrammarMatcher(grammar).min_tokens_to_finish() - 1) > token_limit:
             raise (

@@ -116,7 +116,7 @@ def one_of(
     kinds: Mapping[str, type[BaseModel]],
     *,
     default: str = "",
-    refused: Mapping[str, str] | None = None,
+    reasons: Mapping[str, str] | None = None,
     otherwise: str = "",
 ) -> BaseModel:
     """Parse an object as the kind that its `type` names.
@@ -125,7 +125,7 @@ def one_of(
         where, value: see `read_part`.
         kinds: type -> kind.
         default: the type if the object names none; "": the type is required.
-        refused: known type that is refused -> what to write instead.
+        reasons: known type that is refused -> what to write instead.
         otherwise: what to write instead of any other type.
 
     Raises:
@@ -136,7 +136,7 @@ def one_of(
     kind = _object(where, value).get("type") or default
     model = kinds.get(kind) if isinstance(kind, str) else None
     if model is None:
-        why = (refused or {}).get(str(kind), otherwise) or f"known types are {', '.join(kinds)}"
+        why = (reasons or {}).get(str(kind), otherwise) or f"known types are {', '.join(kinds)}"
         raise RequestError(f"{where}.type is {brief(kind)}: {why}", param=f"{where}.type")
     return read_part(where, model, value)
 

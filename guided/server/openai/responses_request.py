@@ -179,9 +179,9 @@ def _items(value: Any) -> Any:
         return value
     if not isinstance(value, list) or not value:
         raise RequestError(f"input must be a string, or a list of at least one item, not {brief(value)}", param="input")
-    refused = {"item_reference": _NOT_STORED}
+    reasons = {"item_reference": _NOT_STORED}
     return [
-        one_of(f"input.{number}", item, INPUT_ITEMS, default="message", refused=refused)
+        one_of(f"input.{number}", item, INPUT_ITEMS, default="message", reasons=reasons)
         for number, item in enumerate(value)
     ]
 

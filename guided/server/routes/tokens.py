@@ -72,8 +72,8 @@ def add(app: FastAPI, server: Server) -> None:
         body = await server.read(request, partial(read_request, DetokenizeRequest))
         size = server.engine.vocabulary.size
         server.check_model(body.model)
-        if wrong := [id for id in body.tokens if id >= size]:
-            raise RequestError(f"tokens contains {wrong[0]}, but ids are 0 to {size - 1}", param="tokens")
+        if invalid_ids := [id for id in body.tokens if id >= size]:
+            raise RequestError(f"tokens contains {invalid_ids[0]}, but ids are 0 to {size - 1}", param="tokens")
         return {"prompt": server.engine.vocabulary.decode(body.tokens).decode("utf-8", "replace")}
 
     @app.get("/tokenizer_info")

@@ -67,11 +67,11 @@ def _enumeration(
             return []  # reported where the branch itself is read
         if values is None:
             return []
-        listed = {canonical(value): value for value in values}
-        repeated.update(key for key in listed if key in listed_values)
-        listed_values |= listed
-    left = tuple(value for key, value in listed_values.items() if not (exactly_one and key in repeated))
-    return [(reader.negation.one_of(schema, left) if left else reader.negation.nothing(schema),)]
+        branch_values = {canonical(value): value for value in values}
+        repeated.update(key for key in branch_values if key in listed_values)
+        listed_values |= branch_values
+    distinct_values = tuple(value for key, value in listed_values.items() if not (exactly_one and key in repeated))
+    return [(reader.negation.one_of(schema, distinct_values) if distinct_values else reader.negation.nothing(schema),)]
 
 
 def _unevaluated(reader: Reader, schema: Schema, keyword: str) -> list[tuple[Schema, ...]]:

@@ -176,9 +176,9 @@ class _Counter:
                 self._letters[at, counts] = self._values((*schemas, *self._schemas_of_counts(counts)))
 
     def _schemas_of_counts(self, counts: tuple[bool | None, ...]) -> Iterator[Schema]:
-        for requirement, yes in zip(self._counted, counts, strict=True):
-            if yes is not None:
-                yield requirement.schema if yes else requirement.others
+        for requirement, is_satisfied in zip(self._counted, counts, strict=True):
+            if is_satisfied is not None:
+                yield requirement.schema if is_satisfied else requirement.others
 
     def _can_tell_apart(self) -> bool:
         """Whether all items have so few values that a state can record which of them were written."""
@@ -300,8 +300,8 @@ class _Counter:
 
     def _state_after_item(self, state: _State, counts: tuple[bool, ...], atom: int | None) -> _State | None:
         counted = []
-        for requirement, count, yes in zip(self._counted, state.counts, counts, strict=True):
-            count += yes and state.length >= requirement.start
+        for requirement, count, is_satisfied in zip(self._counted, state.counts, counts, strict=True):
+            count += is_satisfied and state.length >= requirement.start
             if requirement.high is not None and count > requirement.high:
                 return None
             counted.append(count if requirement.high is not None else min(count, requirement.low))

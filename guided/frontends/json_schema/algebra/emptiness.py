@@ -30,8 +30,8 @@ def values_left(shape: Shape, overlap: Overlap) -> tuple[Json, ...] | None:
     texts = [value for value in shape.values if isinstance(value, str) and len(value) in shape.length]
     for pattern in shape.patterns:
         texts = overlap.those_in(texts, pattern) if texts else texts
-    left = set(texts)
-    return tuple([value for value in shape.values if _is_left(value, shape, left)])
+    possible_texts = set(texts)
+    return tuple([value for value in shape.values if _is_left(value, shape, possible_texts)])
 
 
 def _is_left(value: Json, shape: Shape, texts: Collection[str]) -> bool:
@@ -110,8 +110,8 @@ def _most_members(shape: Shape, expander: Expander) -> int | None:
     others = expander.listed_values.count_additional_names(shape)
     if others is None:
         return None
-    named = (expander.goal(expander.member(shape, name)) for name in shape.named() if expander.allows(shape, name))
-    return others + sum(expander.listed_values.values_of(goal) != () for goal in named)
+    goals = (expander.goal(expander.member(shape, name)) for name in shape.named() if expander.allows(shape, name))
+    return others + sum(expander.listed_values.values_of(goal) != () for goal in goals)
 
 
 def _window_problem(window: Window, what: str) -> str:

@@ -67,15 +67,15 @@ def evaluators(reader: Reader, schema: Schema, *, with_rest: bool = True) -> tup
 
 def _own_evaluator(reader: Reader, schema: Schema, with_rest: bool) -> Evaluator:
     part = reader.own_members(schema)
-    listed = reader.own_items(schema)
+    own_items = reader.own_items(schema)
     contains = schema.document.draft == "2020-12" and schema.has_keyword("contains")
     return Evaluator(
         (),
         tuple(part.properties),
         tuple(source for source, _ in part.patterns),
         part.additional is not None or (with_rest and schema.has_keyword("unevaluatedProperties")),
-        len(listed.prefix),
-        listed.rest is not None or (with_rest and schema.has_keyword("unevaluatedItems")),
+        len(own_items.prefix),
+        own_items.rest is not None or (with_rest and schema.has_keyword("unevaluatedItems")),
         reader.negation.representative(reader.library.child(schema, "contains")) if contains else None,
     )
 
@@ -97,8 +97,8 @@ def _applied(reader: Reader, schema: Schema) -> Iterator[tuple[tuple[Schema, ...
                 if schema.has_keyword(outcome):
                     yield (holds,), child(schema, outcome)
         elif keyword in ("dependentSchemas", "dependencies"):
-            named = value[keyword]
-            for name, then in named.items() if isinstance(named, dict) else ():
+            schemas_by_name = value[keyword]
+            for name, then in schemas_by_name.items() if isinstance(schemas_by_name, dict) else ():
                 if isinstance(then, dict | bool):
                     present = reader.negation.derive(schema, Shape(types=("object",), required=(name,)))
                     yield (present,), child(schema, keyword, name)

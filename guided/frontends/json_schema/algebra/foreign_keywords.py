@@ -17,8 +17,8 @@ def check_foreign(schema: Schema, keyword: str) -> None:
         return
     if keyword == "additionalItems" and not isinstance(schema.value.get("items"), list):  # type: ignore[union-attr]
         return  # without a list of items, it has no effect in any draft
-    dropped = DRAFTS.index(definition.until) < DRAFTS.index(draft)
-    if dropped or not schema.document.declared:
+    was_removed = DRAFTS.index(definition.until) < DRAFTS.index(draft)
+    if was_removed or not schema.document.declared:
         assumed = "" if schema.document.declared else ", which is assumed without $schema"
         hint = f"add $schema, or pass draft={definition.until!r}" if assumed else f"use its replacement in {draft}"
         raise UnsupportedError(

@@ -202,9 +202,9 @@ class Negation:
                     declared.setdefault(name, []).append(member)
         return {name: declared[name][0] for name in shape.required if len(declared.get(name, ())) == 1}
 
-    def _object(self, part: ObjectPart, handled: Collection[str]) -> Iterator[Shape]:
+    def _object(self, part: ObjectPart, done_names: Collection[str]) -> Iterator[Shape]:
         for name, member in part.properties.items():
-            if name not in handled and member is not None and (other := self.of(member)).value is not False:
+            if name not in done_names and member is not None and (other := self.of(member)).value is not False:
                 yield Shape(types=("object",), required=(name,), objects=(ObjectPart({name: other}, None),))
         for source, member in part.patterns:
             if (other := self.of(member)).value is not False:

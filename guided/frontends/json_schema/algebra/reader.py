@@ -249,13 +249,13 @@ class Reader:
         others = "items" if first == "prefixItems" or not isinstance(value.get("items"), list) else "additionalItems"
         prefix: tuple[Schema, ...] = ()
         if first != others and schema.has_keyword(first):
-            listed = value[first]
+            item_schemas = value[first]
             if first == "items" and schema.document.draft == "2020-12":
                 hint = "in 2020-12, the list is prefixItems; for an older draft, add $schema or pass draft="
                 raise SpecError("items must be a schema", pointer=schema.at("items"), hint=hint)
-            if not isinstance(listed, list):
-                raise malformed(schema, first, "an array of schemas", listed)
-            prefix = tuple(self.library.child(schema, first, at) for at in range(len(listed)))
+            if not isinstance(item_schemas, list):
+                raise malformed(schema, first, "an array of schemas", item_schemas)
+            prefix = tuple(self.library.child(schema, first, at) for at in range(len(item_schemas)))
         if isinstance(value.get("items"), list) and schema.document.draft == "2020-12":
             hint = "in 2020-12, the list is prefixItems: use only one of the two lists"
             raise malformed(schema, "items", "a schema next to prefixItems", value["items"], hint=hint)
@@ -286,11 +286,11 @@ class Reader:
         assert isinstance(value, dict)
         if schema.hides("properties"):
             return ObjectPart({}, None)
-        named = value.get("properties", {})
-        if not isinstance(named, dict):
-            raise malformed(schema, "properties", "an object of schemas", named)
-        check_texts("".join(named), schema, "properties")
-        properties = {name: self.library.child(schema, "properties", name) for name in named}
+        declared = value.get("properties", {})
+        if not isinstance(declared, dict):
+            raise malformed(schema, "properties", "an object of schemas", declared)
+        check_texts("".join(declared), schema, "properties")
+        properties = {name: self.library.child(schema, "properties", name) for name in declared}
         matched = value.get("patternProperties", {})
         if not isinstance(matched, dict):
             raise malformed(schema, "patternProperties", "an object of schemas", matched)

@@ -259,8 +259,8 @@ class Library:
 
     def _dialect(self, value: Json, where: str) -> Dialect | None:
         """The dialect that `$schema` names."""
-        named = value.get("$schema") if isinstance(value, dict) else None
-        return None if named is None else read_dialect(named, self._find_registered, where + "/$schema")
+        dialect_uri = value.get("$schema") if isinstance(value, dict) else None
+        return None if dialect_uri is None else read_dialect(dialect_uri, self._find_registered, where + "/$schema")
 
     def _find_registered(self, uri: str) -> Json:
         candidate = next(

@@ -147,13 +147,13 @@ def _joiners() -> tuple[Node, ...]:
     )
 
 
-def _label(inside: Ranges, first: Ranges, last: Node, *wrong: Node) -> Node:
+def _label(inside: Ranges, first: Ranges, last: Node, *excluded: Node) -> Node:
     """U-labels of the characters `inside` that end with one of `last`, under the rules common to all U-labels."""
     marks = _union("Mn", "Mc")
     shape = seq(Chars(subtract(intersect(inside, first), marks, charset_of("-"))), many(Chars(inside)))
     ascii_only, hyphens = many(chars("\x00-\x7f")), seq(ANY_CHAR, ANY_CHAR, "--", _REST)
     label = And(
-        (shape, seq(_REST, last), *map(Not, (ascii_only, hyphens, _ends(charset_of("-")), *_joiners(), *wrong)))
+        (shape, seq(_REST, last), *map(Not, (ascii_only, hyphens, _ends(charset_of("-")), *_joiners(), *excluded)))
     )
     return Length(label, 1, _LONGEST)
 
@@ -164,15 +164,15 @@ def _neutral_label(bidi: bool) -> Node:
     inside = subtract(valid_code_points(), _right_to_left(), _ARABIC_NUMBERS)
     kana = _scripts("Hiragana", "Katakana", "Han")
     other = many(Chars(subtract(ALL_CHARS, kana)))
-    wrong = (
+    excluded = (
         *_texts_with_misplaced(_MIDDLE_DOT, charset_of("l"), charset_of("l")),
         *_texts_with_misplaced(_KERAIA, None, property_set("Script", "Greek")),
         seq(other, _KATAKANA_DOT, other),
     )
     if not bidi:
-        return _label(inside, ALL_CHARS, EPSILON, *wrong)
+        return _label(inside, ALL_CHARS, EPSILON, *excluded)
     strong = _left_to_right()
-    return _label(inside, strong, _ending((*strong, *_EUROPEAN_NUMBERS)), *wrong)
+    return _label(inside, strong, _ending((*strong, *_EUROPEAN_NUMBERS)), *excluded)
 
 
 def _ending(ranges: Ranges) -> Node:
@@ -187,12 +187,12 @@ def _right_label() -> Node:
     end = _ending((*right, *_EUROPEAN_NUMBERS, *_ARABIC_NUMBERS))
     european, arabic = seq(_ends(_EUROPEAN_NUMBERS), _REST), seq(_ends(_ARABIC_NUMBERS), _REST)
     hebrew = property_set("Script", "Hebrew")
-    wrong = (
+    excluded = (
         *(label for char in _GERESHES for label in _texts_with_misplaced(char, hebrew, None)),
         And((european, arabic)),
     )
     outside = charset_of(_MIDDLE_DOT, _KERAIA, _KATAKANA_DOT)  # they require neighbours of class L
-    return _label(subtract(inside, outside), right, end, *wrong)
+    return _label(subtract(inside, outside), right, end, *excluded)
 
 
 def _name(ascii_label: Node, separator: Node) -> Node:

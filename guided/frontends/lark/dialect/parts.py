@@ -202,17 +202,17 @@ def _read_named_grammar(source: str, token: Token, context: Context) -> Grammar:
 
 def _special(source: str, token: Token, context: Context) -> Node:
     inside = token.text[1:-1]
-    named: tuple[int | str, ...] = (token.text,)
+    references: tuple[int | str, ...] = (token.text,)
     if inside.startswith("["):
-        named, negated = _ids(source, token, inside[1:-1])
+        references, negated = _ids(source, token, inside[1:-1])
         if negated:
-            return OtherTokens(named, 1, 1)
+            return OtherTokens(references, 1, 1)
     if not context.allow_special_tokens:
         raise _error(
             source, "the grammar names a token of the vocabulary, which is not allowed", token,
             "put text in quotes to match it literally; allow_special_tokens=True allows control tokens",
         )  # fmt: skip
-    return alt([Special(token) for token in named])
+    return alt([Special(token) for token in references])
 
 
 def _ids(source: str, token: Token, inside: str) -> tuple[tuple[int, ...], bool]:
