@@ -107,7 +107,7 @@ def end_of(result: Result) -> Literal["stop", "length"]:
 
 
 class SampleReader:
-    """What one sample has produced so far.
+    """Reads the events of one sample, and has what it has produced so far.
 
     Args:
         options: see `ReadingOptions`.

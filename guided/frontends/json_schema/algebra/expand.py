@@ -203,7 +203,7 @@ class Expander:
         # (shape so far, remaining groups as a linked list, schemas chosen so far, deferred complements)
         work: list[tuple[Shape, Groups, frozenset[Schema], tuple[Schema, ...]]]
         work = [(ANYTHING, push(goal, None), frozenset(), ())]
-        dead_ends: set[frozenset[Schema]] = set()
+        finished_choices: set[frozenset[Schema]] = set()
         steps = 0
         while work:
             shape, groups, chosen, deferred = work.pop()
@@ -212,10 +212,10 @@ class Expander:
                 raise LimitExceeded("nodes", steps * _STEP, max_nodes)
             spend(STEP)
             groups, deferred = self._choices.next(groups, deferred, shape)
-            if groups is None and chosen in dead_ends:
+            if groups is None and chosen in finished_choices:
                 continue  # the same schemas in a different order
             if groups is None:
-                dead_ends.add(chosen)
+                finished_choices.add(chosen)
                 finished, why = self.resolve_obligations(shape, max_nodes - steps * _STEP)
                 steps += len(finished)
                 shapes += finished
