@@ -38,7 +38,7 @@ class _LaunchedBatch(NamedTuple):
 
     Attributes:
         indices: their indices among all choices.
-        found: a row for each, see `Column`.
+        rows: a row for each, see `Column`.
     """
 
     indices: list[int]

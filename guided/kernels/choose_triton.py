@@ -153,7 +153,7 @@ def pick_kernel(
     of_specified = tl.load(part + 6, mask=there, other=-float("inf"))
     specified = _merged(of_specified, tl.load(part + 7, mask=there, other=0.0))
     is_raw = tl.load(raw + choice) > 0
-    left = changed_logits(row, work, slot, masks, mask, lowered, ramp, words, token, token < size)
+    changed_logit = changed_logits(row, work, slot, masks, mask, lowered, ramp, words, token, token < size)
     wrong = tl.max(tl.load(part + 3, mask=there, other=0.0), 0) > 0
     to = out + choice * columns
     tl.store(to + 0, token.to(tl.float64))
@@ -161,7 +161,7 @@ def pick_kernel(
     tl.store(to + 2, all_mass.to(tl.float64))
     tl.store(to + 3, specified.to(tl.float64))
     tl.store(to + 4, after.to(tl.float64))
-    tl.store(to + 5, tl.where(is_raw, logit, left).to(tl.float64))
+    tl.store(to + 5, tl.where(is_raw, logit, changed_logit).to(tl.float64))
     tl.store(to + 6, tl.where(is_raw, all_mass, tl.maximum(mass, highest)).to(tl.float64))
     if slot < 0:
         tl.store(to + 7, 0.0)
@@ -221,11 +221,12 @@ def choose_triton(logits: Tensor, table: ChoiceTable, needs: NeededOperations) -
             padded, len(Column),
         )  # fmt: skip
         if sorts:
-            look, room = needs.first_look, needs.first_look * (chunk + 1)
-            most = max(_SORTED, triton.next_power_of_2(look))
+            look, capacity = needs.first_look, needs.first_look * (chunk + 1)
+            max_sorted = max(_SORTED, triton.next_power_of_2(look))
             few_kernel[(sorts,)](
                 *row, *changes, t.top_k, t.top_p, t.uniform, t.raw, t.sorts, parts, tops,
-                empty(sorts, _CHUNKS, dtype=torch.int32), empty(sorts, room + most, dtype=torch.int64), out, t.size,
-                words, blocks, chunks, look, room, _PARTS, padded, len(Column), chunk, _CHUNKS, most, num_warps=8,
+                empty(sorts, _CHUNKS, dtype=torch.int32), empty(sorts, capacity + max_sorted, dtype=torch.int64),
+                out, t.size, words, blocks, chunks, look, capacity, _PARTS, padded, len(Column), chunk, _CHUNKS,
+                max_sorted, num_warps=8,
             )  # fmt: skip
     return out
