@@ -26,7 +26,7 @@ _CHOICE = {
     "padded": 128, "columns": 11, "preferences": "*i32", "uniform": "*fp64", "raw": "*i32", "out": "*fp64",
     "min_ps": "*fp32",
     "top_ks": "*i32", "top_ps": "*fp64", "changed": "*i32", "thinned": "*i32", "sorts": "*i32", "chunk_list": "*i32",
-    "buffer": "*i64", "look": "i32", "capacity": "i32", "max_chunks": 4096, "max_sorted": 512, "banned": "*i32",
+    "buffer": "*i64", "look": "i32", "capacity": "i32", "max_chunks": 4096, "sort_size": 512, "banned": "*i32",
     "banned_starts": "*i32", "ends": "*i32", "end_starts": "*i32", "biased": "*i32", "biases": "*fp32",
     "bias_starts": "*i32", "seen": "*i32", "counts": "*fp32", "seen_starts": "*i32", "repetitions": "*fp32",
     "presences": "*fp32", "frequencies": "*fp32",

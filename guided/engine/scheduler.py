@@ -6,11 +6,10 @@ of the prompt for others, and never more than `token_budget` tokens in total. De
 long prompts are read in chunks while the others continue (chunked prefill). These chunks add at most about
 `long_seconds` to a pass in which others decode. A short prompt is read together with an earlier long one. Once the pass
 is launched, the bitmask rows of all sequences are filled. Only then are the logits read, so filling overlaps with the
-accelerator's work. Then one call chooses the tokens of all sequences, and a few more calls choose the tokens of the
-draft model.
+accelerator's work. Then one call chooses the tokens of all sequences, and a few more calls the draft model's tokens.
 
-A task may be added before its grammar is compiled. It then waits for the future that makes its sequence. Other
-sequences continue meanwhile, and a compilation error ends only this task.
+A task may be added before its grammar is compiled. It then waits for the future that makes its sequence. Other tasks
+continue meanwhile, and a compilation error ends only this task.
 
 Order: by priority, then first come, first served. When the cache is full, the last sequence in this order is preempted:
 its keys and values are dropped, and computed again later. Its output does not change. A sequence that does not fit into
@@ -306,11 +305,10 @@ class Scheduler:
 
     def _forward(self, chunks: list[Chunk], ahead: list[Task]) -> Tensor:
         """Run a pass over chunks, and over the tokens that are being chosen for `ahead`. Return the logits."""
-        if ahead and self._pending is not None:
-            return self.runner.step(
-                chunks, TokensAhead([task.open_lease for task in ahead], self._pending.tokens(ahead))
-            )
-        return self.runner.step(chunks) if chunks else torch.empty(0, 0)
+        if not ahead or self._pending is None:
+            return self.runner.step(chunks) if chunks else torch.empty(0, 0)
+        leases = [task.open_lease for task in ahead]
+        return self.runner.step(chunks, TokensAhead(leases, self._pending.tokens(ahead)))
 
     def _take_pending_choices(self, ahead: list[Task]) -> set[Task]:
         """Wait for the tokens that are being chosen, and continue. Return the tasks that ran ahead in vain."""

@@ -222,11 +222,11 @@ def choose_triton(logits: Tensor, table: ChoiceTable, needs: NeededOperations) -
         )  # fmt: skip
         if sorts:
             look, capacity = needs.first_look, needs.first_look * (chunk + 1)
-            max_sorted = max(_SORTED, triton.next_power_of_2(look))
+            sort_size = max(_SORTED, triton.next_power_of_2(look))
             few_kernel[(sorts,)](
                 *row, *changes, t.top_k, t.top_p, t.uniform, t.raw, t.sorts, parts, tops,
-                empty(sorts, _CHUNKS, dtype=torch.int32), empty(sorts, capacity + max_sorted, dtype=torch.int64),
+                empty(sorts, _CHUNKS, dtype=torch.int32), empty(sorts, capacity + sort_size, dtype=torch.int64),
                 out, t.size, words, blocks, chunks, look, capacity, _PARTS, padded, len(Column), chunk, _CHUNKS,
-                max_sorted, num_warps=8,
+                sort_size, num_warps=8,
             )  # fmt: skip
     return out

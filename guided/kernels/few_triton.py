@@ -112,14 +112,14 @@ def _store_some(
 
 
 @triton.jit
-def _raise(buffer: tl.tensor, number: tl.tensor, low: tl.tensor, look: tl.tensor, max_sorted: tl.tensor) -> tl.tensor:
-    """A key that between `look` and `max_sorted` of the stored keys reach; equal keys may make it impossible.
+def _raise(buffer: tl.tensor, number: tl.tensor, low: tl.tensor, look: tl.tensor, sort_size: tl.tensor) -> tl.tensor:
+    """A key that between `look` and `sort_size` of the stored keys reach; equal keys may make it impossible.
 
     Returns:
         The key, and how many of the keys equal to it are needed.
     """
     high, count, above = tl.full((), _ABOVE, tl.int32), number, tl.full((), 0, tl.int32)
-    while (count > max_sorted) & (high - low > 1):
+    while (count > sort_size) & (high - low > 1):
         middle = low + ((high - low) >> 1)
         reached = tl.full((), 0, tl.int32)
         for begin in range(0, number, _BLOCK):
@@ -129,7 +129,7 @@ def _raise(buffer: tl.tensor, number: tl.tensor, low: tl.tensor, look: tl.tensor
         enough = reached >= look
         low, high = tl.where(enough, middle, low), tl.where(enough, high, middle)
         count, above = tl.where(enough, reached, count), tl.where(enough, above, reached)
-    return low, tl.where(count > max_sorted, look - above, max_sorted)
+    return low, tl.where(count > sort_size, look - above, sort_size)
 
 
 @triton.jit
@@ -166,13 +166,12 @@ def few_kernel(
     top_ks: tl.tensor, top_ps: tl.tensor, uniform: tl.tensor, raw: tl.tensor, sorts: tl.tensor, parts: tl.tensor,
     tops: tl.tensor, chunk_list: tl.tensor, buffer: tl.tensor, out: tl.tensor, size: tl.tensor, words: tl.tensor,
     blocks: tl.tensor, chunks: tl.tensor, look: tl.tensor, capacity: tl.tensor, count: tl.constexpr,
-    padded: tl.constexpr, columns: tl.constexpr, chunk: tl.constexpr, max_chunks: tl.constexpr,
-    max_sorted: tl.constexpr,
+    padded: tl.constexpr, columns: tl.constexpr, chunk: tl.constexpr, max_chunks: tl.constexpr, sort_size: tl.constexpr,
 ) -> None:  # fmt: skip
-    """Choose by top-k and top-p. Grid: (rows,). `buffer` has `capacity` keys for each, and `max_sorted` to sort."""
+    """Choose by top-k and top-p. Grid: (rows,). `buffer` has `capacity` keys for each, and `sort_size` to sort."""
     choice = tl.load(sorts + tl.program_id(0))
     chunk_list += tl.program_id(0) * max_chunks
-    buffer += tl.program_id(0).to(tl.int64) * (capacity + max_sorted)
+    buffer += tl.program_id(0).to(tl.int64) * (capacity + sort_size)
     number = tl.arange(0, padded)
     part = parts + (choice * blocks + number) * count
     greatest = tl.load(part + 0, mask=number < blocks, other=-float("inf"))
@@ -205,18 +204,17 @@ def few_kernel(
     tl.debug_barrier()
 
     first = tl.full((), 0, tl.int32)
-    if stored > max_sorted:
-        low, needed = _raise(buffer, stored, low, look, max_sorted)
+    if stored > sort_size:
+        low, needed = _raise(buffer, stored, low, look, sort_size)
         all_stored, first, stored, equal = stored, capacity, tl.full((), 0, tl.int32), tl.full((), 0, tl.int32)
         for begin in range(0, all_stored, _BLOCK):
             at = begin + tl.arange(0, _BLOCK)
             packed = tl.load(buffer + at, mask=at < all_stored, other=0)
             keys = (packed >> 32).to(tl.int32)
-            stored, equal = _store_some(
-                buffer + capacity, max_sorted, packed, keys, at < all_stored, low, needed, stored, equal
-            )
+            target, is_stored = buffer + capacity, at < all_stored
+            stored, equal = _store_some(target, sort_size, packed, keys, is_stored, low, needed, stored, equal)
         tl.debug_barrier()
-    place = tl.arange(0, max_sorted)
+    place = tl.arange(0, sort_size)
     packed = tl.load(buffer + first + place, mask=place < stored, other=-(2**63))
     packed = tl.sort(packed, descending=True)
     complete = is_least & (stored <= look) & (first == 0)
